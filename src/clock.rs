@@ -1,0 +1,56 @@
+//! The daemon's clock: the wall clock in production, tokio's clock (which tests pause) from a fixed start otherwise.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Tells the time. Cheap to clone; everything that needs the time is given one.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Tokio { epoch: Timestamp, started: Instant },
+}
+
+impl Clock {
+    /// The machine's own clock.
+    #[must_use]
+    pub fn system() -> Clock {
+        Clock(Source::System)
+    }
+
+    /// A clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as the test
+    /// lets it. Needs a running tokio runtime.
+    #[must_use]
+    pub fn tokio(epoch: Timestamp) -> Clock {
+        Clock(Source::Tokio { epoch, started: Instant::now() })
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+            Source::System => Timestamp::now(),
+            Source::Tokio { epoch, started } => {
+                let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
+                epoch.saturating_add(elapsed).unwrap_or(*epoch)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+    use jiff::{SignedDuration, Timestamp};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tokio_clock_moves_with_paused_time() {
+        let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(90));
+    }
+}

@@ -1,0 +1,246 @@
+//! The shape of a kind's objects, read from OpenAPI v3 schemas; also from those of custom resource definitions.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::facts;
+
+const PREFIX: &str = "#/components/schemas/";
+
+/// What a value may be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// A type of [`super::Facts`], by its name in OpenAPI. [`Type::resolve`] looks it up.
+    Named(String),
+    /// Named fields.
+    Struct(Struct),
+    /// Any keys, values of one type.
+    Map(Map),
+    /// Items of one type.
+    List(List),
+    /// A single value.
+    Scalar(Scalar),
+    /// Anything: a raw extension, or a part that a definition leaves open.
+    Any,
+}
+
+/// Named fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Struct {
+    /// The fields, by name.
+    pub fields: BTreeMap<String, Field>,
+    /// The fields that must be there.
+    pub required: Vec<String>,
+    /// Whether it has one owner as a whole (`x-kubernetes-map-type: atomic`).
+    pub atomic: bool,
+    /// Whether fields that are not named are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub open: bool,
+    /// Whether it is a whole object with `apiVersion`, `kind` and `metadata` (`x-kubernetes-embedded-resource`).
+    pub embedded: bool,
+}
+
+/// One field of a [`Struct`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// What it may be.
+    pub ty: Type,
+    /// What OpenAPI gives as its default. For built-in kinds mostly the zero value of a field that is always written.
+    pub default: Option<Value>,
+    /// How a strategic merge patch treats it.
+    pub patch: Option<Patch>,
+    /// The values that it may have, where they are named.
+    pub one_of: Vec<Value>,
+    /// Whether an explicit zero (`false`, `0`, `""`) is kept. Known for the types of pods and workloads.
+    pub keeps_zero: bool,
+    /// Whether it may be null (`nullable`, custom resources only).
+    pub nullable: bool,
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// `merge`: lists are merged, not replaced.
+    pub merge: bool,
+    /// `retainKeys`: keys that the patch does not list are dropped.
+    pub retain_keys: bool,
+    /// The key by which items of a list are told apart.
+    pub merge_key: Option<String>,
+}
+
+/// Any keys, values of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// What the values may be.
+    pub values: Box<Type>,
+    /// Whether it has one owner as a whole.
+    pub atomic: bool,
+}
+
+/// Items of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// What the items may be.
+    pub items: Box<Type>,
+    /// How two lists become one.
+    pub kind: ListKind,
+}
+
+/// How two lists become one (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// One owner as a whole.
+    Atomic,
+    /// Each value at most once.
+    Set,
+    /// Items told apart by these keys.
+    Map(Vec<String>),
+}
+
+/// A single value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Text.
+    String,
+    /// Base64 in JSON.
+    Bytes,
+    /// A whole number, 32 bits.
+    Int32,
+    /// A whole number, 64 bits.
+    Int64,
+    /// A number.
+    Number,
+    /// true or false.
+    Boolean,
+    /// A whole number or text, `25%`.
+    IntOrString,
+    /// An amount, `500m`.
+    Quantity,
+    /// RFC 3339, whole seconds.
+    Time,
+    /// RFC 3339, microseconds.
+    MicroTime,
+}
+
+impl Type {
+    /// The type itself, where this is only its name. An unknown name is [`Type::Any`].
+    #[must_use]
+    pub fn resolve(&self) -> &Type {
+        match self {
+            Type::Named(name) => facts().named(name).map_or(&Type::Any, Type::resolve),
+            other => other,
+        }
+    }
+
+    /// The field at a path of field names; lists on the way are entered without an index of their own meaning (any text
+    /// stands for an item).
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Field> {
+        let (first, rest) = path.split_first()?;
+        match self.resolve() {
+            Type::Struct(inner) => {
+                let field = inner.fields.get(*first)?;
+                if rest.is_empty() { Some(field) } else { field.ty.at(rest) }
+            }
+            Type::List(list) => list.items.at(rest),
+            _ => None,
+        }
+    }
+}
+
+/// Reads an OpenAPI v3 schema. `zeros` names the fields that keep an explicit zero.
+pub(super) fn read(document: &Value, zeros: Option<&Vec<String>>) -> Type {
+    let mut ty = Type::from_openapi(document);
+    if let (Type::Struct(inner), Some(zeros)) = (&mut ty, zeros) {
+        for (name, field) in &mut inner.fields {
+            field.keeps_zero |= zeros.contains(name);
+        }
+    }
+    ty
+}
+
+impl Type {
+    /// Reads an OpenAPI v3 schema, also the structural kind that custom resource definitions carry.
+    #[must_use]
+    pub fn from_openapi(document: &Value) -> Type {
+        if let Some(name) = reference(document) {
+            return well_known(name).map_or_else(|| Type::Named(name.to_owned()), Type::Scalar);
+        }
+        let flag = |name: &str| document.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let atomic = document["x-kubernetes-map-type"] == "atomic";
+        if flag("x-kubernetes-int-or-string") || document["format"] == "int-or-string" {
+            return Type::Scalar(Scalar::IntOrString);
+        }
+        match document["type"].as_str() {
+            Some("object") => match (document.get("properties"), document.get("additionalProperties")) {
+                (None, Some(values)) if values.is_object() => {
+                    Type::Map(Map { values: Box::new(Type::from_openapi(values)), atomic })
+                }
+                (None, _) if !flag("x-kubernetes-embedded-resource") => Type::Any,
+                (properties, _) => Type::Struct(Struct {
+                    fields: properties.and_then(Value::as_object).map(fields).unwrap_or_default(),
+                    required: texts(&document["required"]),
+                    atomic,
+                    open: flag("x-kubernetes-preserve-unknown-fields"),
+                    embedded: flag("x-kubernetes-embedded-resource"),
+                }),
+            },
+            Some("array") => Type::List(List {
+                items: Box::new(Type::from_openapi(&document["items"])),
+                kind: match document["x-kubernetes-list-type"].as_str() {
+                    Some("set") => ListKind::Set,
+                    Some("map") => ListKind::Map(texts(&document["x-kubernetes-list-map-keys"])),
+                    _ => ListKind::Atomic,
+                },
+            }),
+            Some("string") if document["format"] == "byte" => Type::Scalar(Scalar::Bytes),
+            Some("string") => Type::Scalar(Scalar::String),
+            Some("integer") if document["format"] == "int32" => Type::Scalar(Scalar::Int32),
+            Some("integer") => Type::Scalar(Scalar::Int64),
+            Some("number") => Type::Scalar(Scalar::Number),
+            Some("boolean") => Type::Scalar(Scalar::Boolean),
+            _ => Type::Any,
+        }
+    }
+}
+
+fn fields(properties: &serde_json::Map<String, Value>) -> BTreeMap<String, Field> {
+    let field = |document: &Value| Field {
+        ty: Type::from_openapi(document),
+        default: document.get("default").cloned(),
+        patch: patch(document),
+        one_of: document["enum"].as_array().cloned().unwrap_or_default(),
+        keeps_zero: false,
+        nullable: document["nullable"] == true,
+    };
+    properties.iter().map(|(name, document)| (name.clone(), field(document))).collect()
+}
+
+fn patch(document: &Value) -> Option<Patch> {
+    let strategy = document["x-kubernetes-patch-strategy"].as_str()?;
+    Some(Patch {
+        merge: strategy.split(',').any(|part| part == "merge"),
+        retain_keys: strategy.split(',').any(|part| part == "retainKeys"),
+        merge_key: document["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
+    })
+}
+
+fn reference(document: &Value) -> Option<&str> {
+    let direct = document.get("$ref").or_else(|| document["allOf"].get(0).and_then(|first| first.get("$ref")));
+    direct?.as_str()?.strip_prefix(PREFIX)
+}
+
+/// Types that are a struct or a text in the documents, but a single value to everybody.
+fn well_known(name: &str) -> Option<Scalar> {
+    match name {
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Some(Scalar::IntOrString),
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => Some(Scalar::Quantity),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Some(Scalar::Time),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime" => Some(Scalar::MicroTime),
+        _ => None,
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

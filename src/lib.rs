@@ -1,0 +1,61 @@
+//! belay rolls out what a Git repository says, and takes back, by itself, what fails.
+//!
+//! This page is the map of the house. The README says what belay is for; the words used here are the words its users see.
+//!
+//! # How a commit flows
+//!
+//! ```text
+//!   git ──────▶ manifest ─────▶ rollout::plan ─────▶ cluster::apply ─────▶ cluster::watch ─▶ rollout::judge
+//!   the branch  texts become    manifests × what     server-side apply,    every workload     complete, or
+//!   moved       objects, or     is live × holds:     rank by rank          whose template     failed and why
+//!               complaints      a finished Plan                            changed                │
+//!                                                          ▲                                      │ failed
+//!                                                          └── rollout::way_back ◀── cluster::evidence
+//! ```
+//!
+//! Every step is recorded in `history` before and after it is taken; `daemon` joins the rooms and decides nothing itself.
+//!
+//! # Rooms
+//!
+//! | room | what it is | what it may touch |
+//! |---|---|---|
+//! | [`kinds`] | facts about Kubernetes' kinds, generated from a real API server | nothing: data |
+//! | [`manifest`] | text to objects, each with its place | nothing: pure |
+//! | [`rollout`] | what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
+//! | [`git`] | in: the branch, what changed, texts at a commit | libgit2, the mirror's folder, the network |
+//! | [`cluster`] | out: read, watch, apply, evidence, events | the Kubernetes API |
+//! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
+//! | [`daemon`] | the loop that joins the rooms above | the rooms above |
+//! | [`web`] | show: status and metrics over HTTP | a socket |
+//! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
+//! | [`minicluster`] | a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
+//! | [`clock`] | a leaf: what time it is | the clock |
+//!
+//! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kinds}`, and
+//! `cli → minicluster → kinds`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
+//! shared would cancel out in every test. `tests/tidy.rs` holds these walls.
+//!
+//! # Invariants
+//!
+//! 1. The pure rooms touch nothing: same inputs, same answer.
+//! 2. A plan is complete before the first write; applying it takes no decisions.
+//! 3. Rolling back is rolling out an earlier template; there is one path, used both ways.
+//! 4. belay changes and deletes only what carries its mark; it takes over only what its repository names.
+//! 5. One rollout at a time per workload; a newer commit replaces it.
+//! 6. Every manifest of every commit that the daemon acted on ends in exactly one record; killing belay loses none.
+//! 7. A failed manifest is never applied a second time while it is held; a rollback is never itself rolled back.
+//! 8. Every wait has a limit, every queue has a bound, every retry has a back-off.
+//! 9. belay can't tell the embedded cluster from a real one; the embedded cluster can't tell belay from kubectl.
+//! 10. Secret values never reach a log, a diff, a record, an error or a page.
+
+pub mod cli;
+pub mod clock;
+pub mod cluster;
+pub mod daemon;
+pub mod git;
+pub mod history;
+pub mod kinds;
+pub mod manifest;
+pub mod minicluster;
+pub mod rollout;
+pub mod web;

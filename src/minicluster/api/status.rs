@@ -1,0 +1,151 @@
+//! What the API server says when it refuses: an HTTP code and a `Status` object.
+
+use serde_json::{Value, json};
+
+/// A refusal. Its message and details are what clients see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// The HTTP code.
+    pub code: u16,
+    /// The reason, `NotFound`; empty where the real server gives none.
+    pub reason: &'static str,
+    /// What happened.
+    pub message: String,
+    /// The name of the object, where there is one.
+    pub name: Option<String>,
+    /// The API group of the object.
+    pub group: Option<String>,
+    /// The plural resource for 404 and 409, the kind for 422.
+    pub kind: Option<String>,
+    /// The uid of the object, for failed preconditions.
+    pub uid: Option<String>,
+    /// What is wrong, one by one.
+    pub causes: Vec<Cause>,
+    /// Seconds after which to try again.
+    pub retry_after_seconds: Option<u32>,
+    /// A continue token that would work, for an expired list.
+    pub continue_token: Option<String>,
+}
+
+/// One thing wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueInvalid` and the like.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// The field's path, `spec.replicas`.
+    pub field: Option<String>,
+}
+
+impl ApiError {
+    /// A refusal without details.
+    #[must_use]
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError {
+            code,
+            reason,
+            message: message.into(),
+            name: None,
+            group: None,
+            kind: None,
+            uid: None,
+            causes: Vec::new(),
+            retry_after_seconds: None,
+            continue_token: None,
+        }
+    }
+
+    /// 400: the request itself is wrong.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(400, "BadRequest", message)
+    }
+
+    /// 404: no such object. `resource` is the plural.
+    #[must_use]
+    pub fn not_found(group: &str, resource: &str, name: &str) -> ApiError {
+        let message = format!("{} \"{name}\" not found", qualified(resource, group));
+        ApiError::new(404, "NotFound", message).about(group, resource, name)
+    }
+
+    /// 409: there is such an object already.
+    #[must_use]
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> ApiError {
+        let message = format!("{} \"{name}\" already exists", qualified(resource, group));
+        ApiError::new(409, "AlreadyExists", message).about(group, resource, name)
+    }
+
+    /// 409: the object is not, or no longer, what the request takes it for.
+    #[must_use]
+    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
+        ApiError::new(409, "Conflict", message).about(group, resource, name)
+    }
+
+    /// 403: not allowed.
+    #[must_use]
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
+        let message = format!("{} \"{name}\" is forbidden: {why}", qualified(resource, group));
+        ApiError::new(403, "Forbidden", message).about(group, resource, name)
+    }
+
+    /// 422: the object breaks rules. `kind` is the kind, not the plural.
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> ApiError {
+        let each: Vec<String> = causes
+            .iter()
+            .map(|cause| match &cause.field {
+                Some(field) => format!("{field}: {}", cause.message),
+                None => cause.message.clone(),
+            })
+            .collect();
+        let wrong = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
+        let message = format!("{} \"{name}\" is invalid: {wrong}", qualified(kind, group));
+        ApiError { causes, ..ApiError::new(422, "Invalid", message).about(group, kind, name) }
+    }
+
+    fn about(self, group: &str, kind: &str, name: &str) -> ApiError {
+        let group = (!group.is_empty()).then(|| group.to_owned());
+        ApiError { group, kind: Some(kind.to_owned()), name: Some(name.to_owned()), ..self }
+    }
+
+    /// The `Status` object that the client gets.
+    #[must_use]
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = json!(token);
+        }
+        let mut details = json!({});
+        for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
+            if let Some(value) = value {
+                details[key] = json!(value);
+            }
+        }
+        if !self.causes.is_empty() {
+            let cause = |cause: &Cause| match &cause.field {
+                Some(field) => json!({ "reason": cause.reason, "message": cause.message, "field": field }),
+                None => json!({ "reason": cause.reason, "message": cause.message }),
+            };
+            details["causes"] = self.causes.iter().map(cause).collect();
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            details["retryAfterSeconds"] = json!(seconds);
+        }
+        if details != json!({}) {
+            status["details"] = details;
+        }
+        status
+    }
+}
+
+fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}

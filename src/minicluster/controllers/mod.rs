@@ -1,0 +1,1 @@
+//! Controllers: clients of the Kubernetes API that make status follow spec.

@@ -1,0 +1,1 @@
+//! Scheduler and nodes: clients of the Kubernetes API that walk each pod through its life.

@@ -1,0 +1,238 @@
+//! What became of a manifest of a commit.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::CommitId;
+use crate::manifest::{Complaint, ObjectKey, Place};
+
+/// The number of a record in the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RecordId(pub i64);
+
+/// What became of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
+/// has an end its outcome says where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number; 0 until the history has given it one.
+    pub id: RecordId,
+    /// The source that it belongs to.
+    pub source: String,
+    /// The commit that is charged with it.
+    pub commit: CommitId,
+    /// The object.
+    pub object: ObjectKey,
+    /// Where the manifest is written; unknown for what was rebuilt from the cluster.
+    pub place: Option<Place>,
+    /// What set it off.
+    pub trigger: Trigger,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, for everything but complete and unchanged.
+    pub reason: Option<Reason>,
+    /// The hash of the manifest, by which a hold knows it again.
+    pub manifest_hash: Option<String>,
+    /// Whether the pod template changed, so that there is a rollout.
+    pub rolls_out: bool,
+    /// The revision that the cluster gave to the new template.
+    pub revision: Option<i64>,
+    /// The commit whose template the workload went back to.
+    pub back_to: Option<CommitId>,
+    /// The revision that it went back to.
+    pub back_to_revision: Option<i64>,
+    /// The complaints about a rejected manifest.
+    pub complaints: Vec<Complaint>,
+    /// What was seen when it failed.
+    pub evidence: Option<Evidence>,
+    /// When belay took it up.
+    pub started: Timestamp,
+    /// When it ended; `None` while it is under way.
+    pub ended: Option<Timestamp>,
+}
+
+/// What set a record off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by", content = "who")]
+pub enum Trigger {
+    /// A commit changed the manifest.
+    Commit,
+    /// Somebody said `belay retry`, or took the hold off the object.
+    Retry,
+    /// Somebody took the workload back by hand; the manager that wrote it.
+    UndoByHand(String),
+    /// Somebody else changed the object; the manager that wrote it.
+    Drift(String),
+}
+
+/// Where a record stands, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// In a plan, not applied yet.
+    Planned,
+    /// Applied; the rollout is being watched.
+    UnderWay,
+    /// It has failed; the workload is on its way back.
+    RollingBack,
+    /// Done: applied, and complete where it rolls out.
+    Complete,
+    /// Failed, and left as it is.
+    Failed,
+    /// Failed, and back on its last good revision.
+    RolledBack,
+    /// Failed, and the way back failed too.
+    RollbackFailed,
+    /// A newer commit took its place.
+    Superseded,
+    /// The manifest was invalid.
+    Rejected,
+    /// There was nothing to do.
+    Unchanged,
+    /// Not applied: the manifest is held.
+    Held,
+    /// Not applied: the object is suspended.
+    Suspended,
+    /// Deleted, because its manifest left the repository.
+    Pruned,
+}
+
+impl Outcome {
+    /// Whether it is final.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        !matches!(self, Outcome::Planned | Outcome::UnderWay | Outcome::RollingBack)
+    }
+
+    /// The word for people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Planned => "planned",
+            Outcome::UnderWay => "under way",
+            Outcome::RollingBack => "rolling back",
+            Outcome::Complete => "complete",
+            Outcome::Failed => "failed",
+            Outcome::RolledBack => "rolled back",
+            Outcome::RollbackFailed => "rollback failed",
+            Outcome::Superseded => "superseded",
+            Outcome::Rejected => "rejected",
+            Outcome::Unchanged => "unchanged",
+            Outcome::Held => "held",
+            Outcome::Suspended => "suspended",
+            Outcome::Pruned => "pruned",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Why something ended as it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// One word that programs can rely on, `ProgressDeadlineExceeded`.
+    pub code: String,
+    /// One sentence for people.
+    pub message: String,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// What was seen when a rollout failed. Never a value of a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The workload's own conditions, one line each.
+    pub conditions: Vec<String>,
+    /// Its pods at the failed revision, the stuck ones first; bounded.
+    pub pods: Vec<PodSeen>,
+    /// The newest events about it and its pods; bounded.
+    pub events: Vec<EventSeen>,
+    /// What could not be read, and why.
+    pub missing: Vec<String>,
+}
+
+/// One pod, as it was when its rollout failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodSeen {
+    /// Its name.
+    pub name: String,
+    /// The node that it was bound to.
+    pub node: Option<String>,
+    /// What kubectl would show as its status, `ImagePullBackOff`.
+    pub state: String,
+    /// The container that is the cause.
+    pub container: Option<String>,
+    /// What the kubelet says of it.
+    pub message: String,
+    /// The exit code of that container's last run.
+    pub exit_code: Option<i32>,
+    /// How often its containers were restarted.
+    pub restarts: i32,
+    /// The last lines that it wrote; bounded.
+    pub log: Vec<String>,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventSeen {
+    /// When it was last seen.
+    pub at: Timestamp,
+    /// `Warning` or `Normal`.
+    pub kind: String,
+    /// The object, `Pod/web-7f9`.
+    pub object: String,
+    /// The reason, `FailedScheduling`.
+    pub reason: String,
+    /// The text.
+    pub message: String,
+}
+
+/// One step of a record: written before and after everything that belay does about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub kind: StepKind,
+    /// In a few words.
+    pub detail: String,
+}
+
+/// What a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// In a plan.
+    Planned,
+    /// About to be applied.
+    Applying,
+    /// The API server has it.
+    Applied,
+    /// The rollout moved.
+    Progress,
+    /// The judge has ruled.
+    Verdict,
+    /// What was seen has been saved.
+    Evidence,
+    /// About to go back.
+    GoingBack,
+    /// The API server has the earlier template, and the hold.
+    WentBack,
+    /// The failed revision has been marked.
+    Marked,
+    /// Something of the world is in the way; belay waits.
+    Waiting,
+    /// belay started again and took it up where it was.
+    Resumed,
+    /// The end.
+    Ended,
+}

@@ -1,0 +1,7 @@
+//! The embedded cluster against the real control plane.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod facts;

@@ -1,0 +1,194 @@
+//! The real control plane: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`, on loopback, on
+//! free ports, in a temporary folder, stopped when dropped.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+
+const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
+                           namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
+                           ttl-after-finished,persistentvolumeclaim-protection";
+
+/// Which parts to start beside etcd and the API server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Controllers {
+    /// kube-controller-manager runs.
+    Real,
+    /// No controllers: the test brings its own.
+    None,
+}
+
+/// A running control plane. Dropping it stops every process.
+pub struct ControlPlane {
+    processes: Vec<Process>,
+    server: String,
+    folder: tempfile::TempDir,
+    assets: PathBuf,
+}
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The process may have ended by itself; either way it must be reaped.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The folder of the reference binaries, or `None` with one line on stderr that says what is skipped.
+pub fn assets(skipped: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        eprintln!("KUBEBUILDER_ASSETS is not set: skipped: {skipped}");
+    }
+    folder
+}
+
+impl ControlPlane {
+    /// Starts etcd and the API server, and the controller manager if asked to; returns when the API server is ready.
+    /// `assets` is what [`assets`] returned.
+    pub async fn start(assets: &Path, controllers: Controllers) -> ControlPlane {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let key = rcgen::KeyPair::generate().expect("a key for service accounts");
+        fs::write(at("sa.key"), key.serialize_pem()).expect("write the key");
+        fs::write(at("sa.pub"), key.public_key_pem()).expect("write the public key");
+        fs::write(at("tokens"), "admin,admin,admin,\"system:masters\"\nviewer,viewer,viewer\n").expect("write tokens");
+        let [client_port, peer_port, secure_port, manager_port] = free_ports();
+        let etcd_url = format!("http://127.0.0.1:{client_port}");
+        let peer_url = format!("http://127.0.0.1:{peer_port}");
+        let server = format!("https://127.0.0.1:{secure_port}");
+        let mut plane = ControlPlane { processes: Vec::new(), server, assets: assets.to_owned(), folder };
+        let at = |plane: &ControlPlane, name: &str| plane.folder.path().join(name).display().to_string();
+        let etcd = [
+            ("--data-dir", at(&plane, "etcd")),
+            ("--listen-client-urls", etcd_url.clone()),
+            ("--advertise-client-urls", etcd_url.clone()),
+            ("--listen-peer-urls", peer_url.clone()),
+            ("--initial-advertise-peer-urls", peer_url.clone()),
+            ("--initial-cluster", format!("default={peer_url}")),
+            ("--log-level", "error".to_owned()),
+        ];
+        plane.spawn("etcd", &etcd, &["--unsafe-no-fsync"]);
+        let api_server = [
+            ("--etcd-servers", etcd_url),
+            ("--secure-port", secure_port.to_string()),
+            ("--bind-address", "127.0.0.1".to_owned()),
+            ("--cert-dir", at(&plane, "certs")),
+            ("--service-account-issuer", "https://kubernetes.default.svc".to_owned()),
+            ("--service-account-signing-key-file", at(&plane, "sa.key")),
+            ("--service-account-key-file", at(&plane, "sa.pub")),
+            ("--token-auth-file", at(&plane, "tokens")),
+            ("--authorization-mode", "RBAC".to_owned()),
+            ("--disable-admission-plugins", "ServiceAccount".to_owned()),
+            ("--service-cluster-ip-range", "10.0.0.0/24".to_owned()),
+            ("--endpoint-reconciler-type", "none".to_owned()),
+            ("--kubelet-preferred-address-types", "InternalIP".to_owned()),
+        ];
+        plane.spawn("kube-apiserver", &api_server, &[]);
+        fs::write(plane.kubeconfig(), kubeconfig(&plane.server, "admin")).expect("write the kubeconfig");
+        plane.wait_until_ready().await;
+        if controllers == Controllers::Real {
+            let config = plane.kubeconfig().display().to_string();
+            let manager = [
+                ("--kubeconfig", config.clone()),
+                ("--authentication-kubeconfig", config.clone()),
+                ("--authorization-kubeconfig", config),
+                ("--secure-port", manager_port.to_string()),
+                ("--bind-address", "127.0.0.1".to_owned()),
+                ("--cert-dir", at(&plane, "certs")),
+                ("--leader-elect", "false".to_owned()),
+                ("--service-account-private-key-file", at(&plane, "sa.key")),
+                ("--root-ca-file", at(&plane, "certs/apiserver.crt")),
+                ("--kube-api-qps", "1000".to_owned()),
+                ("--kube-api-burst", "2000".to_owned()),
+                ("--controllers", CONTROLLERS.to_owned()),
+            ];
+            plane.spawn("kube-controller-manager", &manager, &[]);
+        }
+        plane
+    }
+
+    /// A client with every right.
+    pub fn client(&self) -> Client {
+        Client::try_from(self.config()).expect("a client for the reference API server")
+    }
+
+    /// The configuration behind [`ControlPlane::client`].
+    pub fn config(&self) -> Config {
+        let mut config = Config::new(self.server.parse().expect("a server address"));
+        config.accept_invalid_certs = true;
+        config.default_retry = false;
+        config.auth_info = AuthInfo { token: Some("admin".to_owned().into()), ..AuthInfo::default() };
+        config
+    }
+
+    /// The path of a kubeconfig with every right.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The real kubectl, pointed at this control plane.
+    pub fn kubectl(&self) -> Command {
+        let mut kubectl = Command::new(self.assets.join("kubectl"));
+        kubectl.arg("--kubeconfig").arg(self.kubeconfig()).env("HOME", self.folder.path());
+        kubectl
+    }
+
+    fn spawn(&mut self, name: &str, options: &[(&str, String)], flags: &[&str]) {
+        let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).expect("a log file");
+        // setpriv lets the process die with the test, even with one that is killed.
+        let program = self.assets.join(name);
+        let mut command = if Path::new("/usr/bin/setpriv").exists() {
+            let mut command = Command::new("/usr/bin/setpriv");
+            command.args(["--pdeathsig", "KILL"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.args(options.iter().flat_map(|(option, value)| [(*option).to_owned(), value.clone()])).args(flags);
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let child = command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}"));
+        self.processes.push(Process(child));
+    }
+
+    async fn wait_until_ready(&self) {
+        let client = self.client();
+        for _ in 0..600 {
+            let request = http::Request::get("/readyz").body(Vec::new()).expect("a request");
+            if client.request_text(request).await.is_ok_and(|answer| answer == "ok") {
+                return;
+            }
+            // Real time: these are real processes.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let log = fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
+        panic!("the API server did not become ready within 60 s:\n{log}");
+    }
+}
+
+/// A kubeconfig for `server` with a bearer token.
+pub fn kubeconfig(server: &str, token: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: reference\ncontexts:\n- name: reference\n  context: {{cluster: \
+         reference, user: {token}}}\nclusters:\n- name: reference\n  cluster: {{server: \"{server}\", \
+         insecure-skip-tls-verify: true}}\nusers:\n- name: {token}\n  user: {{token: {token}}}\n"
+    )
+}
+
+fn free_ports<const N: usize>() -> [u16; N] {
+    // All are held at once, so that they differ.
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
+}
