@@ -16,6 +16,8 @@ pub struct Hold {
     /// names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// The short hash of the pod template that the workload went back to: what it has while it is held.
+    pub template: String,
     /// The commit that brought the held manifest.
     pub commit: CommitId,
     /// Why, in a sentence.
@@ -54,6 +56,7 @@ mod tests {
         Hold {
             manifest: "abc".to_owned(),
             config: None,
+            template: "0123456789abcdef".to_owned(),
             commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
