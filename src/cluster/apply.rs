@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
 use crate::manifest::ObjectKey;
-use crate::rollout::marks;
+use crate::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
 /// Whether a write is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +93,9 @@ impl Cluster {
         }
     }
 
-    /// Marks the revision that keeps `template` as failed, in its change-cause, so that `kubectl rollout history` tells.
-    /// It must not be the current one any more: its controller would write the workload's own change-cause over it.
-    /// Does nothing where the revision is gone, or marked already.
+    /// Marks the newest revision that `commit` made as failed, in its change-cause, so that `kubectl rollout history`
+    /// tells. Not while it is the current one: its controller would write the workload's own change-cause over it. Does
+    /// nothing where there is none, or it is marked already.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -103,27 +103,23 @@ impl Cluster {
         &self,
         key: &ObjectKey,
         live: &Value,
-        template: &Value,
+        commit: &CommitId,
         reason: &str,
     ) -> Result<(), ClusterError> {
         let keepers = self.revision_keepers(key, live).await?;
-        let all = crate::rollout::revisions(&keepers);
-        let Some(revision) =
-            all.iter().find(|one| !one.failed && crate::rollout::same_template(&one.template, template))
-        else {
-            return Ok(());
+        let present = template(live);
+        let made_by = |revision: &&Revision| {
+            revision.marks.commit.as_deref() == Some(commit.as_str())
+                && !present.is_some_and(|present| same_template(present, &revision.template))
         };
-        let Some(keeper) = keepers.iter().find(|keeper| keeper["metadata"]["name"] == revision.name.as_str()) else {
+        let all = revisions(&keepers);
+        let Some(failed) = all.iter().find(made_by).filter(|revision| !revision.failed) else { return Ok(()) };
+        let Some(keeper) = keepers.iter().find(|keeper| keeper["metadata"]["name"] == failed.name.as_str()) else {
             return Ok(());
         };
         let kind = keeper["kind"].as_str().unwrap_or_default();
         let served = self.served("apps/v1", kind).await?;
-        let keeper_key = ObjectKey {
-            group: "apps".to_owned(),
-            kind: kind.to_owned(),
-            namespace: key.namespace.clone(),
-            name: revision.name.clone(),
-        };
+        let keeper_key = ObjectKey { kind: kind.to_owned(), name: failed.name.clone(), ..key.clone() };
         let cause = marks::annotation(keeper, marks::CHANGE_CAUSE).unwrap_or_default();
         let cause = format!("{cause}{}{reason}", marks::FAILED);
         let annotations = [(marks::CHANGE_CAUSE, Some(cause.as_str()))];

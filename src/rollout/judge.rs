@@ -30,10 +30,7 @@ impl Baseline {
     /// The baseline of a write, from the object that the API server answered.
     #[must_use]
     pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
-        let old_failure = match health(key, written).map(|health| health.standing) {
-            Some(Standing::Failed(failure)) => Some(failure.mark),
-            _ => None,
-        };
+        let old_failure = health(key, written).and_then(|health| health.failure).map(|failure| failure.mark);
         Baseline { generation: marks::generation(written), old_failure }
     }
 }
@@ -136,13 +133,12 @@ impl Judge {
             self.progress_at = now;
         }
         self.note_progress(&health, now);
-        match &health.standing {
-            Standing::Complete => Verdict::Complete,
-            Standing::Paused => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
-            Standing::Failed(failure) if self.baseline.old_failure.as_ref() != Some(&failure.mark) => {
-                Verdict::Suspect(failure.reason.clone())
-            }
-            Standing::Failed(_) | Standing::Moving => {
+        let new_failure = health.failure.as_ref().filter(|failure| self.baseline.old_failure.as_ref() != Some(&failure.mark));
+        match (health.standing, new_failure) {
+            (Standing::Complete, _) => Verdict::Complete,
+            (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
+            (Standing::Failed, Some(failure)) => Verdict::Suspect(failure.reason.clone()),
+            (Standing::Failed | Standing::Moving, _) => {
                 Verdict::Waiting(self.waiting(WaitingOn::Pods, &health, &health.message))
             }
         }

@@ -1,5 +1,6 @@
 //! Which revision to go back to, and what the workload then looks like.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::body::TemplateMarks;
@@ -18,6 +19,17 @@ pub struct Revision {
     pub marks: TemplateMarks,
     /// Whether it is marked as failed.
     pub failed: bool,
+    /// When the object that keeps it was made.
+    pub created: Option<Timestamp>,
+}
+
+impl Revision {
+    /// Whether it was there before `other`: it was made earlier, whatever its number is now. A revision that is used again
+    /// gets a new number.
+    #[must_use]
+    pub fn is_earlier_than(&self, other: &Revision) -> bool {
+        (self.created, self.number) < (other.created, other.number)
+    }
 }
 
 /// The revisions in the objects that keep them (ReplicaSets or ControllerRevisions of one workload), the newest first.
@@ -42,6 +54,7 @@ fn revision(keeper: &Value) -> Option<Revision> {
         template,
         marks: TemplateMarks::on(keeper),
         failed: marks::annotation(keeper, marks::CHANGE_CAUSE).is_some_and(|cause| cause.contains(marks::FAILED)),
+        created: keeper["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok()),
     })
 }
 

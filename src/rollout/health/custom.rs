@@ -18,8 +18,8 @@ pub(super) fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     let has = |kind: &str| conditions.iter().any(|condition| condition["type"] == kind);
     if let Some(stalled) = condition(object, "Stalled").filter(|stalled| stalled["status"] == "True") {
         let message = text(stalled, "message").to_owned();
-        let standing = Standing::Failed(failure(stalled, text(stalled, "reason"), message.clone()));
-        return Some(Health { standing, message, ..by_condition(object, "Ready") });
+        let failure = Some(failure(stalled, text(stalled, "reason"), message.clone()));
+        return Some(Health { standing: Standing::Failed, failure, message, ..by_condition(object, "Ready") });
     }
     ["Ready", "Available"].into_iter().find(|kind| has(kind)).map(|kind| by_condition(object, kind))
 }
@@ -41,5 +41,5 @@ fn by_condition(object: &Value, kind: &str) -> Health {
     } else {
         i64::MAX
     };
-    Health { observed_generation, standing, counters: Counters::default(), message }
+    Health { observed_generation, standing, failure: None, counters: Counters::default(), message }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, condition, failure, number, text};
+use super::{Counters, Failure, Health, Standing, condition, failure, number, text};
 
 pub(super) fn health(object: &Value) -> Health {
     let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
@@ -13,33 +13,34 @@ pub(super) fn health(object: &Value) -> Health {
         ready: number(object, "/status/readyReplicas"),
         available: number(object, "/status/availableReplicas"),
     };
-    let standing = standing(object, &counters);
+    let failure = deadline_exceeded(object);
+    let standing = standing(object, &counters, failure.is_some());
     let message = message(object, &counters, &standing);
-    Health { observed_generation: number(object, "/status/observedGeneration"), standing, counters, message }
+    Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure, counters, message }
 }
 
-fn standing(object: &Value, counters: &Counters) -> Standing {
+fn standing(object: &Value, counters: &Counters, failed: bool) -> Standing {
     let Counters { desired, total, updated, available, .. } = *counters;
     // The counters decide, not the conditions: a Deployment whose new ReplicaSet was not made yet still says
     // NewReplicaSetAvailable of the one before.
     if updated == desired && total == updated && available == desired {
-        return Standing::Complete;
+        Standing::Complete
+    } else if object["spec"]["paused"] == true {
+        Standing::Paused
+    } else if failed {
+        Standing::Failed
+    } else {
+        Standing::Moving
     }
-    if object["spec"]["paused"] == true {
-        return Standing::Paused;
-    }
-    match condition(object, "Progressing") {
-        Some(progressing) if progressing["status"] == "False" => match text(progressing, "reason") {
-            "ProgressDeadlineExceeded" => Standing::Failed(failure(
-                progressing,
-                "ProgressDeadlineExceeded",
-                "the rollout exceeded its progress deadline".to_owned(),
-            )),
-            // ReplicaSetCreateError may heal; belay's own deadline ends it if it does not.
-            _ => Standing::Moving,
-        },
-        _ => Standing::Moving,
-    }
+}
+
+/// The other reason for which a Deployment does not progress, ReplicaSetCreateError, may heal; belay's own deadline ends
+/// it if it does not.
+fn deadline_exceeded(object: &Value) -> Option<Failure> {
+    const REASON: &str = "ProgressDeadlineExceeded";
+    let progressing = condition(object, "Progressing")?;
+    let exceeded = progressing["status"] == "False" && progressing["reason"] == REASON;
+    exceeded.then(|| failure(progressing, REASON, "the rollout exceeded its progress deadline".to_owned()))
 }
 
 fn message(object: &Value, counters: &Counters, standing: &Standing) -> String {

@@ -14,9 +14,11 @@ pub(super) fn health(object: &Value) -> Health {
         available: number(object, "/status/succeeded"),
     };
     let is = |kind: &str| condition(object, kind).filter(|condition| condition["status"] == "True");
-    let (standing, message) = if let Some(failed) = is("Failed") {
-        let message = format!("the job failed: {}", text(failed, "message"));
-        (Standing::Failed(failure(failed, text(failed, "reason"), message.clone())), message)
+    let failed = is("Failed").map(|failed| {
+        failure(failed, text(failed, "reason"), format!("the job failed: {}", text(failed, "message")))
+    });
+    let (standing, message) = if let Some(failed) = &failed {
+        (Standing::Failed, failed.reason.message.clone())
     } else if is("Complete").is_some() {
         (Standing::Complete, format!("{} of {desired} completions", counters.updated))
     } else if object["spec"]["suspend"] == true {
@@ -25,5 +27,5 @@ pub(super) fn health(object: &Value) -> Health {
         (Standing::Moving, format!("{} of {desired} completions", counters.updated))
     };
     // Jobs carry no observedGeneration: their conditions are final.
-    Health { observed_generation: i64::MAX, standing, counters, message }
+    Health { observed_generation: i64::MAX, standing, failure: failed, counters, message }
 }

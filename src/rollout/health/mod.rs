@@ -23,6 +23,8 @@ pub struct Health {
     pub observed_generation: i64,
     /// Where it stands.
     pub standing: Standing,
+    /// What it says of a failure, also where its counters say that it is complete nevertheless.
+    pub failure: Option<Failure>,
     /// How many pods it has, and how far they are.
     pub counters: Counters,
     /// One sentence for people.
@@ -30,7 +32,7 @@ pub struct Health {
 }
 
 /// Where an object stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Everything that it should have is there.
     Complete,
@@ -38,8 +40,8 @@ pub enum Standing {
     Moving,
     /// Somebody paused it: it waits, and no deadline runs.
     Paused,
-    /// It says itself that it has failed.
-    Failed(Failure),
+    /// It says itself that it has failed; [`Health::failure`] says why.
+    Failed,
 }
 
 /// An object's own word that it has failed.
