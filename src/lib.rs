@@ -30,6 +30,7 @@
 //! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
 //! | [`minicluster`] | a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
+//! | [`telemetry`] | a leaf: logs, and what systemd wants to hear | standard error, systemd's socket |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kinds}`, and
@@ -60,4 +61,5 @@ pub mod kinds;
 pub mod manifest;
 pub mod minicluster;
 pub mod rollout;
+pub mod telemetry;
 pub mod web;
