@@ -7,7 +7,7 @@ use std::fmt;
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
 use super::error::GitError;
-use super::mirror::{Mirror, commit_id, oid};
+use super::mirror::{Mirror, oid};
 use crate::rollout::CommitId;
 
 /// No path of a file is longer, in bytes.

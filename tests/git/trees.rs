@@ -155,7 +155,7 @@ fn bombs_are_refused() {
     for _ in 0..100 {
         deep = repository.raw_tree(&[("40000", b"d", &deep)]).to_string();
     }
-    let deep = repository.commit_tree(git2::Oid::from_str(&deep).unwrap(), &[bomb.clone()], "Deep");
+    let deep = repository.commit_tree(git2::Oid::from_str(&deep).unwrap(), std::slice::from_ref(&bomb), "Deep");
     repository.push();
     let (mirror, _) = open(&repository);
     fetch(&mirror).unwrap();
