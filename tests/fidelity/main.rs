@@ -5,3 +5,4 @@
 mod world;
 
 mod facts;
+mod go_types;
