@@ -6,3 +6,4 @@ mod world;
 
 mod facts;
 mod kubelet;
+mod go_types;
