@@ -149,6 +149,25 @@ pub fn outcome(outcome: Outcome) -> Cell {
     Cell::styled(outcome.word(), Style::new().fg_color(colour.map(Into::into)))
 }
 
+/// The style of a workload's state.
+#[must_use]
+pub fn state_style(state: &str) -> Style {
+    let colour = match state {
+        "complete" => Some(AnsiColor::Green),
+        "failed" => Some(AnsiColor::Red),
+        "held" | "rolling back" | "suspended" | "paused" => Some(AnsiColor::Yellow),
+        "under way" => Some(AnsiColor::Cyan),
+        _ => None,
+    };
+    Style::new().fg_color(colour.map(Into::into))
+}
+
+/// A field with its style around it.
+#[must_use]
+pub fn styled(cell: Cell) -> String {
+    format!("{}{}{}", cell.style.render(), cell.text, cell.style.render_reset())
+}
+
 /// How long something took, as kubectl writes ages: `45s`, `12m`, `3h5m`, `2d`.
 #[must_use]
 pub fn duration(duration: SignedDuration) -> String {

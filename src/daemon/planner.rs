@@ -6,9 +6,14 @@ use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::context::{Context, REQUESTS_AT_ONCE};
-use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Action, Intent, Planned, Reason, Wanted, intent, is_as_applied, make, settle};
+use super::judging::is_complete;
+use super::live::{digest, newest_other_manager};
+use crate::cluster::{Backoff, ClusterError, Mode, Served};
+use crate::manifest::{Complaint, ObjectKey};
+use crate::rollout::{
+    Action, Apply, Baseline, Intent, Planned, Reason, TemplateMarks, Wanted, Workload, body, intent, is_as_applied, make,
+    marks, settle,
+};
 
 /// From how many objects of one kind on they are listed, not read one by one.
 const LIST_FROM: usize = 50;
@@ -16,11 +21,29 @@ const LIST_FROM: usize = 50;
 /// a new object needs no dry run to know that something changes.
 const TRY_NEW: usize = 50;
 
-/// One planned object, and the resource that serves it where the cluster knows its kind.
+/// One planned object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prepared {
     pub planned: Planned,
+    /// The resource that serves it, where the cluster knows its kind.
     pub served: Option<Served>,
+    /// How the live object stands; `None` where there is none.
+    pub standing: Option<Standing>,
+    /// The live object's digest, where it is as it should be.
+    pub digest: Option<u64>,
+    /// Who wrote the live object last, beside belay.
+    pub last_writer: Option<String>,
+}
+
+/// How a live workload stands, for taking up what was under way.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Standing {
+    /// Whether it says that it is complete.
+    pub complete: bool,
+    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
+    pub ours: bool,
+    /// Where judging it would begin.
+    pub baseline: Baseline,
 }
 
 /// Plans these manifests. Waits out what the world does; cancel by dropping.
@@ -37,7 +60,7 @@ pub(super) async fn plan(context: &Context, wanted: Vec<Wanted>) -> Vec<Prepared
             Ok(served) => prepared.extend(plan_kind(context, &served, wanted).await),
             Err(error) => prepared.extend(wanted.into_iter().map(|wanted| {
                 let action = Action::Blocked(error.to_reason());
-                Prepared { planned: Planned { wanted, action }, served: None }
+                Prepared { planned: Planned { wanted, action }, served: None, standing: None, digest: None, last_writer: None }
             })),
         }
     }
@@ -48,14 +71,21 @@ async fn plan_kind(context: &Context, served: &Served, wanted: Vec<Wanted>) -> V
     let mut live = live_objects(context, served, &wanted).await;
     let new = wanted.iter().filter(|wanted| live.get(&wanted.key).is_some_and(Option::is_none)).count();
     let try_new = new <= TRY_NEW;
-    let each = wanted.into_iter().map(|wanted| {
-        let live = live.remove(&wanted.key).flatten();
-        async move {
+    let each: Vec<(Wanted, Option<Value>)> = wanted
+        .into_iter()
+        .map(|wanted| {
+            let live = live.remove(&wanted.key).flatten();
+            (wanted, live)
+        })
+        .collect();
+    let prepare = |(wanted, live): (Wanted, Option<Value>)| async move {
             let action = plan_object(context, served, &wanted, live.as_ref(), try_new).await;
-            Prepared { planned: Planned { wanted, action }, served: Some(served.clone()) }
-        }
-    });
-    stream::iter(each).buffered(REQUESTS_AT_ONCE).collect().await
+            let standing = live.as_ref().and_then(|live| standing(&wanted, live));
+            let digest = live.as_ref().filter(|_| action == Action::Unchanged).map(digest);
+            let last_writer = live.as_ref().and_then(newest_other_manager);
+            Prepared { planned: Planned { wanted, action }, served: Some(served.clone()), standing, digest, last_writer }
+    };
+    stream::iter(each).map(prepare).buffered(REQUESTS_AT_ONCE).collect().await
 }
 
 /// The live objects of these manifests; `None` for those that do not exist.
@@ -76,11 +106,12 @@ async fn live_objects(context: &Context, served: &Served, wanted: &[Wanted]) -> 
         }
         return found;
     }
-    let each = wanted.iter().map(|wanted| async move {
-        let live = insist(context, &wanted.key, || context.cluster.get(&wanted.key, served)).await.unwrap_or_default();
-        (wanted.key.clone(), live)
-    });
-    stream::iter(each).buffered(REQUESTS_AT_ONCE).collect().await
+    let keys: Vec<ObjectKey> = wanted.iter().map(|wanted| wanted.key.clone()).collect();
+    let read = |key: ObjectKey| async move {
+        let live = insist(context, &key, || context.cluster.get(&key, served)).await.unwrap_or_default();
+        (key, live)
+    };
+    stream::iter(keys).map(read).buffered(REQUESTS_AT_ONCE).collect().await
 }
 
 async fn plan_object(
@@ -101,15 +132,41 @@ async fn plan_object(
                 Ok(would_be) => settle(wanted, source, live, body, &would_be.object),
                 // What it needs may come with this very plan.
                 Err(ClusterError::Missing { .. }) => make(wanted, body),
-                Err(error) => Action::Rejected(rejected(&error)),
+                Err(error) => Action::Rejected(error.to_reason()),
             }
         }
     }
 }
 
-/// The reason of a refusal, all its causes included.
-pub(super) fn rejected(error: &ClusterError) -> Reason {
-    error.to_reason()
+fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
+    Workload::of(&wanted.key)?;
+    // What it says of a failure is this rollout's, as far as anybody knows.
+    let baseline = Baseline { generation: marks::generation(live), old_failure: None };
+    let ours = marks::annotation(live, marks::COMMIT) == Some(wanted.commit.id.as_str());
+    Some(Standing { complete: is_complete(&wanted.key, live), ours, baseline })
+}
+
+/// What would be sent for a rollout that is taken up again.
+pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
+    let body = body(&wanted.manifest, source, &TemplateMarks::of(&wanted.commit), None, wanted.replicas);
+    Apply { body, creates: false, rolls_out: true, changes: Vec::new() }
+}
+
+/// A refusal as a complaint about the manifest.
+pub(super) fn complaint(wanted: &Wanted, reason: &Reason) -> Complaint {
+    Complaint {
+        place: wanted.place.clone(),
+        object: Some(wanted.key.clone()),
+        message: reason.message.clone(),
+        hint: None,
+        excerpt: None,
+        also: Vec::new(),
+    }
+}
+
+/// What the API server says of a manifest that it refuses, each field at its place.
+pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
+    vec![complaint(wanted, &error.to_reason())]
 }
 
 async fn insist<T, F>(context: &Context, key: &ObjectKey, attempt: impl FnMut() -> F) -> Result<T, ClusterError>
@@ -119,9 +176,4 @@ where
     let answer = Backoff::insist(context.in_the_way(key), attempt).await;
     context.status.trouble(&key.to_string(), None);
     answer
-}
-
-/// Whether the cluster serves a kind that was missing before.
-pub(super) async fn is_served(cluster: &Cluster, wanted: &Wanted) -> bool {
-    cluster.served(&wanted.api_version, &wanted.key.kind).await.is_ok()
 }

@@ -83,7 +83,7 @@ async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack
     let wanted = &work.planned.wanted;
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
-    let good = context.last_good(wanted).await;
+    let good = context.last_good(&wanted.key);
     let failing = template(live).cloned().unwrap_or_default();
     Ok(way_back(&failing, good.as_ref(), &revisions, None))
 }
@@ -114,7 +114,7 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
         }
     };
     let baseline = Baseline::of(&wanted.key, &written);
-    context.went_back(work.record, &baseline, &to).await;
+    context.went_back(work.record, &baseline).await;
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
 }
@@ -207,7 +207,7 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
         return Ok(None);
     };
-    let by = super::drift::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    let by = super::live::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
     let reason = Reason { code: "UndoneByHand".to_owned(), message: format!("taken back by hand ({by}) to revision {}", revision.number) };
     let hold = Hold {
         manifest: wanted.hash.clone(),
