@@ -4,4 +4,5 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod controllers;
 mod facts;
