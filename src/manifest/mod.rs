@@ -5,6 +5,7 @@
 
 mod complaint;
 mod object;
+pub mod yaml;
 
 pub use complaint::Complaint;
 pub use object::{ObjectKey, Place};

@@ -10,5 +10,109 @@ pub mod kubelet;
 mod pod_logs;
 mod random;
 
+use http::{HeaderValue, Request, header};
+use tower::ServiceExt;
+
+pub use api::ApiServer;
 pub use pod_logs::{LogLine, PodLogs};
 pub use random::Random;
+
+use crate::clock::Clock;
+use api::Settings;
+
+/// A running small Kubernetes.
+#[derive(Debug)]
+pub struct MiniCluster {
+    api: ApiServer,
+}
+
+/// How a small Kubernetes is to be.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    seed: u64,
+    clock: Option<Clock>,
+}
+
+/// Why a small Kubernetes did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The API server refused what every cluster begins with.
+    #[error("failed to set up the API server: {0}")]
+    Api(String),
+}
+
+impl MiniCluster {
+    /// A small Kubernetes, to be made as wanted.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder { seed: 0, clock: None }
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// A client of it, in process: no socket, no time passes.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.client_as("belay-client")
+    }
+
+    /// A client that gives itself a name, which is its field manager where it names no other.
+    ///
+    /// # Panics
+    /// Never: a name that no header can carry is left out.
+    #[must_use]
+    pub fn client_as(&self, agent: &str) -> kube::Client {
+        client(&self.api, agent)
+    }
+
+    /// Stops everything: watches end, controllers and nodes stop.
+    pub async fn stop(self) {
+        self.api.close();
+    }
+}
+
+impl Builder {
+    /// The seed of everything random: the same seed gives the same run.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Builder {
+        Builder { seed, ..self }
+    }
+
+    /// The clock; the machine's own if none is given.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Builder {
+        Builder { clock: Some(clock), ..self }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The API server refused what every cluster begins with.
+    pub async fn start(self) -> Result<MiniCluster, StartError> {
+        let random = Random::new(self.seed);
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let logs = PodLogs::default();
+        let api = ApiServer::new(Settings { clock, random: random.fork(), logs });
+        api.set_up().map_err(|error| StartError::Api(error.message))?;
+        Ok(MiniCluster { api })
+    }
+}
+
+/// A client of an API server in the same process.
+fn client(api: &ApiServer, agent: &str) -> kube::Client {
+    let agent = HeaderValue::from_str(agent).ok();
+    let service = api.clone().map_request(move |mut request: Request<kube::client::Body>| {
+        if let Some(agent) = &agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| agent.clone());
+        }
+        request
+    });
+    kube::Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests;

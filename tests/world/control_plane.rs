@@ -12,7 +12,7 @@ use kube::{Client, Config};
 
 const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
-                           ttl-after-finished,persistentvolumeclaim-protection";
+                           ttl-after-finished,pvc-protection";
 
 /// Which parts to start beside etcd and the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,6 +134,11 @@ impl ControlPlane {
         self.folder.path().join("kubeconfig")
     }
 
+    /// The path of one of the reference's programs.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.assets.join(name)
+    }
+
     /// The address of the API server.
     pub fn server(&self) -> &str {
         &self.server
@@ -157,7 +162,8 @@ impl ControlPlane {
         } else {
             Command::new(program)
         };
-        command.args(options.iter().flat_map(|(option, value)| [(*option).to_owned(), value.clone()])).args(flags);
+        // With `=`, since a flag such as `--leader-elect` takes its value in no other way.
+        command.args(options.iter().map(|(option, value)| format!("{option}={value}"))).args(flags);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
         let child = command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}"));
         self.processes.push(Process(child));

@@ -2,3 +2,4 @@
 #![allow(dead_code, reason = "each test binary takes the parts it needs")]
 
 pub mod control_plane;
+pub mod repository;

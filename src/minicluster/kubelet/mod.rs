@@ -1,1 +1,75 @@
-//! Scheduler and nodes: clients of the Kubernetes API that walk each pod through its life.
+//! Scheduler and nodes of the embedded cluster: binds pods, walks each through its life, and writes what a real
+//! kubelet would be seen to write. What a pod will do is data.
+//!
+//! A client of the Kubernetes API like anyone else: it takes a [`kube::Client`], so it drives pods on a real API server
+//! just as well as on the embedded one.
+
+mod agent;
+mod desk;
+mod driver;
+mod life;
+mod nodes;
+mod pod;
+mod requests;
+mod scheduler;
+mod writes;
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::clock::Clock;
+use crate::minicluster::{PodLogs, Random};
+
+pub use nodes::NodeSpec;
+
+/// What the kubelet is made of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Tells the time that is written into objects.
+    pub clock: Clock,
+    /// Draws container ids.
+    pub random: Random,
+    /// Where containers write.
+    pub logs: PodLogs,
+    /// The nodes to register.
+    pub nodes: Vec<NodeSpec>,
+    /// How often each node renews its lease.
+    pub heartbeat: Duration,
+}
+
+impl Options {
+    /// Three nodes of the usual size, at the usual speed.
+    #[must_use]
+    pub fn new(clock: Clock, random: Random, logs: PodLogs) -> Options {
+        Options { clock, random, logs, nodes: NodeSpec::several(3), heartbeat: Duration::from_secs(10) }
+    }
+}
+
+/// A running kubelet. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    stop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops it and waits until it has. Pods and nodes stay as they are.
+    pub async fn stop(self) {
+        drop(self.stop);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the kubelet ended badly");
+        }
+    }
+}
+
+/// Starts the scheduler and the nodes: they register and drive pods until [`Running`] is stopped or dropped. Whatever
+/// the API server refuses or leaves unanswered is tried again.
+#[must_use]
+pub fn start(client: Client, options: Options) -> Running {
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(driver::run(client, options, stop.clone()));
+    Running { stop: stop.drop_guard(), task }
+}

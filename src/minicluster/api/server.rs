@@ -1,0 +1,214 @@
+//! The service: takes a request, finds out what it names, has it answered.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+
+use super::body::Body;
+use super::call::{Call, User, read_body};
+use super::negotiate::Negotiated;
+use super::query::Query;
+use super::registry::Registry;
+use super::reply::Reply;
+use super::route::{Route, Target, route};
+use super::store::{Store, Stored, path};
+use super::{ApiError, convert};
+use crate::clock::Clock;
+use crate::minicluster::{PodLogs, Random};
+
+/// What an API server is given.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Tells the time.
+    pub clock: Clock,
+    /// Gives uids, generated names, addresses.
+    pub random: Random,
+    /// What containers have written.
+    pub logs: PodLogs,
+}
+
+/// The API server. Cheap to clone; all clones are one server.
+#[derive(Clone)]
+pub struct ApiServer(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    registry: Mutex<Arc<Registry>>,
+    settings: Settings,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "ApiServer(revision {})", self.0.store.revision())
+    }
+}
+
+impl ApiServer {
+    /// A server with nothing in it but what every cluster begins with.
+    #[must_use]
+    pub fn new(settings: Settings) -> ApiServer {
+        let registry = Mutex::new(Registry::built_in());
+        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings }))
+    }
+
+    /// Ends every watch, now and from now on.
+    pub fn close(&self) {
+        self.0.store.close();
+    }
+
+    /// Forgets all events so far: watches and lists that need them are answered with 410, as after the real server's
+    /// compaction.
+    pub fn compact(&self) {
+        self.0.store.compact();
+    }
+
+    /// The revision of the latest write.
+    #[must_use]
+    pub fn store_revision(&self) -> u64 {
+        self.0.store.revision()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.settings.clock
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.settings.clock.now()
+    }
+
+    pub(super) fn random(&self) -> &Random {
+        &self.0.settings.random
+    }
+
+    pub(super) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.0.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The object that a path names.
+    ///
+    /// # Errors
+    /// 404.
+    pub(super) fn find(&self, target: &Target) -> Result<Arc<Stored>, ApiError> {
+        let definition = &target.resource.definition;
+        let name = target.name.as_deref().unwrap_or_default();
+        let found = self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name));
+        found.ok_or_else(|| ApiError::not_found(&definition.group, &definition.resource, name))
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+    {
+        let (mut parts, body) = request.into_parts();
+        let user = parts.extensions.remove::<User>().unwrap_or_else(User::admin);
+        let mut call = Call {
+            path: parts.uri.path().to_owned(),
+            query: Query::new(parts.uri.query().unwrap_or_default()),
+            method: parts.method,
+            headers: parts.headers,
+            body: Bytes::new(),
+            user,
+        };
+        if call.method != Method::GET && call.method != Method::HEAD {
+            match read_body(body).await {
+                Ok(bytes) => call.body = bytes,
+                Err(error) => return Reply::from(error).write(&Negotiated::plain(&call)),
+            }
+        }
+        let how = Negotiated::for_errors(&call);
+        let reply = AssertUnwindSafe(self.dispatch(&call)).catch_unwind().await.unwrap_or_else(|_| {
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(ApiError::new(500, "InternalError", message))
+        });
+        reply.unwrap_or_else(Reply::from).write(&how)
+    }
+
+    async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
+        match route(&self.registry(), &call.path) {
+            Route::Objects(target) => self.objects(call, &target).await,
+            Route::UnknownResource => Err(ApiError::no_such_resource()),
+            _ => Ok(Reply::text(404, "404 page not found\n")),
+        }
+    }
+
+    async fn objects(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let single = target.name.is_some();
+        let status = target.subresource.as_deref() == Some("status");
+        let verb = verb(call, target).filter(|verb| match &target.subresource {
+            Some(name) => {
+                target.resource.subresource(name).is_some_and(|known| known.verbs.iter().any(|has| has == verb))
+            }
+            None => target.resource.has_verb(verb),
+        });
+        let plain = target.subresource.is_none();
+        match verb {
+            Some("get") if single && (plain || status) => self.get(call, target),
+            Some("list" | "watch") if plain => self.list(call, target),
+            Some("create") if plain => {
+                if target.resource.definition.namespaced && target.namespace.is_none() {
+                    return Err(ApiError::method_not_allowed());
+                }
+                self.create(call, target)
+            }
+            Some("update") if plain || status => self.update(call, target),
+            Some("patch") if plain || status => self.patch(call, target),
+            Some("delete") if plain => self.delete(call, target),
+            Some("deletecollection") if plain => self.delete_collection(call, target).await,
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+}
+
+/// The verb that discovery knows for a method on such a path.
+fn verb(call: &Call, target: &Target) -> Option<&'static str> {
+    let single = target.name.is_some();
+    Some(match call.method {
+        Method::GET if target.watch => "watch",
+        Method::GET if single => "get",
+        Method::GET if call.query.flag("watch") == Some(true) => "watch",
+        Method::GET => "list",
+        Method::POST if !single || target.subresource.is_some() => "create",
+        Method::PUT if single => "update",
+        Method::PATCH if single => "patch",
+        Method::DELETE if single => "delete",
+        Method::DELETE => "deletecollection",
+        _ => return None,
+    })
+}
+
+impl ApiServer {
+    /// A stored object as a resource serves it.
+    pub(super) fn served(target: &Target, stored: &Stored) -> serde_json::Value {
+        convert::from_storage(&target.resource, stored.value())
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.clone().answer(request).map(Ok))
+    }
+}

@@ -1,0 +1,246 @@
+//! The loop: one watch on pods, one on nodes, one queue of moments; what is due is stepped, then written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::Options;
+use super::agent::Agent;
+use super::desk::{Desk, Moment, Moments, after, pause};
+use super::nodes::{self, Place};
+use super::pod::SeenPod;
+use super::requests::Requests;
+use super::scheduler::{Decision, Scheduler};
+use super::writes::{Done, What, Writes};
+
+/// Watch events that are taken before the next writes are made.
+const EVENTS_AT_ONCE: usize = 1000;
+
+/// Drives nodes and pods until `stop` is cancelled.
+pub async fn run(client: Client, options: Options, stop: CancellationToken) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = drive(client, options) => {}
+    }
+}
+
+async fn drive(client: Client, options: Options) {
+    let requests = Requests::new(client.clone());
+    let places = register(&requests, &options).await;
+    let desk = Desk { requests, writes: Writes::default(), moments: Moments::default(), clock: options.clock.clone() };
+    let mut driver = Driver {
+        agent: Agent::new(places.clone()),
+        desk,
+        names: places.into_keys().collect(),
+        scheduler: Scheduler::default(),
+        pods: BTreeMap::new(),
+        listed: None,
+        heartbeat: options.heartbeat,
+        failures: BTreeMap::new(),
+    };
+    driver.beat();
+    let mut pods = events::<Pod>(Api::all(client.clone()));
+    let mut nodes = events::<Node>(Api::all(client));
+    loop {
+        let wait = driver.desk.moments.next().map(|at| at.duration_since(driver.desk.clock.now()));
+        tokio::select! {
+            biased;
+            done = driver.desk.writes.next() => driver.done(done),
+            Some(event) = nodes.next() => driver.node(event),
+            Some(event) = pods.next() => driver.pod(event),
+            () = reach(wait) => {}
+        }
+        // What is there already is taken in one go, so that the scheduler sees all of it.
+        for _ in 0..EVENTS_AT_ONCE {
+            if let Some(Some(event)) = nodes.next().now_or_never() {
+                driver.node(event);
+            } else if let Some(Some(event)) = pods.next().now_or_never() {
+                driver.pod(event);
+            } else {
+                break;
+            }
+        }
+        driver.turn();
+    }
+}
+
+/// Registers all nodes, each until it succeeds.
+async fn register(requests: &Requests, options: &Options) -> BTreeMap<String, Place> {
+    let mut places = BTreeMap::new();
+    for (index, spec) in options.nodes.iter().enumerate() {
+        let place = Place::new(index, &options.nodes);
+        let mut failures = 0;
+        while let Err(error) = nodes::register(requests, spec, &place, &options.clock).await {
+            failures += 1;
+            tracing::warn!(%error, node = spec.name, "failed to register a node; trying again");
+            tokio::time::sleep(pause(failures)).await;
+        }
+        places.insert(spec.name.clone(), place);
+    }
+    places
+}
+
+/// The events of a watch that starts anew after every failure, later each time.
+fn events<K>(api: Api<K>) -> BoxStream<'static, Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut failures = 0;
+    let watch = watcher(api, watcher::Config::default());
+    let delayed = watch.then(move |event| {
+        failures = if event.is_ok() { 0 } else { failures + 1 };
+        let pause = pause(failures);
+        async move {
+            match event {
+                Ok(event) => Some(event),
+                Err(error) => {
+                    tracing::warn!(%error, "the kubelet's watch broke; starting it anew");
+                    tokio::time::sleep(pause).await;
+                    None
+                }
+            }
+        }
+    });
+    delayed.filter_map(|event| async { event }).boxed()
+}
+
+async fn reach(wait: Option<SignedDuration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Driver {
+    desk: Desk,
+    agent: Agent,
+    scheduler: Scheduler,
+    names: BTreeSet<String>,
+    /// All pods, by uid.
+    pods: BTreeMap<String, Arc<SeenPod>>,
+    /// The uids that a list under way has named so far.
+    listed: Option<BTreeSet<String>>,
+    heartbeat: Duration,
+    /// Bindings that failed, and how often.
+    failures: BTreeMap<String, u32>,
+}
+
+impl Driver {
+    fn pod(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Init => self.listed = Some(BTreeSet::new()),
+            Event::InitApply(pod) | Event::Apply(pod) => self.pod_seen(pod),
+            Event::Delete(pod) => {
+                if let Some(uid) = pod.metadata.uid {
+                    self.pod_gone(&uid);
+                }
+            }
+            Event::InitDone => {
+                let listed = self.listed.take().unwrap_or_default();
+                let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for uid in gone {
+                    self.pod_gone(&uid);
+                }
+            }
+        }
+    }
+
+    fn pod_seen(&mut self, pod: Pod) {
+        let Some((pod, status)) = SeenPod::read(pod) else { return };
+        if let Some(listed) = &mut self.listed {
+            listed.insert(pod.uid.clone());
+        }
+        let pod = Arc::new(pod);
+        self.pods.insert(pod.uid.clone(), pod.clone());
+        self.scheduler.pod_seen(&pod);
+        self.agent.see(&mut self.desk, &pod, &status);
+    }
+
+    fn pod_gone(&mut self, uid: &str) {
+        self.pods.remove(uid);
+        self.failures.remove(uid);
+        self.scheduler.pod_gone(uid);
+        self.agent.gone(&mut self.desk, uid);
+    }
+
+    fn node(&mut self, event: Event<Node>) {
+        match event {
+            Event::InitApply(node) | Event::Apply(node) => {
+                self.scheduler.node_seen(node.metadata.name.as_deref().unwrap_or_default());
+            }
+            Event::Delete(node) => self.scheduler.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
+            Event::Init | Event::InitDone => {}
+        }
+    }
+
+    /// Does all that is due, then places pods.
+    fn turn(&mut self) {
+        let now = self.desk.clock.now();
+        while let Some(moment) = self.desk.moments.pop(now) {
+            match moment {
+                Moment::Heartbeat => self.beat(),
+                Moment::Pod(uid) => self.agent.step(&mut self.desk, &uid),
+                Moment::Binding(uid) => {
+                    if let Some(pod) = self.pods.get(&uid) {
+                        self.scheduler.pod_seen(pod);
+                    }
+                }
+            }
+        }
+        while let Some(decision) = self.scheduler.next() {
+            match decision {
+                Decision::Bind { pod, node } => {
+                    let (pod, requests) = (pod.id(), self.desk.requests.clone());
+                    self.desk.writes.add(async move {
+                        let result = requests.bind(&pod, &node).await;
+                        Done { what: What::Binding(pod.uid), result }
+                    });
+                }
+            }
+        }
+    }
+
+    fn beat(&mut self) {
+        for name in &self.names {
+            let (name, requests) = (name.clone(), self.desk.requests.clone());
+            let (every, clock) = (self.heartbeat, self.desk.clock.clone());
+            self.desk.writes.add(async move {
+                let result = nodes::heartbeat(&requests, &name, every, &clock).await;
+                Done { what: What::Lease(name), result }
+            });
+        }
+        self.desk.moments.set(Moment::Heartbeat, after(self.desk.clock.now(), self.heartbeat));
+    }
+
+    fn done(&mut self, done: Done) {
+        match done.what {
+            What::Pod(uid) => self.agent.written(&mut self.desk, &uid, done.result),
+            What::Lease(node) => {
+                if let Err(error) = done.result {
+                    tracing::warn!(%error, node, "failed to renew a node's lease");
+                }
+            }
+            What::Binding(uid) => match done.result {
+                Ok(()) => drop(self.failures.remove(&uid)),
+                Err(error) => {
+                    let failures = self.failures.entry(uid.clone()).or_default();
+                    *failures += 1;
+                    tracing::debug!(%error, uid, "failed to bind a pod; trying again");
+                    let at = after(self.desk.clock.now(), pause(*failures));
+                    self.desk.moments.set(Moment::Binding(uid), at);
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the kubelet and the scheduler keep of a pod; the rest of the API object is dropped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
+
+use super::requests::PodName;
+
+/// The annotation that chooses a pod's fate.
+pub const FATE: &str = "kubelet.belay.dev/fate";
+
+/// A pod as last seen.
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "scheduler and fates will read the rest")]
+pub struct SeenPod {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub generation: Option<i64>,
+    pub created: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    /// The uid of the controller that owns it.
+    pub owner: Option<String>,
+    /// The text of the [`FATE`] annotation.
+    pub fate: Option<String>,
+    pub deletion: Option<Deletion>,
+    pub spec: Arc<PodSpec>,
+    pub phase: Option<String>,
+    pub conditions: Vec<PodCondition>,
+}
+
+/// A deletion under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// When the pod should be gone.
+    pub at: Timestamp,
+    /// How long it was given, in seconds.
+    pub grace: i64,
+}
+
+impl SeenPod {
+    /// Takes from `pod` what is needed, and apart its status, which matters only the first time. `None` for an object
+    /// without name, namespace, uid or spec, which no API server sends.
+    pub fn read(pod: Pod) -> Option<(SeenPod, PodStatus)> {
+        let Pod { metadata, spec, status } = pod;
+        let status = status.unwrap_or_default();
+        let grace = metadata.deletion_grace_period_seconds;
+        let owners = metadata.owner_references.unwrap_or_default();
+        let seen = SeenPod {
+            namespace: metadata.namespace?,
+            name: metadata.name?,
+            uid: metadata.uid?,
+            generation: metadata.generation,
+            created: metadata.creation_timestamp.map(|time| time.0),
+            labels: metadata.labels.unwrap_or_default(),
+            owner: owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid),
+            fate: metadata.annotations.and_then(|mut annotations| annotations.remove(FATE)),
+            deletion: metadata.deletion_timestamp.map(|at| Deletion { at: at.0, grace: grace.unwrap_or(0) }),
+            spec: Arc::new(spec?),
+            phase: status.phase.clone(),
+            conditions: status.conditions.clone().unwrap_or_default(),
+        };
+        Some((seen, status))
+    }
+
+    /// What requests name it by.
+    pub fn id(&self) -> PodName {
+        PodName { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }
+    }
+
+    /// The node it is bound to.
+    pub fn node(&self) -> Option<&str> {
+        self.spec.node_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// Whether it has ended for good.
+    pub fn finished(&self) -> bool {
+        matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+}

@@ -1,0 +1,63 @@
+//! Writes under way: a bounded number at a time, at most one for each pod.
+
+use std::collections::VecDeque;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+
+use super::requests::Error;
+
+/// Writes under way at a time.
+const AT_ONCE: usize = 32;
+
+/// What a write was for, and what became of it.
+pub struct Done {
+    pub what: What,
+    pub result: Result<(), Error>,
+}
+
+/// What a write was for.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// The status of the pod with this uid, or its removal.
+    Pod(String),
+    /// The binding of the pod with this uid.
+    Binding(String),
+    /// The lease of this node.
+    Lease(String),
+}
+
+/// Writes under way and those that wait for their turn.
+#[derive(Default)]
+pub struct Writes {
+    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
+    waiting: VecDeque<BoxFuture<'static, Done>>,
+}
+
+impl Writes {
+    /// Makes a write as soon as its turn comes.
+    pub fn add(&mut self, write: impl Future<Output = Done> + Send + 'static) {
+        self.waiting.push_back(Box::pin(write));
+        self.fill();
+    }
+
+    /// The next write that is done; never, while there is none under way.
+    pub async fn next(&mut self) -> Done {
+        match self.under_way.next().await {
+            Some(done) => {
+                self.fill();
+                done
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    fn fill(&mut self) {
+        while self.under_way.len() < AT_ONCE
+            && let Some(write) = self.waiting.pop_front()
+        {
+            self.under_way.push(write);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Git, with real repositories in temporary folders.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod mirror;
+mod trees;
