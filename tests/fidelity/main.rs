@@ -4,6 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod controllers;
 mod facts;
 mod kubelet;
 mod go_types;

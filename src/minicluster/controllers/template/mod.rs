@@ -105,7 +105,9 @@ mod tests {
         let volume = |source: Value| {
             let mut template = template(json!({}));
             let mut volume = json!({ "name": "data" });
-            volume.as_object_mut().unwrap().append(source.as_object_mut().unwrap_or(&mut serde_json::Map::new()));
+            if let Some(empty) = source.get("emptyDir") {
+                volume["emptyDir"] = empty.clone();
+            }
             template["spec"]["volumes"] = json!([volume]);
             meaning(template)
         };
