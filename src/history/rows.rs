@@ -50,7 +50,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record, Error> {
 /// Adds what is in tables of its own.
 pub(super) fn complete(connection: &Connection, record: &mut Record) -> Result<(), Error> {
     let mut statement = connection.prepare_cached(
-        "SELECT path, line, \"column\", object, message, hint FROM complaints WHERE record = ? ORDER BY number",
+        "SELECT path, line, \"column\", object, message, hint, excerpt, also FROM complaints WHERE record = ? ORDER BY number",
     )?;
     let complaint = |row: &Row<'_>| {
         let path: String = row.get(0)?;
@@ -59,6 +59,8 @@ pub(super) fn complete(connection: &Connection, record: &mut Record) -> Result<(
             object: row.get::<_, Option<String>>(3)?.map(|json| from_json(3, &json)).transpose()?,
             message: row.get(4)?,
             hint: row.get(5)?,
+            excerpt: row.get::<_, Option<String>>(6)?.map(|json| from_json(6, &json)).transpose()?,
+            also: row.get::<_, Option<String>>(7)?.map(|json| from_json(7, &json)).transpose()?.unwrap_or_default(),
         })
     };
     record.complaints = statement.query_map([record.id.0], complaint)?.collect::<Result<_, _>>()?;
@@ -83,12 +85,16 @@ pub(super) fn step(row: &Row<'_>) -> Result<Step, Error> {
 pub(super) fn write_complaints(connection: &Connection, id: i64, complaints: &[Complaint]) -> Result<(), Error> {
     connection.prepare_cached("DELETE FROM complaints WHERE record = ?")?.execute([id])?;
     let mut statement = connection.prepare_cached(
-        "INSERT INTO complaints (record, number, path, line, \"column\", object, message, hint) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO complaints (record, number, path, line, \"column\", object, message, hint, excerpt, also) VALUES (?, ?, \
+         ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (number, complaint) in (1_i64..).zip(complaints) {
         let Place { path, line, column } = &complaint.place;
         let object = complaint.object.as_ref().map(json);
-        statement.execute(params![id, number, path, line, column, object, complaint.message, complaint.hint])?;
+        let excerpt = complaint.excerpt.as_ref().map(json);
+        let also = (!complaint.also.is_empty()).then(|| json(&complaint.also));
+        let (message, hint) = (&complaint.message, &complaint.hint);
+        statement.execute(params![id, number, path, line, column, object, message, hint, excerpt, also])?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
+use crate::manifest::Complaint;
 use crate::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
 
 /// The longest text of a step or a reason, in bytes. Longer ones are cut.
@@ -34,6 +35,8 @@ pub struct Update {
     pub back_to_revision: Option<i64>,
     /// What was seen when it failed.
     pub evidence: Option<Evidence>,
+    /// What is wrong with the manifest.
+    pub complaints: Option<Vec<Complaint>>,
 }
 
 impl History {
@@ -116,7 +119,8 @@ impl History {
                     return Err(HistoryError::Ended { id, outcome: before }.into());
                 }
             }
-            let Update { outcome, reason, manifest_hash, rolls_out, revision, back_to, back_to_revision, evidence } = update;
+            let Update { outcome, reason, manifest_hash, rolls_out, revision, back_to, back_to_revision, evidence, complaints } =
+                update;
             connection
                 .prepare_cached(
                     "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
@@ -137,6 +141,9 @@ impl History {
                 ])?;
             if let Some(evidence) = evidence {
                 rows::write_evidence(connection, id.0, &bounded(evidence))?;
+            }
+            if let Some(complaints) = complaints {
+                rows::write_complaints(connection, id.0, complaints)?;
             }
             Ok(())
         })
