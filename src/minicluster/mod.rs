@@ -14,7 +14,7 @@ use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
 pub use api::ApiServer;
-pub use pod_logs::{LogLine, PodLogs};
+pub use pod_logs::{LogLine, LogPlace, PodLogs};
 pub use random::Random;
 
 use crate::clock::Clock;

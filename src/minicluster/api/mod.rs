@@ -29,6 +29,7 @@ mod selector;
 mod server;
 mod status;
 mod store;
+mod subresource;
 mod table;
 mod time;
 mod write;

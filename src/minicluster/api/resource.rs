@@ -94,6 +94,25 @@ impl Resource {
         }
     }
 
+    /// A kind that is only spoken, never stored: Scale.
+    #[must_use]
+    pub fn spoken(definition: Definition) -> Resource {
+        Resource {
+            list_kind: format!("{}List", definition.kind),
+            singular: definition.kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            shelf: ShelfName { group: definition.group.as_str().into(), resource: definition.resource.as_str().into() },
+            storage_version: definition.version.clone(),
+            selectable: Vec::new(),
+            selectable_paths: Vec::new(),
+            custom: None,
+            definition,
+        }
+    }
+
     /// `apps/v1`, or `v1` for core.
     #[must_use]
     pub fn api_version(&self) -> String {

@@ -19,6 +19,7 @@ use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{Store, Stored, path};
+use super::subresource::hmac;
 use super::{ApiError, convert};
 use crate::clock::Clock;
 use crate::minicluster::{PodLogs, Random};
@@ -42,6 +43,7 @@ struct Inner {
     store: Store,
     registry: Mutex<Arc<Registry>>,
     settings: Settings,
+    key: [u8; 32],
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -55,7 +57,9 @@ impl ApiServer {
     #[must_use]
     pub fn new(settings: Settings) -> ApiServer {
         let registry = Mutex::new(Registry::built_in());
-        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings }))
+        let mut key = [0; 32];
+        key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
+        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings, key }))
     }
 
     /// Ends every watch, now and from now on.
@@ -89,6 +93,15 @@ impl ApiServer {
 
     pub(super) fn random(&self) -> &Random {
         &self.0.settings.random
+    }
+
+    /// The server's signature under a text.
+    pub(super) fn sign(&self, text: &[u8]) -> [u8; 32] {
+        hmac(&self.0.key, text)
+    }
+
+    pub(super) fn logs(&self) -> &PodLogs {
+        &self.0.settings.logs
     }
 
     pub(super) fn registry(&self) -> Arc<Registry> {
@@ -156,6 +169,10 @@ impl ApiServer {
         match verb {
             Some("get") if single && (plain || status) => self.get(call, target),
             Some("list" | "watch") if plain => self.list(call, target),
+            Some(verb) if !plain && !status => {
+                let name = target.subresource.as_deref().unwrap_or_default();
+                self.below(call, target, name, verb).await
+            }
             Some("create") if plain => {
                 if target.resource.definition.namespaced && target.namespace.is_none() {
                     return Err(ApiError::method_not_allowed());
