@@ -4,4 +4,5 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod api_exchange;
 mod facts;

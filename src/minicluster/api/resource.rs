@@ -44,6 +44,8 @@ pub struct CustomFacts {
     pub columns: Vec<Value>,
     /// Where the scale subresource finds its numbers, if it is served.
     pub scale: Option<ScalePaths>,
+    /// The schemas of its objects and lists, by their names in OpenAPI.
+    pub schemas: Vec<(String, Value)>,
     /// Whether it is served only to be left: a warning goes with every answer.
     pub deprecation: Option<String>,
 }

@@ -7,7 +7,7 @@ mod log;
 mod scale;
 mod token;
 
-pub(super) use token::hmac;
+pub(super) use token::{ISSUER, hmac};
 
 use serde_json::{Value, json};
 

@@ -248,7 +248,7 @@ fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) ->
 }
 
 /// Kinds whose deletion is answered with the object that is gone.
-fn returns_object(resource: &Resource) -> bool {
+pub(in crate::minicluster::api) fn returns_object(resource: &Resource) -> bool {
     [
         "pods",
         "services",

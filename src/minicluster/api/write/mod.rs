@@ -6,7 +6,7 @@ mod delete;
 mod patch;
 pub(super) mod update;
 
-pub(super) use delete::Deletion;
+pub(super) use delete::returns_object;
 
 use std::sync::Arc;
 
