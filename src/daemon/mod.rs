@@ -28,7 +28,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
-use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
+use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened};
 use crate::history::History;
 use crate::rollout::marks;
 
@@ -101,7 +101,7 @@ impl Daemon {
             config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
         let credentials = credentials(&config, &location);
         let folder = state.join("sources").join(&name);
-        let (mirror, opened) = Mirror::open(&folder, location.clone(), credentials, Limits::default())
+        let (mirror, opened) = Mirror::open(&folder, location, credentials, Limits::default())
             .map_err(|error| DaemonError::Mirror { name: name.clone(), error })?;
         if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
@@ -116,7 +116,7 @@ impl Daemon {
             config,
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
-        let wake = Wake::on(&location);
+        let wake = Arc::default();
         let folder = context.config.path.trim_matches('/').to_owned();
         let source = Source {
             repository: Repository {

@@ -7,15 +7,21 @@
 pub mod api;
 pub mod controllers;
 pub mod kubelet;
+mod listen;
 mod pod_logs;
 mod random;
+mod tls;
+
+use std::net::SocketAddr;
 
 use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
-pub use api::ApiServer;
-pub use pod_logs::{LogLine, PodLogs};
+pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use listen::{Door, ListenError, Listening};
+pub use pod_logs::{LogLine, LogPlace, PodLogs};
 pub use random::Random;
+pub use tls::{Authority, Credentials};
 
 use crate::clock::Clock;
 use api::Settings;
@@ -31,6 +37,7 @@ pub struct MiniCluster {
 pub struct Builder {
     seed: u64,
     clock: Option<Clock>,
+    access: Access,
 }
 
 /// Why a small Kubernetes did not start.
@@ -45,7 +52,7 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None }
+        Builder { seed: 0, clock: None, access: Access::default() }
     }
 
     /// The API server.
@@ -69,6 +76,15 @@ impl MiniCluster {
         client(&self.api, agent)
     }
 
+    /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
+    /// dropping what comes back closes it.
+    ///
+    /// # Errors
+    /// The address can't be had, or no certificate be made for it.
+    pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+        listen::listen(&self.api, address, door).await
+    }
+
     /// Stops everything: watches end, controllers and nodes stop.
     pub async fn stop(self) {
         self.api.close();
@@ -88,6 +104,12 @@ impl Builder {
         Builder { clock: Some(clock), ..self }
     }
 
+    /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
+    #[must_use]
+    pub fn access(self, access: Access) -> Builder {
+        Builder { access, ..self }
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -96,7 +118,7 @@ impl Builder {
         let random = Random::new(self.seed);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let logs = PodLogs::default();
-        let api = ApiServer::new(Settings { clock, random: random.fork(), logs });
+        let api = ApiServer::new(Settings { clock, random: random.fork(), logs, access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         Ok(MiniCluster { api })
     }

@@ -5,6 +5,7 @@
 mod world;
 
 mod controllers;
+mod api_exchange;
 mod facts;
 mod kubelet;
 mod go_types;
