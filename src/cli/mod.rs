@@ -3,6 +3,7 @@
 mod cluster;
 mod connect;
 mod demo;
+mod embedded;
 mod exit;
 mod history;
 mod output;
@@ -10,6 +11,7 @@ mod plan;
 mod retry;
 mod run;
 mod show;
+mod signals;
 mod status;
 mod version;
 mod workload;

@@ -98,6 +98,7 @@ impl Source {
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
         loop {
+            self.publish_settled();
             let check_at = self.next_check();
             tokio::select! {
                 biased;
@@ -243,6 +244,12 @@ impl Source {
             warn!("some requests were still under way");
         }
         self.work.shutdown().await;
+    }
+
+    fn publish_settled(&self) {
+        let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
+        let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
+        self.context.status.change(|source| source.settled = idle && through && self.resumed.is_empty());
     }
 
     /// Puts an object on the list of those to be checked.

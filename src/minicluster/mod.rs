@@ -30,6 +30,17 @@ use api::Settings;
 #[derive(Debug)]
 pub struct MiniCluster {
     api: ApiServer,
+    controllers: Option<controllers::Running>,
+    kubelet: Option<kubelet::Running>,
+}
+
+/// The parts of a cluster that can be left out, for another in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What makes status follow spec.
+    Controllers,
+    /// The scheduler and the nodes.
+    Kubelet,
 }
 
 /// How a small Kubernetes is to be.
@@ -38,6 +49,8 @@ pub struct Builder {
     seed: u64,
     clock: Option<Clock>,
     access: Access,
+    nodes: usize,
+    without: Vec<Part>,
 }
 
 /// Why a small Kubernetes did not start.
@@ -52,7 +65,7 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None, access: Access::default() }
+        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new() }
     }
 
     /// The API server.
@@ -87,6 +100,12 @@ impl MiniCluster {
 
     /// Stops everything: watches end, controllers and nodes stop.
     pub async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
+        if let Some(kubelet) = self.kubelet {
+            kubelet.stop().await;
+        }
         self.api.close();
     }
 }
@@ -110,6 +129,19 @@ impl Builder {
         Builder { access, ..self }
     }
 
+    /// How many nodes there are; three if nothing is said.
+    #[must_use]
+    pub fn nodes(self, nodes: usize) -> Builder {
+        Builder { nodes, ..self }
+    }
+
+    /// Leaves a part out.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Builder {
+        self.without.push(part);
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -118,9 +150,20 @@ impl Builder {
         let random = Random::new(self.seed);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let logs = PodLogs::default();
-        let api = ApiServer::new(Settings { clock, random: random.fork(), logs, access: self.access });
+        // Each part draws from its own generator, also when another is left out.
+        let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
+        let api = ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
-        Ok(MiniCluster { api })
+        let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
+            let options = controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
+            controllers::start(client(&api, "kube-controller-manager"), &options)
+        });
+        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
+            let mut options = kubelet::Options::new(clock, of_kubelet, logs);
+            options.nodes = kubelet::NodeSpec::several(self.nodes);
+            kubelet::start(client(&api, "kubelet"), options)
+        });
+        Ok(MiniCluster { api, controllers, kubelet })
     }
 }
 
