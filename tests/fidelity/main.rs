@@ -6,3 +6,4 @@ mod world;
 
 mod facts;
 mod go_types;
+mod objects;
