@@ -9,3 +9,4 @@ mod api_exchange;
 mod facts;
 mod kubelet;
 mod go_types;
+mod objects;
