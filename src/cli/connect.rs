@@ -43,7 +43,8 @@ impl Globals {
         }
         if options.context.is_none() {
             let inferred = Config::infer().await;
-            return inferred.context("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE");
+            return inferred
+                .context("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE");
         }
         Config::from_kubeconfig(&options).await.context("failed to use the kubeconfig")
     }

@@ -4,10 +4,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Globals;
 use super::exit::Exit;
 use super::output::{Cell, Format, Table, age, cut, duration, outcome, say, say_value};
 use super::workload::Named;
-use super::Globals;
 use crate::clock::Clock;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
@@ -75,17 +75,33 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 
 fn every_outcome_but_unchanged() -> std::collections::BTreeSet<Outcome> {
     use Outcome::{
-        Complete, Failed, Held, Planned, Pruned, Rejected, RollbackFailed, RolledBack, RollingBack, Superseded, Suspended,
-        UnderWay,
+        Complete, Failed, Held, Planned, Pruned, Rejected, RollbackFailed, RolledBack, RollingBack, Superseded,
+        Suspended, UnderWay,
     };
-    [Planned, UnderWay, RollingBack, Complete, Failed, RolledBack, RollbackFailed, Superseded, Rejected, Held, Suspended, Pruned].into()
+    [
+        Planned,
+        UnderWay,
+        RollingBack,
+        Complete,
+        Failed,
+        RolledBack,
+        RollbackFailed,
+        Superseded,
+        Rejected,
+        Held,
+        Suspended,
+        Pruned,
+    ]
+    .into()
 }
 
 /// The history file, for reading.
 pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
     let folder = globals.state_folder(None)?;
     History::read_only(&folder).map_err(|error| match error {
-        HistoryError::Missing { .. } => anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere"),
+        HistoryError::Missing { .. } => {
+            anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere")
+        }
         error => error.into(),
     })
 }
@@ -133,7 +149,12 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
         if format == Format::Wide {
             let text = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
             row.push(text(record.revision.map(|revision| revision.to_string())));
-            row.push(serde_json::to_value(&record.trigger).map(|trigger| trigger["by"].as_str().unwrap_or_default().to_owned()).unwrap_or_default().into());
+            row.push(
+                serde_json::to_value(&record.trigger)
+                    .map(|trigger| trigger["by"].as_str().unwrap_or_default().to_owned())
+                    .unwrap_or_default()
+                    .into(),
+            );
             row.push(text(record.place.as_ref().map(ToString::to_string)));
             row.push(record.source.clone().into());
         }
@@ -142,7 +163,9 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
     let mut lines = table.lines();
     // From the last record up, so that the places of those above stay.
     for (index, record) in records.iter().enumerate().rev() {
-        if let Some(reason) = record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held) {
+        if let Some(reason) =
+            record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held)
+        {
             lines.insert(index + 2, format!("          └ {}", cut(&reason.message, 220)));
         }
     }

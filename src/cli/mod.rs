@@ -3,6 +3,7 @@
 mod cluster;
 mod connect;
 mod demo;
+mod diff;
 mod embedded;
 mod exit;
 mod history;

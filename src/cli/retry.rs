@@ -2,10 +2,10 @@
 
 use anyhow::bail;
 
+use super::Globals;
 use super::exit::Exit;
 use super::output::say;
 use super::workload::{self, Named};
-use super::Globals;
 use crate::rollout::{Hold, marks};
 
 /// What `belay retry` understands.
@@ -23,9 +23,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let meant: Vec<_> = all.iter().filter(|(key, _)| named.means(key, Some(&namespace))).collect();
     let (key, live) = match meant.as_slice() {
         [one] => one,
-        [] => bail!("belay has applied no workload {:?} in namespace {namespace}; `belay status -A` lists those it has", named.name),
+        [] => bail!(
+            "belay has applied no workload {:?} in namespace {namespace}; `belay status -A` lists those it has",
+            named.name
+        ),
         several => {
-            let names: Vec<String> = several.iter().map(|(key, _)| format!("{}/{}", key.kind.to_lowercase(), key.name)).collect();
+            let names: Vec<String> =
+                several.iter().map(|(key, _)| format!("{}/{}", key.kind.to_lowercase(), key.name)).collect();
             bail!("there are several: say {}", names.join(" or "));
         }
     };

@@ -179,7 +179,9 @@ fn line(status: &Status) -> String {
     let heads: Vec<String> = status
         .sources
         .iter()
-        .map(|(name, source)| format!("{name} at {}", source.planned.as_ref().map_or("nothing yet", |commit| commit.short())))
+        .map(|(name, source)| {
+            format!("{name} at {}", source.planned.as_ref().map_or("nothing yet", |commit| commit.short()))
+        })
         .collect();
     let mut line = format!("{}; {under_way} under way, {held} held", heads.join(", "));
     if let Some(trouble) = trouble {

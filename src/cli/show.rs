@@ -31,7 +31,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             let ids: Vec<&str> = ids.iter().map(|id| &id.as_str()[..12]).collect();
             bail!("{commit:?} is the beginning of several commits: {}", ids.join(", "));
         }
-        Resolved::None => bail!("belay has seen no commit that begins with {commit:?}; `belay history` lists those it has"),
+        Resolved::None => {
+            bail!("belay has seen no commit that begins with {commit:?}; `belay history` lists those it has")
+        }
     };
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let mut records = history.records(&query)?;
@@ -105,7 +107,12 @@ pub(super) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
     }
     if !evidence.events.is_empty() {
         lines.push("  events:".to_owned());
-        lines.extend(evidence.events.iter().map(|event| format!("    {} {}: {} ({})", event.kind, event.reason, event.message, event.object)));
+        lines.extend(
+            evidence
+                .events
+                .iter()
+                .map(|event| format!("    {} {}: {} ({})", event.kind, event.reason, event.message, event.object)),
+        );
     }
     lines.extend(evidence.missing.iter().map(|missing| format!("  could not be read: {missing}")));
     lines

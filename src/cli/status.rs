@@ -85,10 +85,13 @@ fn row(key: &ObjectKey, live: &Value) -> Row {
             ("held", format!("commit {} is held: {}", hold.commit.short(), hold.reason))
         }
         (Some(_), _, _) => ("rolling back", health.map(|health| health.message).unwrap_or_default()),
-        (None, _, Some(Standing::Complete)) if observed => ("complete", health.map(|health| health.message).unwrap_or_default()),
-        (None, _, Some(Standing::Failed)) if observed => {
-            ("failed", health.and_then(|health| health.failure).map(|failure| failure.reason.message).unwrap_or_default())
+        (None, _, Some(Standing::Complete)) if observed => {
+            ("complete", health.map(|health| health.message).unwrap_or_default())
         }
+        (None, _, Some(Standing::Failed)) if observed => (
+            "failed",
+            health.and_then(|health| health.failure).map(|failure| failure.reason.message).unwrap_or_default(),
+        ),
         (None, _, Some(Standing::Paused)) => ("paused", health.map(|health| health.message).unwrap_or_default()),
         _ => ("under way", health.map(|health| health.message).unwrap_or_default()),
     };

@@ -20,7 +20,11 @@ impl FromStr for Named {
 
     fn from_str(text: &str) -> Result<Named, String> {
         let Some((kind, name)) = text.split_once('/') else {
-            return if text.is_empty() { Err("a name is missing".to_owned()) } else { Ok(Named { kind: None, name: text.to_owned() }) };
+            return if text.is_empty() {
+                Err("a name is missing".to_owned())
+            } else {
+                Ok(Named { kind: None, name: text.to_owned() })
+            };
         };
         if name.is_empty() || name.contains('/') {
             return Err(format!("{text:?} is not KIND/NAME; name the namespace with -n"));
@@ -48,8 +52,13 @@ impl Named {
 }
 
 /// The workload kinds, in the order in which they are listed.
-pub(super) const WORKLOADS: [(&str, &str); 5] =
-    [("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "ReplicationController"), ("batch/v1", "Job")];
+pub(super) const WORKLOADS: [(&str, &str); 5] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "Job"),
+];
 
 /// The live workloads that belay has applied, with their keys, in `namespace` or everywhere.
 pub(super) async fn live(

@@ -111,14 +111,21 @@ impl Source {
         if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&manifest.hash.to_string(), config.as_deref())) {
             return template(live).is_some_and(|template| template_hash(template) == hold.template);
         }
-        let sent = body(manifest.value(), &self.context.config.name, &TemplateMarks::on(live), None, self.shelf().replicas(key));
+        let sent = body(
+            manifest.value(),
+            &self.context.config.name,
+            &TemplateMarks::on(live),
+            None,
+            self.shelf().replicas(key),
+        );
         is_as_applied(live, &sent)
     }
 
     /// Looks into the objects whose time has come.
     pub(super) fn check(&mut self) {
         let now = Instant::now();
-        let due: Vec<ObjectKey> = self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
+        let due: Vec<ObjectKey> =
+            self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
         let mut wanted: Vec<Wanted> = Vec::new();
         for key in due {
             self.doubtful.remove(&key);

@@ -14,9 +14,7 @@ use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
 use super::turn::Ranks;
 use crate::manifest::{Complaint, Manifest, ObjectKey};
-use crate::rollout::{
-    Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, Wanted, rank,
-};
+use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, Wanted, rank};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
@@ -38,7 +36,8 @@ impl Source {
         let objects = self.shelf().keys().count();
         self.context.status.change(|source| source.objects = objects);
         self.ask_for_kinds();
-        let duplicates: BTreeSet<ObjectKey> = self.shelf().duplicates().into_iter().filter_map(|complaint| complaint.object).collect();
+        let duplicates: BTreeSet<ObjectKey> =
+            self.shelf().duplicates().into_iter().filter_map(|complaint| complaint.object).collect();
         let mut wanted: BTreeMap<ObjectKey, Wanted> = BTreeMap::new();
         for charged in news.changed.drain(..).filter(|charged| !duplicates.contains(&charged.manifest.key)) {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
@@ -189,8 +188,11 @@ impl Source {
             let record = self.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
             (record, prepared)
         });
-        let mut begun: Vec<(RecordId, Option<Record>, Prepared)> = new.map(|(id, prepared)| (id, None, prepared)).collect();
-        begun.extend(known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)));
+        let mut begun: Vec<(RecordId, Option<Record>, Prepared)> =
+            new.map(|(id, prepared)| (id, None, prepared)).collect();
+        begun.extend(
+            known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
+        );
         self.begin(begun);
     }
 
@@ -236,13 +238,18 @@ impl Source {
         match &prepared.planned.action {
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
-                let reason = reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: hold.reason.clone() });
-                let went = known(crate::rollout::StepKind::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
+                let reason =
+                    reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: hold.reason.clone() });
+                let went = known(crate::rollout::StepKind::WentBack)
+                    .or_else(|| standing.map(|standing| standing.baseline.clone()));
                 Some(Stage::GoingBack { reason, went })
             }
             Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
                 let reason = going_back.and_then(|record| record.reason.clone());
-                let reason = reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: "it had failed before belay was restarted".to_owned() });
+                let reason = reason.unwrap_or_else(|| Reason {
+                    code: "Failed".to_owned(),
+                    message: "it had failed before belay was restarted".to_owned(),
+                });
                 Some(Stage::GoingBack { reason, went: None })
             }
             Action::Unchanged => {
@@ -335,7 +342,8 @@ impl Source {
             let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
             places.clone().any(|place| news.paths.contains(&*place.path))
         };
-        let duplicates = self.shelf().duplicates().into_iter().filter(new).filter_map(|complaint| Some((complaint, head.clone()?)));
+        let duplicates =
+            self.shelf().duplicates().into_iter().filter(new).filter_map(|complaint| Some((complaint, head.clone()?)));
         for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
             let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
@@ -348,7 +356,9 @@ impl Source {
             place: complaints.first().map(|complaint| complaint.place.clone()),
             trigger: Trigger::Commit,
             outcome: Outcome::Planned,
-            reason: complaints.first().map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
+            reason: complaints
+                .first()
+                .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
             manifest_hash: None,
             rolls_out: false,
             revision: None,

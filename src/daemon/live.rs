@@ -73,7 +73,10 @@ mod tests {
         let same = object(&|_| {});
         assert_eq!(same, object(&|object| object["status"] = json!({"replicas": 1})));
         assert_eq!(same, object(&|object| object["metadata"]["resourceVersion"] = json!("8")));
-        assert_eq!(same, object(&|object| object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = json!("2")));
+        assert_eq!(
+            same,
+            object(&|object| object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = json!("2"))
+        );
         assert_ne!(same, object(&|object| object["spec"]["replicas"] = json!(2)));
         assert_ne!(same, object(&|object| object["metadata"]["annotations"]["a"] = json!("c")));
         assert_ne!(same, object(&|object| object["metadata"]["labels"] = json!({"a": "c"})));

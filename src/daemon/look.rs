@@ -69,7 +69,12 @@ impl Repository {
         for change in &for_shelf.changes {
             files.extend(self.file(change, &scopes)?);
         }
-        files.extend(for_shelf.odd.iter().map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))));
+        files.extend(
+            for_shelf
+                .odd
+                .iter()
+                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))),
+        );
         let for_plan = if shelved.as_ref() == planned {
             for_shelf.changes
         } else {
@@ -106,7 +111,9 @@ impl Repository {
         let left = files.values().flatten().any(holds);
         let shelf = self.shelf();
         let kept = shelf.paths().any(|path| !files.contains_key(path));
-        let gone = for_plan.iter().any(|change| is_manifest(&change.path) && change.before.is_some() && change.after.is_none());
+        let gone = for_plan
+            .iter()
+            .any(|change| is_manifest(&change.path) && change.before.is_some() && change.after.is_none());
         gone && !left && !kept
     }
 
@@ -122,7 +129,11 @@ impl Repository {
                 ReadFile { file: self.read(&change.path, blob, scopes)?, blob: Some(blob) }
             }
             Some(Entry { kind: EntryKind::Symlink, .. }) => {
-                let file = refused(&path, "is a symbolic link, and belay does not follow links", "put the manifest itself here");
+                let file = refused(
+                    &path,
+                    "is a symbolic link, and belay does not follow links",
+                    "put the manifest itself here",
+                );
                 ReadFile { file, blob: None }
             }
             Some(Entry { kind: EntryKind::Submodule, .. }) => {
@@ -139,7 +150,11 @@ impl Repository {
             Ok(bytes) => Ok(read_file(path, &bytes, scopes)),
             Err(GitError::TooLarge { size, .. }) => {
                 let message = format!("has {size} bytes, and belay reads files of up to {FILE_LIMIT}");
-                Ok(refused(&path.into(), &message, "split it, or keep it out: belay passes over names that begin with . or _"))
+                Ok(refused(
+                    &path.into(),
+                    &message,
+                    "split it, or keep it out: belay passes over names that begin with . or _",
+                ))
             }
             Err(error) => Err(error),
         }

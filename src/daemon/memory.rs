@@ -10,7 +10,8 @@ use super::context::Context;
 use crate::history::{HistoryError, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload, template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload,
+    template,
 };
 
 /// The longest wait between two tries.
@@ -35,7 +36,12 @@ impl Context {
         self.step(record, StepKind::Verdict, &reason.message).await;
         let update = Update { reason: Some(reason.clone()), evidence: Some(evidence.clone()), ..Update::default() };
         self.remember(|| self.history.update(record, &update)).await;
-        self.step(record, StepKind::Evidence, &format!("{} pods, {} events", evidence.pods.len(), evidence.events.len())).await;
+        self.step(
+            record,
+            StepKind::Evidence,
+            &format!("{} pods, {} events", evidence.pods.len(), evidence.events.len()),
+        )
+        .await;
     }
 
     /// About to go back.
@@ -122,7 +128,11 @@ impl Context {
                     self.status.trouble("history", None);
                     return;
                 }
-                Err(wrong @ (HistoryError::Ended { .. } | HistoryError::WrongOutcome { .. } | HistoryError::NoRecord { .. })) => {
+                Err(
+                    wrong @ (HistoryError::Ended { .. }
+                    | HistoryError::WrongOutcome { .. }
+                    | HistoryError::NoRecord { .. }),
+                ) => {
                     error!(error = %wrong, "belay's own fault: the history refuses a step");
                     return;
                 }

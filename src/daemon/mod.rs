@@ -26,14 +26,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::clock::Clock;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened};
 use crate::history::History;
-use crate::rollout::marks;
+use crate::rollout::{CommitId, Plan, Wanted, marks};
 
 use context::{Context, REQUESTS_AT_ONCE};
 use look::Repository;
+use planner::{Patience, Planner};
 use shelf::Shelf;
 use source::Source;
 use status::Publisher;
@@ -156,6 +157,22 @@ impl Daemon {
             }
         }
     }
+}
+
+/// What a commit's manifests would do to a cluster, asked of its API server in dry runs. Nothing is written.
+///
+/// # Errors
+/// Where the API server does not answer.
+pub async fn plan_once(
+    cluster: &Cluster,
+    source: &str,
+    head: &CommitId,
+    wanted: Vec<Wanted>,
+) -> Result<Plan, ClusterError> {
+    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX };
+    let prepared = planner.plan(wanted).await?;
+    let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
+    Ok(Plan::new(source.to_owned(), head.clone(), steps))
 }
 
 fn credentials(config: &SourceConfig, location: &Location) -> Credentials {

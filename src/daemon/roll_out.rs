@@ -20,9 +20,7 @@ use super::planner;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
-use crate::rollout::{
-    Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template,
-};
+use crate::rollout::{Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template};
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;

@@ -80,7 +80,11 @@ impl Shelf {
         };
         let note = Note {
             blob: *blob,
-            kinds: file.manifests.iter().map(|manifest| (manifest.api_version.clone(), manifest.key.kind.clone())).collect(),
+            kinds: file
+                .manifests
+                .iter()
+                .map(|manifest| (manifest.api_version.clone(), manifest.key.kind.clone()))
+                .collect(),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
         };
         self.notes.insert(Arc::clone(path), note);

@@ -124,7 +124,9 @@ impl Source {
                 self.looking = false;
                 self.looked(looked);
             }
-            Done::Planned(number, news, prepared) if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) => {
+            Done::Planned(number, news, prepared)
+                if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
+            {
                 self.planning = None;
                 self.carry_out(*news, prepared);
             }

@@ -152,10 +152,12 @@ impl Builder {
         let logs = PodLogs::default();
         // Each part draws from its own generator, also when another is left out.
         let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
-        let api = ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
+        let api =
+            ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
-            let options = controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
+            let options =
+                controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
             controllers::start(client(&api, "kube-controller-manager"), &options)
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {

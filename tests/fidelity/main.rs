@@ -4,9 +4,10 @@
 #[path = "../world/mod.rs"]
 mod world;
 
-mod controllers;
 mod api_exchange;
+mod controllers;
 mod facts;
-mod kubelet;
 mod go_types;
+mod kubelet;
+mod main_job;
 mod objects;

@@ -72,7 +72,10 @@ impl World {
     pub async fn stop(&mut self) {
         let running = self.running.take().expect("belay runs");
         running.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(5), running.task).await.expect("belay stops within 5 s").expect("it ends well");
+        tokio::time::timeout(Duration::from_secs(5), running.task)
+            .await
+            .expect("belay stops within 5 s")
+            .expect("it ends well");
     }
 
     /// Ends belay as `kill -9` would: at whatever await it is.
@@ -130,7 +133,8 @@ impl World {
     /// What became of an object by a commit.
     pub fn record(&self, commit: &str, object: &str) -> Record {
         let all = self.records();
-        let mut fitting = all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object);
+        let mut fitting =
+            all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object);
         let found = fitting.next().unwrap_or_else(|| panic!("no record of {object} at {commit}: {all:#?}"));
         assert!(fitting.next().is_none(), "one record of {object} at {commit}: {all:#?}");
         found.clone()
@@ -179,4 +183,3 @@ pub fn path_of(name: &str) -> String {
 pub fn short(commit: &str) -> &str {
     &commit[..7]
 }
-

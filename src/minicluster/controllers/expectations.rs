@@ -46,9 +46,8 @@ impl Expectations {
         let mut all = self.lock();
         let Some(pending) = all.get_mut(owner) else { return true };
         pending.deleted.retain(|key, uid| {
-            seen.get(key).is_some_and(|object| {
-                object.metadata().uid.as_ref() == Some(uid) && !is_terminating(object.metadata())
-            })
+            seen.get(key)
+                .is_some_and(|object| object.metadata().uid.as_ref() == Some(uid) && !is_terminating(object.metadata()))
         });
         let met = pending.deleted.is_empty() && pending.version <= seen.version();
         if met || pending.since.elapsed() > EXPIRY {

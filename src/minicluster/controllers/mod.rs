@@ -52,7 +52,8 @@ pub struct Which(BTreeSet<Controller>);
 
 impl Which {
     /// Every controller that there is.
-    pub const EVERY: &[Controller] = &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
+    pub const EVERY: &[Controller] =
+        &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
 
     /// All of them.
     #[must_use]
@@ -107,12 +108,8 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     let (recorder, writer) = events::channel(options.clock.clone());
     let requests = Requests::new(client.clone());
-    let context = Context {
-        requests: requests.clone(),
-        clock: options.clock.clone(),
-        recorder,
-        informers: Informers::new(),
-    };
+    let context =
+        Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
     tracker.spawn(writer.run(requests, stop.clone()));
     let mut workers: Vec<Start> = Vec::new();
     for controller in &options.which.0 {

@@ -48,7 +48,10 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
         let name = metadata.name.as_ref().or(metadata.generate_name.as_ref());
         let key = Key::new(namespace, name.cloned().unwrap_or_default());
         if metadata.labels.as_ref().is_none_or(|labels| labels.is_empty()) {
-            return Err(Error::Unusable { what: format!("a pod template of {key}"), why: "it has no labels".to_owned() });
+            return Err(Error::Unusable {
+                what: format!("a pod template of {key}"),
+                why: "it has no labels".to_owned(),
+            });
         }
         let body = NewPod { api_version: "v1", kind: "Pod", metadata, spec };
         let created: Result<Pod, Error> = self.requests.create_from::<Pod, _, _>(&key, &body).await;

@@ -14,8 +14,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use futures::future::BoxFuture;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

@@ -88,11 +88,7 @@ pub struct Observer {
 impl Observer {
     /// Watches until the runtime ends.
     pub async fn start(client: Client) -> Observer {
-        let observer = Observer {
-            seen: Arc::default(),
-            changed: watch::Sender::new(0),
-            pod_listeners: Arc::default(),
-        };
+        let observer = Observer { seen: Arc::default(), changed: watch::Sender::new(0), pod_listeners: Arc::default() };
         for (path, kind) in WATCHED {
             let list: Value = client.request(Request::new(*path).list(&ListParams::default()).unwrap()).await.unwrap();
             let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();

@@ -40,7 +40,8 @@ impl Trace {
     /// Everything that was seen of a namespace, and what the script noted.
     pub fn of(seen: &Seen, notes: Vec<String>) -> Trace {
         let names = Names::of(seen);
-        let mut lines: BTreeSet<String> = notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
+        let mut lines: BTreeSet<String> =
+            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
         for ((kind, name), object) in &seen.live {
             match *kind {
                 "Event" => {

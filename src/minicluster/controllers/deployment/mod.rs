@@ -108,9 +108,8 @@ impl Deployments {
     fn add_matching(&self, set: &ObjectMeta) {
         for deployment in self.deployments.in_namespace(namespace_of(set)) {
             let selector = Selector::read(&deployment.spec.selector);
-            let matches = selector.is_ok_and(|selector| {
-                !selector.is_everything() && selector.matches(set.labels.as_ref())
-            });
+            let matches =
+                selector.is_ok_and(|selector| !selector.is_everything() && selector.matches(set.labels.as_ref()));
             if matches {
                 self.queue.add(Key::of(&deployment.metadata));
             }
@@ -129,9 +128,8 @@ impl Deployments {
             return;
         }
         let sets = self.replica_sets.tagged(&Tag::Controller(uid_of(&deployment.metadata).to_owned()));
-        let has_pods = |set: &Arc<ReplicaSet>| {
-            !self.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned())).is_empty()
-        };
+        let has_pods =
+            |set: &Arc<ReplicaSet>| !self.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned())).is_empty();
         if !sets.iter().any(has_pods) {
             self.queue.add(Key::of(&deployment.metadata));
         }

@@ -104,7 +104,11 @@ impl<'a> Rollout<'a> {
         if from != to {
             let way = if from < to { "up" } else { "down" };
             let name = name_of(&set.metadata);
-            self.say(Gravity::Normal, "ScalingReplicaSet", format!("Scaled {way} replica set {name} from {from} to {to}"));
+            self.say(
+                Gravity::Normal,
+                "ScalingReplicaSet",
+                format!("Scaled {way} replica set {name} from {from} to {to}"),
+            );
         }
         Ok(from != to)
     }

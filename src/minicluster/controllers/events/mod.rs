@@ -75,13 +75,7 @@ impl Recorder {
     }
 
     /// Something happened to what `object` names.
-    pub fn say_of(
-        &self,
-        object: ObjectReference,
-        gravity: Gravity,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
+    pub fn say_of(&self, object: ObjectReference, gravity: Gravity, reason: &'static str, message: impl Into<String>) {
         let message = message.into();
         let at = self.clock.now();
         let occurrence = Occurrence { component: self.component, object, gravity, reason, message, at };
