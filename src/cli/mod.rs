@@ -119,3 +119,13 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Version(args) => version::run(args),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

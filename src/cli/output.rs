@@ -15,7 +15,7 @@ use crate::rollout::Outcome;
 pub enum Format {
     /// An aligned table, for people.
     #[default]
-    #[value(skip)]
+    #[value(hide = true)]
     Table,
     /// A table with more columns.
     Wide,

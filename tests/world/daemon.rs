@@ -174,6 +174,12 @@ pub fn deployment(name: &str, image: &str, more: &str) -> String {
     )
 }
 
+/// The same with another image, whose pods have a fate.
+pub fn broken(name: &str, fate: &str) -> String {
+    let annotated = format!("      annotations: {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      containers");
+    deployment(name, "web:2", "").replace("    spec:\n      containers", &annotated)
+}
+
 /// The path of a Deployment in namespace default.
 pub fn path_of(name: &str) -> String {
     format!("apis/apps/v1/namespaces/default/deployments/{name}")
