@@ -55,3 +55,21 @@ async fn a_deployment_becomes_available_and_goes() {
     world.until("get pods", "No resources found").await;
     world.kubelet.stop().await;
 }
+
+#[tokio::test]
+async fn look() {
+    let Some(world) = World::start("look").await else { return };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    println!("{}", world.kubectl("apply -f /tmp/pods.yaml").await.0);
+    for _ in 0..14 {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        println!("{}", world.kubectl("get pods").await.0);
+    }
+    println!("{}", world.kubectl("delete pod plain init --wait=false").await.0);
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        println!("{}", world.kubectl("get pods").await.0);
+    }
+    println!("{}", world.kubectl("get event").await.0);
+    println!("{}", world.kubectl("get pod done config -o yaml").await.0);
+}

@@ -16,7 +16,7 @@ pub enum Moment {
     Heartbeat,
     /// Something happens to the pod with this uid, or a write of it is tried again.
     Pod(String),
-    /// The binding of the pod with this uid is tried again.
+    /// The pod with this uid is looked at again by the scheduler.
     Binding(String),
 }
 
@@ -71,6 +71,15 @@ impl Moments {
 pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// A length of time as it passes where all goes `speed` times as fast.
+pub fn scaled(length: Duration, speed: f64) -> Duration {
+    // The usual speed needs no arithmetic, which would round.
+    if (speed - 1.0).abs() < f64::EPSILON {
+        return length;
+    }
+    Duration::try_from_secs_f64(length.as_secs_f64() / speed).unwrap_or(Duration::MAX)
 }
 
 /// The pause after so many failures in a row: 200 ms, doubling to 10 s.

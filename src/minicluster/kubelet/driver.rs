@@ -17,10 +17,12 @@ use tokio_util::sync::CancellationToken;
 use super::Options;
 use super::agent::Agent;
 use super::desk::{Desk, Moment, Moments, after, pause};
+use super::directory::Directory;
+use super::events::Events;
 use super::nodes::{self, Place};
 use super::pod::SeenPod;
 use super::requests::Requests;
-use super::scheduler::{Decision, Scheduler};
+use super::scheduler::Scheduler;
 use super::writes::{Done, What, Writes};
 
 /// Watch events that are taken before the next writes are made.
@@ -40,14 +42,16 @@ async fn drive(client: Client, options: Options) {
     let places = register(&requests, &options).await;
     let desk = Desk { requests, writes: Writes::default(), moments: Moments::default(), clock: options.clock.clone() };
     let mut driver = Driver {
-        agent: Agent::new(places.clone()),
+        agent: Agent::new(places.clone(), &options, Directory::default()),
         desk,
+        events: Events::default(),
         names: places.into_keys().collect(),
         scheduler: Scheduler::default(),
         pods: BTreeMap::new(),
         listed: None,
         heartbeat: options.heartbeat,
         failures: BTreeMap::new(),
+        waits: BTreeMap::new(),
     };
     driver.beat();
     let mut pods = events::<Pod>(Api::all(client.clone()));
@@ -122,18 +126,22 @@ async fn reach(wait: Option<SignedDuration>) {
     }
 }
 
-struct Driver {
-    desk: Desk,
-    agent: Agent,
-    scheduler: Scheduler,
+/// Everything that is driven.
+pub(super) struct Driver {
+    pub(super) desk: Desk,
+    pub(super) agent: Agent,
+    pub(super) scheduler: Scheduler,
+    pub(super) events: Events,
     names: BTreeSet<String>,
     /// All pods, by uid.
-    pods: BTreeMap<String, Arc<SeenPod>>,
+    pub(super) pods: BTreeMap<String, Arc<SeenPod>>,
     /// The uids that a list under way has named so far.
     listed: Option<BTreeSet<String>>,
     heartbeat: Duration,
-    /// Bindings that failed, and how often.
-    failures: BTreeMap<String, u32>,
+    /// Pods whose binding or whose wait could not be written, and how often.
+    pub(super) failures: BTreeMap<String, u32>,
+    /// What was last said of pods that no node could take.
+    pub(super) waits: BTreeMap<String, String>,
 }
 
 impl Driver {
@@ -164,21 +172,23 @@ impl Driver {
         let pod = Arc::new(pod);
         self.pods.insert(pod.uid.clone(), pod.clone());
         self.scheduler.pod_seen(&pod);
-        self.agent.see(&mut self.desk, &pod, &status);
+        let refused = if self.agent.is_new(&pod, &status) { self.scheduler.reject(&pod) } else { None };
+        self.agent.see(&mut self.desk, &mut self.events, &pod, &status, refused);
     }
 
     fn pod_gone(&mut self, uid: &str) {
         self.pods.remove(uid);
         self.failures.remove(uid);
+        self.waits.remove(uid);
         self.scheduler.pod_gone(uid);
         self.agent.gone(&mut self.desk, uid);
+        self.events.forget(uid);
+        self.desk.moments.clear(&Moment::Binding(uid.to_owned()));
     }
 
     fn node(&mut self, event: Event<Node>) {
         match event {
-            Event::InitApply(node) | Event::Apply(node) => {
-                self.scheduler.node_seen(node.metadata.name.as_deref().unwrap_or_default());
-            }
+            Event::InitApply(node) | Event::Apply(node) => self.scheduler.node_seen(node),
             Event::Delete(node) => self.scheduler.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
             Event::Init | Event::InitDone => {}
         }
@@ -190,7 +200,7 @@ impl Driver {
         while let Some(moment) = self.desk.moments.pop(now) {
             match moment {
                 Moment::Heartbeat => self.beat(),
-                Moment::Pod(uid) => self.agent.step(&mut self.desk, &uid),
+                Moment::Pod(uid) => self.agent.step(&mut self.desk, &mut self.events, &uid),
                 Moment::Binding(uid) => {
                     if let Some(pod) = self.pods.get(&uid) {
                         self.scheduler.pod_seen(pod);
@@ -198,17 +208,7 @@ impl Driver {
                 }
             }
         }
-        while let Some(decision) = self.scheduler.next() {
-            match decision {
-                Decision::Bind { pod, node } => {
-                    let (pod, requests) = (pod.id(), self.desk.requests.clone());
-                    self.desk.writes.add(async move {
-                        let result = requests.bind(&pod, &node).await;
-                        Done { what: What::Binding(pod.uid), result }
-                    });
-                }
-            }
-        }
+        self.place_pods();
     }
 
     fn beat(&mut self) {
@@ -231,16 +231,18 @@ impl Driver {
                     tracing::warn!(%error, node, "failed to renew a node's lease");
                 }
             }
-            What::Binding(uid) => match done.result {
-                Ok(()) => drop(self.failures.remove(&uid)),
-                Err(error) => {
-                    let failures = self.failures.entry(uid.clone()).or_default();
-                    *failures += 1;
-                    tracing::debug!(%error, uid, "failed to bind a pod; trying again");
-                    let at = after(self.desk.clock.now(), pause(*failures));
-                    self.desk.moments.set(Moment::Binding(uid), at);
-                }
-            },
+            What::Event(uid, key) => self.events.written(&mut self.desk, &uid, key, done.result),
+            What::LookUp(uid, found) => self.agent.found(&mut self.desk, &mut self.events, &uid, found),
+            What::Binding(uid, node) => self.bound(&uid, &node, done.result),
+            What::Wait(uid) => self.waits_written(&uid, done.result),
         }
+    }
+
+    /// Tries a pod's placing again after a pause that grows with its failures.
+    pub(super) fn place_later(&mut self, uid: &str) {
+        let failures = self.failures.entry(uid.to_owned()).or_default();
+        *failures += 1;
+        let at = after(self.desk.clock.now(), pause(*failures));
+        self.desk.moments.set(Moment::Binding(uid.to_owned()), at);
     }
 }

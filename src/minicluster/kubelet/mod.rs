@@ -6,9 +6,14 @@
 
 mod agent;
 mod desk;
+mod directory;
 mod driver;
+mod events;
+mod fate;
+mod image;
 mod life;
 mod nodes;
+mod placing;
 mod pod;
 mod requests;
 mod scheduler;
@@ -23,6 +28,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::clock::Clock;
 use crate::minicluster::{PodLogs, Random};
 
+pub use fate::{Script, ScriptError};
 pub use nodes::NodeSpec;
 
 /// What the kubelet is made of.
@@ -36,15 +42,28 @@ pub struct Options {
     pub logs: PodLogs,
     /// The nodes to register.
     pub nodes: Vec<NodeSpec>,
-    /// How often each node renews its lease.
+    /// How often each node renews its lease. As often as a real one, every 10 s, keeps a controller content that watches
+    /// over nodes; in virtual time, where each costs a write for every 10 s that are skipped, much less often is better.
     pub heartbeat: Duration,
+    /// How much faster than told pods live and die; 1 is as told. Not the time in objects, which is the clock's.
+    pub speed: f64,
+    /// Rules about what images do, before those that come along.
+    pub script: Option<Script>,
 }
 
 impl Options {
     /// Three nodes of the usual size, at the usual speed.
     #[must_use]
     pub fn new(clock: Clock, random: Random, logs: PodLogs) -> Options {
-        Options { clock, random, logs, nodes: NodeSpec::several(3), heartbeat: Duration::from_secs(10) }
+        Options {
+            clock,
+            random,
+            logs,
+            nodes: NodeSpec::several(3),
+            heartbeat: Duration::from_secs(10),
+            speed: 1.0,
+            script: None,
+        }
     }
 }
 

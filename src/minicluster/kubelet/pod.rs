@@ -13,7 +13,6 @@ pub const FATE: &str = "kubelet.belay.dev/fate";
 
 /// A pod as last seen.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "scheduler and fates will read the rest")]
 pub struct SeenPod {
     pub namespace: String,
     pub name: String,

@@ -1,13 +1,15 @@
 //! The requests that the kubelet and the scheduler make.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::Client;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// A request that takes longer has failed.
@@ -43,7 +45,6 @@ pub const SCHEDULER: &str = "kube-scheduler";
 #[derive(Clone)]
 pub struct Requests(Client);
 
-#[expect(dead_code, reason = "events and configuration come next")]
 impl Requests {
     pub fn new(client: Client) -> Requests {
         Requests(client)
@@ -57,19 +58,14 @@ impl Requests {
         self.send(request).await
     }
 
-    /// Removes a pod that has ended, if it is still the one with `uid`.
-    pub async fn delete_pod(&self, pod: &PodName, grace: Option<i64>, manager: &str) -> Result<(), Error> {
-        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}});
-        if let Some(grace) = grace {
-            options["gracePeriodSeconds"] = grace.into();
-        }
-        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
-        let request = http::Request::delete(path)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .header(http::header::USER_AGENT, manager)
-            .body(options.to_string().into_bytes())
-            .map_err(kube::core::request::Error::BuildRequest);
-        self.send(request).await
+    /// Deletes a pod, if it is still the one with `uid`, with its own grace or another in seconds.
+    pub async fn delete_pod(&self, pod: &PodName, grace: Option<u32>) -> Result<(), Error> {
+        let options = DeleteParams {
+            grace_period_seconds: grace,
+            preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        self.send(pods(&pod.namespace).delete(&pod.name, &options)).await
     }
 
     /// Binds a pod to a node.
@@ -95,11 +91,14 @@ impl Requests {
         self.send(events.patch(name, &patch(manager), &Patch::Strategic(body))).await
     }
 
-    /// Whether an object of the core group exists, and the keys of its `data`.
-    pub async fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Value, Error> {
+    /// The keys of a ConfigMap's or Secret's data; `None` where there is no such object. Values are not kept.
+    pub async fn keys(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
         let all = Request::new(format!("/api/v1/namespaces/{namespace}/{resource}"));
-        let request = all.get(name, &kube::api::GetParams::default());
-        self.receive(request).await
+        match self.receive::<Keys>(all.get(name, &GetParams::default())).await {
+            Ok(Keys { data, binary_data }) => Ok(Some(data.into_keys().chain(binary_data.into_keys()).collect())),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Creates a node and answers what was stored.
@@ -151,6 +150,15 @@ impl Requests {
             Err(_) => Err(Error::TimedOut),
         }
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Keys {
+    #[serde(default)]
+    data: BTreeMap<String, IgnoredAny>,
+    #[serde(default)]
+    binary_data: BTreeMap<String, IgnoredAny>,
 }
 
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;

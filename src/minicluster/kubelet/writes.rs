@@ -6,6 +6,8 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
+use super::events::Key;
+use super::life::Found;
 use super::requests::Error;
 
 /// Writes under way at a time.
@@ -18,12 +20,18 @@ pub struct Done {
 }
 
 /// What a write was for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum What {
     /// The status of the pod with this uid, or its removal.
     Pod(String),
-    /// The binding of the pod with this uid.
-    Binding(String),
+    /// The binding of the pod with this uid to this node.
+    Binding(String, String),
+    /// That the pod with this uid waits for a node, or that it is pushed out of one.
+    Wait(String),
+    /// An event of the pod with this uid.
+    Event(String, Key),
+    /// What the pod with this uid needs, and what of it was found.
+    LookUp(String, Result<Found, Error>),
     /// The lease of this node.
     Lease(String),
 }

@@ -82,6 +82,13 @@ impl Place {
         IpAddr::V4(Ipv4Addr::from(self.first_pod + 2 + index))
     }
 
+    /// The index of a pod's address, if it is one of this node's.
+    pub fn pod_index(&self, address: IpAddr) -> Option<u32> {
+        let IpAddr::V4(address) = address else { return None };
+        let index = u32::from(address).checked_sub(self.first_pod + 2)?;
+        (index < self.pod_addresses()).then_some(index)
+    }
+
     fn pod_network(&self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.first_pod), 32 - self.bits)
     }

@@ -1,63 +1,211 @@
-//! The scheduler: which pod goes to which node.
+//! The scheduler: which pod goes to which node. Pure: it is told what there is, and says what to do.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod affinity;
+mod cluster;
+mod filters;
+mod labels;
+mod message;
+mod node;
+mod preemption;
+mod quantity;
+mod resources;
+mod scores;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+
+use self::affinity::Neighbours;
+use self::cluster::Cluster;
+use self::filters::{Refusal, refuse, reject};
+use self::node::{Load, NodeFacts, Placed};
+use self::preemption::priority;
+use self::resources::Resources;
+use super::life::Rejection;
 use super::pod::SeenPod;
 
+/// The scheduler that pods name when they name none.
+const NAME: &str = "default-scheduler";
+
 /// What was decided about a pod.
+#[derive(Debug)]
 pub enum Decision {
     /// It goes to this node.
     Bind { pod: Arc<SeenPod>, node: String },
+    /// No node can take it, for these reasons.
+    Wait { pod: Arc<SeenPod>, message: String },
+    /// It will go to this node once these pods are gone.
+    Preempt { pod: Arc<SeenPod>, node: String, victims: Vec<Arc<SeenPod>>, message: String },
 }
 
-/// All that is known of nodes and pods.
-#[derive(Default)]
+/// All that is known of nodes and pods, and who waits.
+#[derive(Debug, Default)]
 pub struct Scheduler {
-    nodes: BTreeSet<String>,
+    cluster: Cluster,
+    /// Pods to be looked at, the most important first, then the oldest.
+    queue: BTreeMap<Rank, Arc<SeenPod>>,
+    ranks: BTreeMap<String, Rank>,
+    /// Pods that no node could take, until something changes.
     waiting: BTreeMap<String, Arc<SeenPod>>,
-    placed: BTreeMap<String, String>,
+    /// Pods that are being bound.
+    bound: BTreeMap<String, Arc<SeenPod>>,
 }
+
+type Rank = (Reverse<i32>, Option<Timestamp>, String, String, String);
 
 impl Scheduler {
     /// A node came or changed.
-    pub fn node_seen(&mut self, name: &str) {
-        self.nodes.insert(name.to_owned());
+    pub fn node_seen(&mut self, node: Node) {
+        let Some(name) = node.metadata.name.clone() else { return };
+        if self.cluster.set_node(&name, NodeFacts::read(node)) {
+            self.stir();
+        }
     }
 
-    /// A node went.
+    /// A node is gone.
     pub fn node_gone(&mut self, name: &str) {
-        self.nodes.remove(name);
+        self.cluster.remove_node(name);
     }
 
     /// A pod came or changed.
     pub fn pod_seen(&mut self, pod: &Arc<SeenPod>) {
-        self.pod_gone(&pod.uid);
         if let Some(node) = pod.node() {
-            self.placed.insert(pod.uid.clone(), node.to_owned());
-        } else if pod.deletion.is_none() {
-            self.waiting.insert(pod.uid.clone(), pod.clone());
-        }
-    }
-
-    /// A pod went.
-    pub fn pod_gone(&mut self, uid: &str) {
-        self.waiting.remove(uid);
-        self.placed.remove(uid);
-    }
-
-    /// The next pod that can be placed.
-    pub fn next(&mut self) -> Option<Decision> {
-        let mut counts: BTreeMap<&String, usize> = self.nodes.iter().map(|node| (node, 0)).collect();
-        for node in self.placed.values() {
-            if let Some(count) = counts.get_mut(node) {
-                *count += 1;
+            self.forget(&pod.uid);
+            if pod.finished() {
+                self.make_room(&pod.uid);
+            } else {
+                let before = self.cluster.find(&pod.uid);
+                let same = before.is_some_and(|before| before.node == node && before.pod.labels == pod.labels);
+                let (node, asked) = (node.to_owned(), Resources::asked_by(&pod.spec));
+                self.cluster.place(Placed { pod: pod.clone(), node, asked });
+                if !same {
+                    self.stir_neighbours();
+                }
+            }
+        } else if let Some(bound) = self.bound.get_mut(&pod.uid) {
+            // The watch has not caught up with its binding.
+            *bound = pod.clone();
+        } else {
+            self.forget(&pod.uid);
+            let gated = pod.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+            let ours = pod.spec.scheduler_name.as_deref().is_none_or(|name| name == NAME);
+            if ours && !gated && pod.deletion.is_none() && !pod.finished() {
+                self.enqueue(pod.clone());
             }
         }
-        let (node, _) = counts.into_iter().min_by_key(|(_, count)| *count)?;
-        let node = node.clone();
-        let (uid, pod) = self.waiting.pop_first()?;
-        self.placed.insert(uid, node.clone());
-        Some(Decision::Bind { pod, node })
     }
+
+    /// A pod is gone.
+    pub fn pod_gone(&mut self, uid: &str) {
+        self.forget(uid);
+        self.make_room(uid);
+    }
+
+    /// A pod could not be bound; it is looked at again when it is seen again.
+    pub fn not_bound(&mut self, uid: &str) {
+        self.bound.remove(uid);
+        self.make_room(uid);
+    }
+
+    /// Why a pod's node does not take it, if it does not.
+    pub fn reject(&self, pod: &SeenPod) -> Option<Rejection> {
+        reject(pod, &Resources::asked_by(&pod.spec), &self.cluster)
+    }
+
+    /// Decides about the next pod; `None` when all were looked at.
+    pub fn next(&mut self) -> Option<Decision> {
+        let (_, pod) = self.queue.pop_first()?;
+        self.ranks.remove(&pod.uid);
+        let asked = Resources::asked_by(&pod.spec);
+        let neighbours = Neighbours::new(&pod, &self.cluster);
+        let nothing = Load::default();
+        let mut refusals = Vec::new();
+        let mut best: Option<(scores::Score, &String)> = None;
+        for (name, facts) in self.cluster.nodes() {
+            let load = self.cluster.load(name).unwrap_or(&nothing);
+            match refuse(&pod, &asked, name, facts, load, &neighbours) {
+                Some(refusal) => refusals.push((name.clone(), refusal)),
+                None => {
+                    let score = scores::score(&pod, &asked, name, facts, load, &neighbours);
+                    // Of equals the first.
+                    if best.as_ref().is_none_or(|(other, _)| score > *other) {
+                        best = Some((score, name));
+                    }
+                }
+            }
+        }
+        let node = best.map(|(_, name)| name.clone());
+        Some(match node {
+            Some(node) => {
+                self.bound.insert(pod.uid.clone(), pod.clone());
+                self.cluster.place(Placed { pod: pod.clone(), node: node.clone(), asked });
+                self.stir_neighbours();
+                Decision::Bind { pod, node }
+            }
+            None => self.wait(pod, &asked, refusals),
+        })
+    }
+
+    fn wait(&mut self, pod: Arc<SeenPod>, asked: &Resources, refusals: Vec<(String, Refusal)>) -> Decision {
+        self.waiting.insert(pod.uid.clone(), pod.clone());
+        let preempts = pod.spec.preemption_policy.as_deref() != Some("Never");
+        let victims = if preempts { preemption::victims(&pod, asked, &refusals, &self.cluster) } else { None };
+        let refusals: Vec<Refusal> = refusals.into_iter().map(|(_, refusal)| refusal).collect();
+        let message = message::message(&refusals, preempts);
+        // Where some are on their way out already, it waits for them.
+        let going = |(_, victims): &(String, Vec<&Placed>)| victims.iter().any(|placed| placed.pod.deletion.is_some());
+        match victims.filter(|victims| !going(victims)) {
+            Some((node, victims)) => {
+                let victims = victims.into_iter().map(|placed| placed.pod.clone()).collect();
+                Decision::Preempt { pod, node, victims, message }
+            }
+            None => Decision::Wait { pod, message },
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.bound.remove(uid);
+        self.waiting.remove(uid);
+        if let Some(rank) = self.ranks.remove(uid) {
+            self.queue.remove(&rank);
+        }
+    }
+
+    fn make_room(&mut self, uid: &str) {
+        if self.cluster.remove(uid) {
+            self.stir();
+        }
+    }
+
+    /// Something changed for the better: all who wait are looked at again.
+    fn stir(&mut self) {
+        for pod in std::mem::take(&mut self.waiting).into_values() {
+            self.enqueue(pod);
+        }
+    }
+
+    /// A pod came to a node: those who want to be near it are looked at again.
+    fn stir_neighbours(&mut self) {
+        let minds = |pod: &SeenPod| {
+            let near = pod.spec.affinity.as_ref().is_some_and(|affinity| affinity.pod_affinity.is_some());
+            near || pod.spec.topology_spread_constraints.is_some()
+        };
+        let uids: Vec<String> = self.waiting.values().filter(|pod| minds(pod)).map(|pod| pod.uid.clone()).collect();
+        for pod in uids.iter().filter_map(|uid| self.waiting.remove(uid)).collect::<Vec<_>>() {
+            self.enqueue(pod);
+        }
+    }
+
+    fn enqueue(&mut self, pod: Arc<SeenPod>) {
+        let rank = rank(&pod);
+        self.ranks.insert(pod.uid.clone(), rank.clone());
+        self.queue.insert(rank, pod);
+    }
+}
+
+fn rank(pod: &SeenPod) -> Rank {
+    (Reverse(priority(pod)), pod.created, pod.namespace.clone(), pod.name.clone(), pod.uid.clone())
 }

@@ -1,0 +1,50 @@
+//! Which pods there are and which of their containers have a log: what those need who ask for logs by name.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::life::Life;
+use super::pod::SeenPod;
+
+/// The pods of all nodes, shared by its clones.
+#[derive(Clone, Debug, Default)]
+pub struct Directory(Arc<Mutex<BTreeMap<(String, String), Listed>>>);
+
+/// A pod as those see it who ask for its logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Its uid.
+    pub uid: String,
+    /// Its containers, and why each never ran so far, if it did not.
+    pub containers: BTreeMap<String, Option<String>>,
+}
+
+impl Directory {
+    /// A pod came or changed.
+    pub fn update(&self, life: &Life) {
+        let pod = life.pod();
+        let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
+        let listed = Listed { uid: pod.uid.clone(), containers: containers.collect() };
+        self.lock().insert((pod.namespace.clone(), pod.name.clone()), listed);
+    }
+
+    /// A pod is gone.
+    pub fn remove(&self, pod: &SeenPod) {
+        let key = (pod.namespace.clone(), pod.name.clone());
+        let mut pods = self.lock();
+        // Another of the same name may be there already.
+        if pods.get(&key).is_some_and(|listed| listed.uid == pod.uid) {
+            pods.remove(&key);
+        }
+    }
+
+    /// A pod, if there is one of that name.
+    #[must_use]
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Listed> {
+        self.lock().get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Listed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,317 @@
+//! One pod's life on its node, from binding to its end. Pure: a step takes the present moment and what can be seen, and
+//! answers what happened; [`Life::status`] is what the pod's status should then say.
+
+mod about;
+mod backoff;
+mod change;
+mod conditions;
+mod container;
+mod ending;
+mod needs;
+mod resume;
+mod run;
+mod start;
+mod status;
+mod timeline;
+mod world;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use self::about::{About, check};
+use self::conditions::Conditions;
+use self::container::{Container, Held, Role, State};
+use self::ending::Ending;
+use super::desk::after;
+use super::fate::Fates;
+use super::pod::SeenPod;
+
+pub use needs::{Found, Missing, Name, Needs};
+pub use world::{Effect, Told, Tone, World};
+
+/// A step that changes something more often than this is cut short; the next one goes on.
+const CHANGES_AT_ONCE: usize = 1000;
+/// How long what was found of the configuration is believed.
+const BELIEVED: Duration = Duration::from_secs(2);
+/// The first pause before volumes that could not be set up are tried again, and the longest.
+const MOUNT_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(122));
+
+/// Where a pod lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The node's address.
+    pub node: IpAddr,
+    /// The pod's.
+    pub pod: IpAddr,
+}
+
+/// Why a node does not take a pod that is bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// One word: `NodePorts`, `OutOfcpu`.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// One pod's life.
+#[derive(Debug)]
+pub struct Life {
+    pod: Arc<SeenPod>,
+    home: Home,
+    fates: Result<Fates, String>,
+    containers: Vec<Container>,
+    needs: Needs,
+    configuration: Configuration,
+    /// When volumes are tried again that could not be set up, and how long was waited last.
+    mount: Mount,
+    came: Timestamp,
+    sandbox: bool,
+    ending: Option<Ending>,
+    over: bool,
+    /// The last step left something to do.
+    cut_short: bool,
+    /// The reason and message of a pod that was ended by its node.
+    verdict: Option<(String, String)>,
+    phase: Phase,
+    conditions: Conditions,
+}
+
+/// What is known of the configuration that a pod names.
+#[derive(Debug)]
+enum Configuration {
+    Unknown,
+    Asked,
+    Known(Timestamp, Missing),
+}
+
+#[derive(Debug)]
+enum Mount {
+    /// Not looked at yet.
+    Unknown,
+    /// Tried again then, after such a wait.
+    Failed(Timestamp, Duration),
+    Done,
+}
+
+/// The phases of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Life {
+    /// A pod came to its node for the first time. A node may refuse it.
+    pub fn begin(pod: Arc<SeenPod>, home: Home, refused: Option<Rejection>, world: &mut World<'_>) -> Life {
+        let spec = &pod.spec;
+        let init = spec.init_containers.iter().flatten().enumerate().map(|(index, spec)| {
+            let sidecar = spec.restart_policy.as_deref() == Some("Always");
+            Container::new(spec, if sidecar { Role::Sidecar } else { Role::Init }, index)
+        });
+        let apps = spec.containers.iter().enumerate().map(|(index, spec)| Container::new(spec, Role::App, index));
+        let containers: Vec<Container> = init.chain(apps).collect();
+        let mut life = Life {
+            fates: read_fates(&pod, &containers),
+            needs: Needs::of(spec),
+            containers,
+            home,
+            configuration: Configuration::Unknown,
+            mount: Mount::Unknown,
+            came: world.now,
+            sandbox: false,
+            ending: None,
+            over: false,
+            cut_short: false,
+            verdict: None,
+            phase: Phase::Pending,
+            conditions: Conditions::new(&pod),
+            pod,
+        };
+        if let Some(Rejection { reason, message }) = refused {
+            world.tell(Tone::Warning, reason.clone(), message.clone());
+            life.verdict = Some((reason, format!("Pod was rejected: {message}")));
+            life.over = true;
+            life.containers.clear();
+        }
+        life
+    }
+
+    /// The pod as last seen.
+    pub fn pod(&self) -> &Arc<SeenPod> {
+        &self.pod
+    }
+
+    /// What it can't start without.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// The pod changed.
+    pub fn see(&mut self, pod: Arc<SeenPod>, world: &mut World<'_>) {
+        let fate_changed = self.pod.fate != pod.fate;
+        let before = std::mem::replace(&mut self.pod, pod);
+        if fate_changed {
+            self.fates = read_fates(&self.pod, &self.containers);
+            self.change_fates(world);
+        }
+        if before.generation != self.pod.generation {
+            self.change_images(world);
+        }
+    }
+
+    /// What was asked for with [`Effect::LookUp`] was found, or not.
+    pub fn found(&mut self, found: &Found, now: Timestamp) {
+        let missing = self.needs.missing(found, &self.pod.namespace);
+        self.configuration = Configuration::Known(now, missing);
+    }
+
+    /// What was asked for with [`Effect::LookUp`] could not be found out; it will be asked for again.
+    pub fn not_found_out(&mut self) {
+        if matches!(self.configuration, Configuration::Asked) {
+            self.configuration = Configuration::Unknown;
+        }
+    }
+
+    /// Does all that is due by now.
+    pub fn step(&mut self, world: &mut World<'_>) {
+        if let Configuration::Known(at, _) = self.configuration
+            && world.now > after(at, BELIEVED)
+        {
+            self.configuration = Configuration::Unknown;
+        }
+        if self.needs.is_empty() {
+            self.configuration = Configuration::Known(world.now, Missing::default());
+        }
+        let mut changes = 0;
+        while !self.over && changes < CHANGES_AT_ONCE && self.advance(world) {
+            changes += 1;
+        }
+        self.cut_short = changes == CHANGES_AT_ONCE;
+        self.conclude(world.now);
+    }
+
+    /// The next moment at which something is due, as of `now`.
+    pub fn wake(&self, world: &World<'_>) -> Option<Timestamp> {
+        if self.over {
+            return None;
+        }
+        let mount = match self.mount {
+            Mount::Failed(at, _) => Some(at),
+            Mount::Unknown | Mount::Done => None,
+        };
+        let doom = if self.ending.is_none() { self.doom(world).map(|(at, _)| at) } else { None };
+        let containers = self.containers.iter().filter_map(|container| container.wake(world.now));
+        // What was due before and still is waits for something else than time.
+        let next = containers.chain(mount).chain(doom).filter(|at| *at > world.now).min();
+        if self.cut_short { Some(after(world.now, Duration::from_millis(1))) } else { next }
+    }
+
+    /// Whether the pod has ended and was to be deleted, so that nothing keeps it any more.
+    pub fn may_be_deleted(&self) -> bool {
+        self.over && self.pod.deletion.is_some_and(|deletion| deletion.grace > 0)
+    }
+
+    /// Whether it has ended for good.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Its phase.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn advance(&mut self, world: &mut World<'_>) -> bool {
+        if self.ending.is_none() && self.begin_to_end(world) {
+            return true;
+        }
+        if self.ending.is_some() {
+            return self.advance_ending(world);
+        }
+        if !self.set_up_volumes(world) {
+            return false;
+        }
+        let (missing, asked) = match &self.configuration {
+            Configuration::Known(_, missing) => (Some(missing), false),
+            Configuration::Asked => (None, true),
+            Configuration::Unknown => (None, false),
+        };
+        let about = About { pod: &self.pod, fates: &self.fates, missing, asked, ending: false };
+        let effects = world.effects.len();
+        let mut changed = false;
+        let mut turn = true;
+        for container in &mut self.containers {
+            if container.role == Role::App {
+                changed |= turn && container.advance(&about, world);
+            } else if turn {
+                changed |= container.advance(&about, world);
+                turn = container.lets_others_begin();
+            }
+        }
+        self.sandbox |= self.containers.iter().any(|c| !matches!(c.state, State::Idle | State::Creating(..)));
+        if world.effects[effects..].contains(&Effect::LookUp) {
+            self.configuration = Configuration::Asked;
+        }
+        changed || self.finish(world)
+    }
+
+    /// Whether the pod's volumes are there, so that containers can start.
+    fn set_up_volumes(&mut self, world: &mut World<'_>) -> bool {
+        let wait = match self.mount {
+            Mount::Done => return true,
+            Mount::Failed(at, _) if at > world.now => return false,
+            Mount::Failed(_, wait) => Some(wait),
+            Mount::Unknown => None,
+        };
+        match &self.configuration {
+            Configuration::Asked => false,
+            Configuration::Unknown => {
+                world.effects.push(Effect::LookUp);
+                self.configuration = Configuration::Asked;
+                false
+            }
+            Configuration::Known(_, Missing { of_volumes: None, .. }) => {
+                self.mount = Mount::Done;
+                true
+            }
+            Configuration::Known(_, Missing { of_volumes: Some(problem), .. }) => {
+                world.tell(Tone::Warning, "FailedMount", problem.clone());
+                let wait = wait.map_or(MOUNT_PAUSES.0, |wait| (wait * 2).min(MOUNT_PAUSES.1));
+                self.mount = Mount::Failed(world.later(wait), wait);
+                self.configuration = Configuration::Unknown;
+                false
+            }
+        }
+    }
+
+    fn change_fates(&mut self, world: &mut World<'_>) {
+        let about =
+            About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
+        for container in &mut self.containers {
+            if let State::Held(Held { reason: "InvalidFate" | "ErrImageNeverPull", .. }) = container.state {
+                container.start_over();
+            } else {
+                container.change_fate(&about, world);
+            }
+        }
+    }
+
+    fn change_images(&mut self, world: &mut World<'_>) {
+        let about =
+            About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
+        for container in &mut self.containers {
+            container.change_image(&about, world);
+        }
+    }
+}
+
+fn read_fates(pod: &SeenPod, containers: &[Container]) -> Result<Fates, String> {
+    let fates = pod.fate.as_deref().map_or_else(|| Ok(Fates::default()), Fates::parse);
+    fates.and_then(|fates| check(fates, containers))
+}
