@@ -23,13 +23,18 @@ async fn a_stuck_rollout_does_not_keep_its_fix_waiting() {
 #[tokio::test(start_paused = true)]
 async fn a_rollback_under_way_is_replaced_too() {
     let mut world = World::embedded().await;
-    let slow = deployment("web", "web:1", "").replace("    spec:\n      containers", "      annotations: {kubelet.belay.dev/fate: ready-after=20s}\n    spec:\n      containers");
+    let slow = deployment("web", "web:1", "").replace(
+        "    spec:\n      containers",
+        "      annotations: {kubelet.belay.dev/fate: ready-after=20s}\n    spec:\n      containers",
+    );
     let good = world.push("web.yaml", &slow, "First version, slow to start");
     world.start();
     world.through(&good).await;
     let recreate = |manifest: String| manifest.replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
     let bad = world.push("web.yaml", &recreate(broken("web", "never-ready")), "Broken");
-    world.until("it is going back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack)).await;
+    world
+        .until("it is going back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack))
+        .await;
     let before = world.clock.now();
     let fix = world.push("web.yaml", &recreate(deployment("web", "web:3", "")), "Fix it");
     world.through(&fix).await;

@@ -14,7 +14,8 @@ async fn it_is_reported_once() {
     // The good version reads a ConfigMap that somebody deletes meanwhile: it can't come back.
     let reads = "        envFrom:\n        - configMapRef: {name: settings}\n";
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
-    let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(settings.to_string().into_bytes()).unwrap();
+    let request =
+        http::Request::post("/api/v1/namespaces/default/configmaps").body(settings.to_string().into_bytes()).unwrap();
     world.client.request::<serde_json::Value>(request).await.unwrap();
     let good = world.push("web.yaml", &format!("{}{reads}", deployment("web", "web:1", "")), "First version");
     world.start();

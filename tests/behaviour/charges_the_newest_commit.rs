@@ -7,14 +7,20 @@ use crate::world::daemon::{World, deployment, path_of};
 #[tokio::test(start_paused = true)]
 async fn each_object_has_its_own() {
     let mut world = World::embedded().await;
-    world.repository.write("all.yaml", format!("{}---\n{}", deployment("a", "web:1", ""), deployment("b", "web:1", "")));
+    world
+        .repository
+        .write("all.yaml", format!("{}---\n{}", deployment("a", "web:1", ""), deployment("b", "web:1", "")));
     let first = world.repository.commit("Both");
     world.repository.push();
     world.start();
     world.through(&first).await;
-    world.repository.write("all.yaml", format!("{}---\n{}", deployment("a", "web:2", ""), deployment("b", "web:1", "")));
+    world
+        .repository
+        .write("all.yaml", format!("{}---\n{}", deployment("a", "web:2", ""), deployment("b", "web:1", "")));
     let second = world.repository.commit("Only a");
-    world.repository.write("all.yaml", format!("{}---\n{}", deployment("a", "web:2", ""), deployment("b", "web:2", "")));
+    world
+        .repository
+        .write("all.yaml", format!("{}---\n{}", deployment("a", "web:2", ""), deployment("b", "web:2", "")));
     let third = world.repository.commit("Only b");
     world.repository.write("README", "nothing");
     let head = world.repository.commit("Neither");

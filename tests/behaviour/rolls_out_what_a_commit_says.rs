@@ -42,8 +42,12 @@ async fn only_what_a_commit_changed_is_touched() {
     let before = world.get(&path_of("one")).await.unwrap();
     let second = world.push("two/web.yaml", &deployment("two", "web:2", ""), "Only the second");
     world.through(&second).await;
-    let touched: Vec<String> =
-        world.records().iter().filter(|record| record.commit.as_str() == second).map(|record| record.object.to_string()).collect();
+    let touched: Vec<String> = world
+        .records()
+        .iter()
+        .filter(|record| record.commit.as_str() == second)
+        .map(|record| record.object.to_string())
+        .collect();
     assert_eq!(touched, ["Deployment default/two"]);
     let after = world.get(&path_of("one")).await.unwrap();
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);

@@ -24,7 +24,10 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
     assert_eq!(record.back_to_revision, Some(1));
 
     let evidence = record.evidence.clone().unwrap();
-    assert!(evidence.pods.iter().any(|pod| pod.state.contains("Image") && pod.container.as_deref() == Some("app")), "{evidence:#?}");
+    assert!(
+        evidence.pods.iter().any(|pod| pod.state.contains("Image") && pod.container.as_deref() == Some("app")),
+        "{evidence:#?}"
+    );
     assert!(evidence.conditions.iter().any(|line| line.contains("ProgressDeadlineExceeded")), "{evidence:#?}");
     assert!(evidence.missing.is_empty(), "{evidence:#?}");
 
@@ -37,15 +40,26 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
     assert_eq!(world.status().held.len(), 1);
 
     let sets = world.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
-    let causes: Vec<&str> = sets["items"].as_array().unwrap().iter().filter_map(|set| marks::annotation(set, marks::CHANGE_CAUSE)).collect();
+    let causes: Vec<&str> = sets["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|set| marks::annotation(set, marks::CHANGE_CAUSE))
+        .collect();
     let failed = format!("{} Faster images (Ada) — failed: ", short(&bad));
     assert!(causes.iter().any(|cause| cause.starts_with(&failed)), "{causes:?}");
     assert_eq!(causes.len(), 2, "the first revision was used again: {causes:?}");
 
     let steps: Vec<StepKind> = world.history().steps(record.id).unwrap().iter().map(|step| step.kind).collect();
     let order = [
-        StepKind::Applying, StepKind::Applied, StepKind::Verdict, StepKind::Evidence, StepKind::GoingBack, StepKind::WentBack,
-        StepKind::Marked, StepKind::Ended,
+        StepKind::Applying,
+        StepKind::Applied,
+        StepKind::Verdict,
+        StepKind::Evidence,
+        StepKind::GoingBack,
+        StepKind::WentBack,
+        StepKind::Marked,
+        StepKind::Ended,
     ];
     let seen: Vec<StepKind> = steps.iter().copied().filter(|step| order.contains(step)).collect();
     assert_eq!(seen, order);
@@ -73,7 +87,9 @@ async fn only_the_pod_template_goes_back() {
     let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.through(&good).await;
-    let worse = broken("web", "never-ready").replace("replicas: 2", "replicas: 3").replace("  selector:", "  minReadySeconds: 1\n  selector:");
+    let worse = broken("web", "never-ready")
+        .replace("replicas: 2", "replicas: 3")
+        .replace("  selector:", "  minReadySeconds: 1\n  selector:");
     let bad = world.push("web.yaml", &worse, "Three, and broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);

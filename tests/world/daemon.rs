@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::repository::Repository;
+use super::tap::Tap;
 
 /// When the world of a paused test begins.
 pub const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -24,6 +25,8 @@ pub const EPOCH: &str = "2026-01-01T00:00:00Z";
 pub struct World {
     pub repository: Repository,
     pub client: kube::Client,
+    /// The client that belay is given.
+    belays: kube::Client,
     pub clock: Clock,
     pub config: SourceConfig,
     pub cluster: Option<MiniCluster>,
@@ -46,13 +49,21 @@ impl World {
         World::on(client, clock, Some(cluster))
     }
 
+    /// The same, with a tap on the line between belay and the cluster. The world's own client goes around it.
+    pub async fn tapped() -> (World, Tap) {
+        let mut world = World::embedded().await;
+        let (tap, client) = Tap::on(world.client.clone());
+        world.belays = client;
+        (world, tap)
+    }
+
     /// The same on another cluster.
     pub fn on(client: kube::Client, clock: Clock, cluster: Option<MiniCluster>) -> World {
         let repository = Repository::new();
         let mut config = SourceConfig::of(repository.path().display().to_string());
         config.name = "shop".to_owned();
         config.interval = belay::config::Span(Duration::from_secs(1));
-        World { repository, client, clock, config, cluster, running: None }
+        World { repository, belays: client.clone(), client, clock, config, cluster, running: None }
     }
 
     /// Starts belay.
@@ -61,7 +72,7 @@ impl World {
         let (history, _) = History::open(&state, self.clock.now()).expect("a history");
         let stop = CancellationToken::new();
         let mut daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
-        let cluster = Cluster::new(self.client.clone(), self.clock.clone());
+        let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
         daemon.follow(self.config.clone(), cluster, &state).expect("the source can be followed");
         let status = daemon.status();
         let task = tokio::spawn(daemon.run());

@@ -4,3 +4,4 @@
 pub mod control_plane;
 pub mod daemon;
 pub mod repository;
+pub mod tap;
