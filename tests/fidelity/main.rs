@@ -4,5 +4,6 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod api_documents;
 mod api_exchange;
 mod facts;

@@ -77,7 +77,8 @@ impl<'a> View<'a> {
     /// # Errors
     /// 406 if a single object was asked for.
     pub fn list(&self, objects: &[Arc<Stored>], facts: &ListFacts) -> Result<Reply, ApiError> {
-        let metadata = list_metadata(facts);
+        let custom = self.resource.custom.is_some() && self.how.shape == Shape::Object;
+        let metadata = list_metadata(facts, custom);
         let served = |stored: &Arc<Stored>| convert::from_storage(self.resource, stored.value());
         let value = match &self.how.shape {
             Shape::Object => return Ok(Reply::new(200, Content::Json(self.pieces(objects, &metadata)))),
@@ -220,8 +221,11 @@ fn metadata_of(object: &Value, version: &str) -> Value {
     })
 }
 
-fn list_metadata(facts: &ListFacts) -> Value {
+fn list_metadata(facts: &ListFacts, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": facts.revision.to_string() });
+    if custom {
+        metadata["continue"] = json!("");
+    }
     if let Some(token) = &facts.next {
         metadata["continue"] = json!(token);
     }
