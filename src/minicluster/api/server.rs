@@ -167,7 +167,7 @@ impl ApiServer {
 
     async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
         let route = route(&self.registry(), &call.path);
-        if !matches!(route, Route::Objects(_)) {
+        if !matches!(route, Route::Objects(_) | Route::NotBelow(_)) {
             self.authorize_path(call)?;
         }
         match route {
@@ -175,6 +175,13 @@ impl ApiServer {
                 let reply = self.objects(call, &target).await;
                 let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
                 Ok(reply.unwrap_or_else(Reply::from).warn(warning.into_iter().collect()))
+            }
+            Route::NotBelow(target) => {
+                let definition = &target.resource.definition;
+                let name = target.name.as_deref().unwrap_or_default();
+                let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
+                let missing = ApiError::not_found(&definition.group, &definition.resource, name);
+                Ok(Reply::from(missing).warn(warning.into_iter().collect()))
             }
             Route::UnknownResource => Err(ApiError::no_such_resource()),
             Route::Health { endpoint, check } => self.health(call, &endpoint, check.as_deref()),

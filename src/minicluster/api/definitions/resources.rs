@@ -62,9 +62,11 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
     };
     let schema = version["schema"]["openAPIV3Schema"].clone();
     let subresources = &version["subresources"];
-    let paths = version["selectableFields"].as_array().into_iter().flatten();
-    let selectable: Vec<String> =
-        paths.map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned()).collect();
+    let own = selectable(version);
+    // All versions index the same fields, for they share their objects.
+    let mut all: Vec<String> = spec["versions"].as_array().into_iter().flatten().flat_map(selectable).collect();
+    all.sort();
+    all.dedup();
     let list_kind = named("listKind", format!("{kind}List"));
     let facts = CustomFacts {
         columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
@@ -81,8 +83,8 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
         subresources: served_below(kind, subresources),
         shelf: ShelfName { group: group.into(), resource: plural.into() },
         storage_version: stored.to_owned(),
-        selectable_paths: selectable.iter().map(|path| segments(path)).collect(),
-        selectable,
+        selectable_paths: all.iter().map(|path| segments(path)).collect(),
+        selectable: all.into_iter().map(|path| own.contains(&path).then_some(path)).collect(),
         custom: Some(Arc::new(facts)),
         definition: Definition {
             group: group.to_owned(),
@@ -94,6 +96,12 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
             custom: Some(Custom { schema, status: subresources["status"].is_object() }),
         },
     }
+}
+
+/// The fields that a version's field selectors can ask for.
+fn selectable(version: &Value) -> Vec<String> {
+    let fields = version["selectableFields"].as_array().into_iter().flatten();
+    fields.map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned()).collect()
 }
 
 fn served_below(kind: &str, subresources: &Value) -> Vec<Subresource> {

@@ -61,6 +61,9 @@ impl<'a> View<'a> {
         let value = match &self.how.shape {
             Shape::Object => object,
             Shape::Table { version, include } => table::of_one(self.resource, &object, version, *include, self.now),
+            Shape::Metadata { list: true, .. } if self.resource.custom.is_some() => {
+                return Err(ApiError::internal("content is not a list"));
+            }
             Shape::Metadata { list: true, .. } => {
                 return Err(ApiError::not_acceptable(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
