@@ -7,3 +7,5 @@ mod world;
 mod api_documents;
 mod api_exchange;
 mod facts;
+mod go_types;
+mod objects;
