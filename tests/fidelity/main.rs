@@ -4,6 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod api_documents;
 mod api_exchange;
 mod controllers;
 mod facts;

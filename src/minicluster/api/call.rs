@@ -117,7 +117,9 @@ impl Call {
             return Ok(None);
         }
         let value: Result<Value, String> = match self.body_format()? {
-            Format::Json => serde_json::from_slice(&self.body).map_err(|error| error.to_string()),
+            Format::Json => serde_json::from_slice(&self.body).map_err(|error| {
+                if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
+            }),
             Format::Yaml => serde_yaml::from_slice(&self.body).map_err(|error| error.to_string()),
         };
         value

@@ -16,6 +16,7 @@ mod body;
 mod bootstrap;
 mod call;
 mod convert;
+mod definitions;
 mod discovery;
 mod health;
 mod negotiate;

@@ -71,6 +71,14 @@ impl Registry {
         version.resources.insert(resource.definition.resource.clone(), Arc::new(resource));
     }
 
+    /// Puts the groups that definitions added in order: by name, after the built-in ones.
+    pub fn settle_order(&mut self) {
+        let built_in = Registry::built_in().groups.len();
+        if let Some(added) = self.groups.get_mut(built_in..) {
+            added.sort_by(|one, other| one.name.cmp(&other.name));
+        }
+    }
+
     /// A group.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {

@@ -29,8 +29,9 @@ pub struct Resource {
     pub shelf: ShelfName,
     /// The version in which they lie there.
     pub storage_version: String,
-    /// The names of the fields that field selectors can ask for, besides name and namespace.
-    pub selectable: Vec<String>,
+    /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
+    /// have the same list; what this one does not know has no name in it.
+    pub selectable: Vec<Option<String>>,
     /// Where these fields are.
     pub selectable_paths: Vec<Vec<String>>,
     /// For a custom kind: what its definition says beyond that.
@@ -172,7 +173,7 @@ fn absent(path: &[String]) -> &'static str {
 }
 
 /// The fields that field selectors can ask for, as the client names them and where they are in the stored version.
-fn selectable(group: &str, resource: &str) -> (Vec<String>, Vec<Vec<String>>) {
+fn selectable(group: &str, resource: &str) -> (Vec<Option<String>>, Vec<Vec<String>>) {
     const POD: &[&str] = &[
         "spec.nodeName",
         "spec.restartPolicy",
@@ -221,7 +222,7 @@ fn selectable(group: &str, resource: &str) -> (Vec<String>, Vec<Vec<String>>) {
     };
     fields
         .into_iter()
-        .map(|(name, path)| (name.to_owned(), path.split('.').map(str::to_owned).collect::<Vec<_>>()))
+        .map(|(name, path)| (Some(name.to_owned()), path.split('.').map(str::to_owned).collect::<Vec<_>>()))
         .unzip()
 }
 

@@ -41,6 +41,8 @@ pub enum Route {
     OpenApi3,
     /// `/openapi/v3/apis/apps/v1`: the rest of the path.
     OpenApi3Document(String),
+    /// What does not lie below an object of a custom kind: answered as if the object were missing.
+    NotBelow(Target),
     /// A place in the API where there is nothing: answered with a `Status`.
     UnknownResource,
     /// Any other place: answered with plain text.
@@ -114,18 +116,20 @@ fn in_version(registry: &Registry, group: &str, version: &str, rest: &[&str]) ->
         [name, "proxy", ..] => (Some(*name), Some("proxy")),
         _ => return Route::UnknownResource,
     };
-    let misplaced = if namespaced { namespace.is_none() && name.is_some() } else { namespace.is_some() };
-    let unknown = subresource.is_some_and(|subresource| resource.subresource(subresource).is_none());
-    if misplaced || unknown || name == Some("") {
-        return Route::UnknownResource;
-    }
-    Route::Objects(Target {
+    let target = Target {
         resource: Arc::clone(resource),
         namespace: namespace.map(str::to_owned),
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
         watch,
-    })
+    };
+    let misplaced = if namespaced { namespace.is_none() && name.is_some() } else { namespace.is_some() };
+    let unknown = subresource.is_some_and(|subresource| resource.subresource(subresource).is_none());
+    match (misplaced || name == Some(""), unknown) {
+        (false, false) => Route::Objects(target),
+        (false, true) if resource.custom.is_some() => Route::NotBelow(target),
+        _ => Route::UnknownResource,
+    }
 }
 
 #[cfg(test)]

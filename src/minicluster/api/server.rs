@@ -115,6 +115,10 @@ impl ApiServer {
         Arc::clone(&self.0.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub(super) fn set_registry(&self, registry: Registry) {
+        *self.0.registry.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
+    }
+
     /// The object that a path names.
     ///
     /// # Errors
@@ -131,7 +135,7 @@ impl ApiServer {
         B: http_body::Body + Send,
         B::Data: Send,
     {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let user = self.authenticate(&parts.headers, parts.extensions.get::<Peer>());
         let mut call = Call {
             path: parts.uri.path().to_owned(),
@@ -163,11 +167,22 @@ impl ApiServer {
 
     async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
         let route = route(&self.registry(), &call.path);
-        if !matches!(route, Route::Objects(_)) {
+        if !matches!(route, Route::Objects(_) | Route::NotBelow(_)) {
             self.authorize_path(call)?;
         }
         match route {
-            Route::Objects(target) => self.objects(call, &target).await,
+            Route::Objects(target) => {
+                let reply = self.objects(call, &target).await;
+                let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
+                Ok(reply.unwrap_or_else(Reply::from).warn(warning.into_iter().collect()))
+            }
+            Route::NotBelow(target) => {
+                let definition = &target.resource.definition;
+                let name = target.name.as_deref().unwrap_or_default();
+                let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
+                let missing = ApiError::not_found(&definition.group, &definition.resource, name);
+                Ok(Reply::from(missing).warn(warning.into_iter().collect()))
+            }
             Route::UnknownResource => Err(ApiError::no_such_resource()),
             Route::Health { endpoint, check } => self.health(call, &endpoint, check.as_deref()),
             Route::Unknown => Ok(Reply::text(404, "404 page not found\n")),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::discovery::SCHEMAS;
 use crate::kinds::facts;
 
 const PREFIX: &str = "#/components/schemas/";
@@ -24,7 +25,11 @@ pub(super) fn used_by<'a>(
         if used.contains_key(&name) {
             continue;
         }
-        let known = custom.get(name.as_str()).copied().or_else(|| facts().documents().get(&name));
+        let known = custom
+            .get(name.as_str())
+            .copied()
+            .or_else(|| facts().documents().get(&name))
+            .or_else(|| SCHEMAS.get(name.as_str()));
         let mut schema = known.cloned().unwrap_or_else(|| json!({ "type": "object" }));
         references(&schema, &mut wanted);
         let kinds = kinds_of(&name, group, version);

@@ -4,6 +4,7 @@
 //! but for their prose.
 
 mod components;
+mod discovery;
 mod operations;
 mod parameters;
 mod version2;
@@ -28,24 +29,9 @@ impl ApiServer {
     pub(super) fn openapi_index(&self) -> Reply {
         let registry = self.registry();
         let mut paths = Map::new();
-        let mut add = |path: String, hash: String| {
-            let url = format!("/openapi/v3/{path}?hash={hash}");
+        for path in documents(&registry) {
+            let url = format!("/openapi/v3/{path}?hash={}", hash(&registry, &path));
             paths.insert(path, json!({ "serverRelativeURL": url }));
-        };
-        for path in ["api", "apis", "version"] {
-            add(path.to_owned(), hash(&registry, path));
-        }
-        for group in &registry.groups {
-            if !group.name.is_empty() {
-                let path = format!("apis/{}", group.name);
-                let hash = hash(&registry, &path);
-                add(path, hash);
-            }
-            for version in &group.versions {
-                let path = document_path(&group.name, &version.name);
-                let hash = hash(&registry, &path);
-                add(path, hash);
-            }
         }
         Reply::value(json!({ "paths": paths }))
     }
@@ -89,6 +75,24 @@ fn hash(registry: &Registry, path: &str) -> String {
 
 /// A document, by the path that it is about.
 fn document(registry: &Registry, path: &str) -> Option<Value> {
+    let (paths, schemas) = parts(registry, path)?;
+    let security = json!({
+        "BearerToken": {
+            "type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header",
+        },
+    });
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": release() },
+        "paths": paths,
+        "components": { "schemas": schemas, "securitySchemes": security },
+    }))
+}
+
+type Parts = (BTreeMap<String, Value>, BTreeMap<String, Value>);
+
+/// The paths and schemas of a document.
+fn parts(registry: &Registry, path: &str) -> Option<Parts> {
     let mut paths = BTreeMap::new();
     let mut owner = None;
     match path.split('/').collect::<Vec<_>>().as_slice() {
@@ -110,17 +114,19 @@ fn document(registry: &Registry, path: &str) -> Option<Value> {
     let (group, version) = owner.unwrap_or(("", "v1"));
     let known = registry.version(group, version);
     let schemas = components::used_by(&paths, group, version, known.into_iter().flat_map(custom_schemas_of));
-    let security = json!({
-        "BearerToken": {
-            "type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header",
-        },
-    });
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": { "title": "Kubernetes", "version": release() },
-        "paths": paths,
-        "components": { "schemas": schemas, "securitySchemes": security },
-    }))
+    Some((paths, schemas))
+}
+
+/// The paths that there are documents about.
+fn documents(registry: &Registry) -> Vec<String> {
+    let mut paths = vec!["api".to_owned(), "apis".to_owned(), "version".to_owned()];
+    for group in &registry.groups {
+        if !group.name.is_empty() {
+            paths.push(format!("apis/{}", group.name));
+        }
+        paths.extend(group.versions.iter().map(|version| document_path(&group.name, &version.name)));
+    }
+    paths
 }
 
 /// The schemas of a version's custom kinds, by name.

@@ -169,22 +169,26 @@ impl Author<'_> {
 
     fn collection(&self) -> Map<String, Value> {
         let mut operations = Map::new();
-        if self.resource.has_verb("list") {
+        let mut beside = self.scope_parameters(false);
+        let (lists, creates) = (self.resource.has_verb("list"), self.resource.has_verb("create"));
+        // What all operations of a path take stands beside them: with one operation, that is everything.
+        let alone = lists != creates && !self.resource.has_verb("deletecollection");
+        let mut take = |operation: &mut Map<String, Value>, parameters: Vec<Value>| {
+            if alone {
+                beside.extend(parameters);
+            } else {
+                operation.insert("parameters".to_owned(), json!(parameters));
+            }
+        };
+        if lists {
             let mut list = self.operation("list", "list", Place::Collection);
-            list.insert("parameters".to_owned(), json!(queries(&LIST)));
-            let streams = self.resource.has_verb("watch");
-            list.insert("responses".to_owned(), responses(&[200], &self.schema(true), streams));
+            take(&mut list, queries(&LIST));
+            list.insert("responses".to_owned(), responses(&[200], &self.schema(true), true));
             operations.insert("get".to_owned(), Value::Object(list));
         }
-        let mut beside = self.scope_parameters(false);
-        if self.resource.has_verb("create") {
+        if creates {
             let mut create = self.operation("create", "post", Place::Collection);
-            if operations.is_empty() {
-                // What can only be created takes its parameters beside it.
-                beside.extend(queries(&WRITE));
-            } else {
-                create.insert("parameters".to_owned(), json!(queries(&WRITE)));
-            }
+            take(&mut create, queries(&WRITE));
             create.insert("requestBody".to_owned(), body(&self.schema(false)));
             create.insert("responses".to_owned(), responses(&[200, 201, 202], &self.schema(false), false));
             operations.insert("post".to_owned(), Value::Object(create));

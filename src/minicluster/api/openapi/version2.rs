@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::operations;
-use super::{components, custom_schemas_of, release};
+use super::{components, parts, release};
 use crate::minicluster::api::registry::Registry;
 
 /// All paths and schemas in one.
 pub(super) fn document(registry: &Registry) -> Value {
     let mut paths = BTreeMap::new();
     let mut definitions = BTreeMap::new();
-    for group in &registry.groups {
-        for version in &group.versions {
-            let mut own = BTreeMap::new();
-            operations::of_version(&mut own, &group.name, version);
-            definitions.extend(components::used_by(&own, &group.name, &version.name, custom_schemas_of(version)));
-            paths.extend(own);
-        }
+    for (own, schemas) in super::documents(registry).iter().filter_map(|path| parts(registry, path)) {
+        definitions.extend(schemas);
+        paths.extend(own);
     }
     let paths: BTreeMap<String, Value> = paths.into_iter().map(|(path, item)| (path, older_path(item))).collect();
     let definitions: BTreeMap<String, Value> =

@@ -41,6 +41,13 @@ impl DeleteOptions {
     /// 400 for a body that can't be read, 422 with all causes.
     pub fn new(call: &Call) -> Result<DeleteOptions, ApiError> {
         if let Some(body) = call.options()? {
+            let (kind, version) = (body["kind"].as_str(), body["apiVersion"].as_str().unwrap_or_default());
+            if let Some(kind) = kind.filter(|kind| *kind != "DeleteOptions") {
+                let message = format!(
+                    "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                );
+                return Err(ApiError::bad_request(message));
+            }
             return DeleteOptions::from_value(&body);
         }
         let query = &call.query;

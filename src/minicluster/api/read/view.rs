@@ -61,6 +61,9 @@ impl<'a> View<'a> {
         let value = match &self.how.shape {
             Shape::Object => object,
             Shape::Table { version, include } => table::of_one(self.resource, &object, version, *include, self.now),
+            Shape::Metadata { list: true, .. } if self.resource.custom.is_some() => {
+                return Err(ApiError::internal("content is not a list"));
+            }
             Shape::Metadata { list: true, .. } => {
                 return Err(ApiError::not_acceptable(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
@@ -77,7 +80,8 @@ impl<'a> View<'a> {
     /// # Errors
     /// 406 if a single object was asked for.
     pub fn list(&self, objects: &[Arc<Stored>], facts: &ListFacts) -> Result<Reply, ApiError> {
-        let metadata = list_metadata(facts);
+        let custom = self.resource.custom.is_some() && self.how.shape == Shape::Object;
+        let metadata = list_metadata(facts, custom);
         let served = |stored: &Arc<Stored>| convert::from_storage(self.resource, stored.value());
         let value = match &self.how.shape {
             Shape::Object => return Ok(Reply::new(200, Content::Json(self.pieces(objects, &metadata)))),
@@ -220,8 +224,11 @@ fn metadata_of(object: &Value, version: &str) -> Value {
     })
 }
 
-fn list_metadata(facts: &ListFacts) -> Value {
+fn list_metadata(facts: &ListFacts, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": facts.revision.to_string() });
+    if custom {
+        metadata["continue"] = json!("");
+    }
     if let Some(token) = &facts.next {
         metadata["continue"] = json!(token);
     }

@@ -23,11 +23,12 @@ enum Field {
 }
 
 impl FieldSelector {
-    /// Reads the text of a selector for a resource whose selectable fields, besides name and namespace, are given.
+    /// Reads the text of a selector for a resource whose selectable fields, besides name and namespace, are given; those
+    /// without a name can't be asked for.
     ///
     /// # Errors
     /// 400 for text that is no selector and for fields that can't be asked for.
-    pub fn parse(text: &str, selectable: &[String]) -> Result<FieldSelector, ApiError> {
+    pub fn parse(text: &str, selectable: &[Option<String>]) -> Result<FieldSelector, ApiError> {
         let mut requirements = Vec::new();
         for term in split(text).into_iter().filter(|term| !term.is_empty()) {
             let Some((name, equal, value)) = operator(term) else {
@@ -37,7 +38,7 @@ impl FieldSelector {
             let field = match name {
                 "metadata.name" => Field::Name,
                 "metadata.namespace" => Field::Namespace,
-                other => match selectable.iter().position(|known| known == other) {
+                other => match selectable.iter().position(|known| known.as_deref() == Some(other)) {
                     Some(index) => Field::Other(index),
                     None => return Err(ApiError::bad_request(format!("field label not supported: {other}"))),
                 },
@@ -150,17 +151,12 @@ mod tests {
 
     fn pod(phase: &str) -> Stored {
         let object = json!({ "metadata": { "name": "x", "namespace": "a" } });
-        let written = Written {
-            change: Change::Added,
-            object,
-            path: "a/x".into(),
-            fields: vec![phase.to_owned(), String::new()],
-        };
+        let written = Written { change: Change::Added, object, path: "a/x".into(), fields: vec![phase.to_owned()] };
         Stored::new(written, 1)
     }
 
     fn parse(text: &str) -> Result<FieldSelector, ApiError> {
-        FieldSelector::parse(text, &["status.phase".to_owned(), "spec.nodeName".to_owned()])
+        FieldSelector::parse(text, &[Some("status.phase".to_owned()), None, Some("spec.nodeName".to_owned())])
     }
 
     #[test]

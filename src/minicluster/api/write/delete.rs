@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, TRIES, text};
 use crate::minicluster::api::call::Call;
+use crate::minicluster::api::definitions::hold_back;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated};
 use crate::minicluster::api::options::{DeleteOptions, Propagation};
 use crate::minicluster::api::read::View;
@@ -115,6 +116,13 @@ impl ApiServer {
         let finalizers = finalizers(resource, &object, options);
         let deleting = object["metadata"]["deletionTimestamp"].is_string();
         let grace = grace_period(resource, &object, options);
+        if resource.is_definition() {
+            if deleting {
+                return Step::Wait;
+            }
+            hold_back(&mut object, &rfc3339(self.now()));
+            return Step::Mark(object);
+        }
         if resource.is("", "namespaces") {
             return self.namespace_step(object, finalizers);
         }
@@ -249,15 +257,24 @@ fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) ->
 
 /// Kinds whose deletion is answered with the object that is gone.
 pub(in crate::minicluster::api) fn returns_object(resource: &Resource) -> bool {
-    [
-        "pods",
-        "services",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "podtemplates",
-        "resourcequotas",
-        "serviceaccounts",
-    ]
-    .iter()
-    .any(|known| resource.is("", known))
+    const KINDS: [(&str, &[&str]); 3] = [
+        (
+            "",
+            &[
+                "pods",
+                "services",
+                "persistentvolumeclaims",
+                "persistentvolumes",
+                "podtemplates",
+                "resourcequotas",
+                "serviceaccounts",
+            ],
+        ),
+        (
+            "storage.k8s.io",
+            &["csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"],
+        ),
+        ("resource.k8s.io", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
+    ];
+    KINDS.iter().any(|(group, kinds)| kinds.iter().any(|known| resource.is(group, known)))
 }

@@ -92,7 +92,11 @@ impl ApiServer {
 
     /// Makes changes, the first of which is what the client asked for.
     pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
+        let touched = changes.first().map(|change| (change.shelf.clone(), change.object.is_none()));
         let mut written = self.store().write(changes)?;
+        if let Some((shelf, removed)) = touched {
+            self.definitions_after(&shelf, removed);
+        }
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }
 
