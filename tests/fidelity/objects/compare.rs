@@ -71,9 +71,18 @@ fn normal(body: &Value) -> Value {
 
 /// Causes in an order that does not depend on how Go walks a map, each once.
 fn status(body: &mut Value) {
-    let Some(Value::Array(causes)) = body["details"].get_mut("causes") else { return };
+    if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
+        body.as_object_mut().unwrap().remove("details");
+    }
+    let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else { return };
     let mut unique: Vec<Value> = Vec::new();
-    for cause in causes.drain(..) {
+    for mut cause in causes.drain(..) {
+        if cause["field"] == "patch" {
+            // The whole object stands there, its keys in the order of Go's types.
+            let text = cause["message"].as_str().unwrap();
+            let end = text.find("\"}\": ").or(text.find("}\": ")).map_or(0, |at| at);
+            cause["message"] = json!(text[end..]);
+        }
         if !unique.contains(&cause) {
             unique.push(cause);
         }
