@@ -10,5 +10,5 @@ pub mod kubelet;
 mod pod_logs;
 mod random;
 
-pub use pod_logs::{LogLine, PodLogs};
+pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
