@@ -19,7 +19,7 @@ use tower::ServiceExt;
 
 pub use api::{Access, ApiServer, Authorization, Token, User};
 pub use listen::{Door, ListenError, Listening};
-pub use pod_logs::{LogLine, LogPlace, PodLogs};
+pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
 pub use tls::{Authority, Credentials};
 

@@ -1,4 +1,4 @@
-//! What containers have written: the kubelet appends, the API server reads.
+//! What containers have written: the kubelet appends, those who ask for logs read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub struct LogLine {
 /// The logs of all pods, shared by its clones. Each container has its present run and the one before.
 #[derive(Clone, Debug)]
 pub struct PodLogs {
-    runs: Arc<Mutex<BTreeMap<(String, String), Runs>>>,
+    pods: Arc<Mutex<BTreeMap<String, BTreeMap<String, Runs>>>>,
     changed: watch::Sender<u64>,
 }
 
@@ -29,13 +29,17 @@ pub struct PodLogs {
 struct Runs {
     present: Run,
     previous: Option<Run>,
-    begun: u64,
 }
 
+/// One run of a container.
 #[derive(Debug, Default)]
 struct Run {
+    /// How many there were before.
+    number: u64,
     lines: VecDeque<LogLine>,
+    /// How many lines were dropped.
     dropped: u64,
+    over: bool,
 }
 
 /// How far someone has read a container's log.
@@ -45,44 +49,67 @@ pub struct LogPlace {
     line: u64,
 }
 
+/// What was read of a container's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The lines, oldest first.
+    pub lines: Vec<LogLine>,
+    /// Where to read on.
+    pub next: LogPlace,
+    /// Whether the run is over, so that nothing more comes.
+    pub over: bool,
+}
+
 impl Default for PodLogs {
     fn default() -> PodLogs {
-        PodLogs { runs: Arc::default(), changed: watch::Sender::new(0) }
+        PodLogs { pods: Arc::default(), changed: watch::Sender::new(0) }
     }
 }
 
 impl PodLogs {
     /// A container starts: what it wrote before becomes its previous run.
     pub fn begin(&self, pod_uid: &str, container: &str) {
-        let mut runs = self.lock();
-        let key = (pod_uid.to_owned(), container.to_owned());
-        if let Some(known) = runs.get_mut(&key) {
-            known.previous = Some(std::mem::take(&mut known.present));
-            known.begun += 1;
+        let mut pods = self.lock();
+        let of_pod = pods.entry(pod_uid.to_owned()).or_default();
+        if let Some(runs) = of_pod.get_mut(container) {
+            let number = runs.present.number + 1;
+            let mut before = std::mem::replace(&mut runs.present, Run { number, ..Run::default() });
+            before.over = true;
+            runs.previous = Some(before);
         } else {
-            runs.insert(key, Runs::default());
+            of_pod.insert(container.to_owned(), Runs::default());
         }
+        drop(pods);
+        self.tell();
     }
 
     /// A container writes a line.
     pub fn append(&self, pod_uid: &str, container: &str, at: Timestamp, text: &str) {
-        let mut runs = self.lock();
-        let run = &mut runs.entry((pod_uid.to_owned(), container.to_owned())).or_default().present;
+        let mut pods = self.lock();
+        let run = &mut pods.entry(pod_uid.to_owned()).or_default().entry(container.to_owned()).or_default().present;
         if run.lines.len() == LINES_KEPT {
             run.lines.pop_front();
             run.dropped += 1;
         }
         run.lines.push_back(LogLine { at, text: text.to_owned() });
-        drop(runs);
-        self.changed.send_modify(|count| *count += 1);
+        drop(pods);
+        self.tell();
+    }
+
+    /// A container ends: nothing more is written in this run.
+    pub fn end(&self, pod_uid: &str, container: &str) {
+        if let Some(runs) = self.lock().get_mut(pod_uid).and_then(|of_pod| of_pod.get_mut(container)) {
+            runs.present.over = true;
+        }
+        self.tell();
     }
 
     /// The lines of a container's present run, or of the one before; `None` where there was no such run.
     #[must_use]
     pub fn lines(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Vec<LogLine>> {
-        let runs = self.lock();
-        let run = runs.get(&(pod_uid.to_owned(), container.to_owned()))?;
-        let run = if previous { run.previous.as_ref()? } else { &run.present };
+        let pods = self.lock();
+        let runs = pods.get(pod_uid)?.get(container)?;
+        let run = if previous { runs.previous.as_ref()? } else { &runs.present };
         Some(run.lines.iter().cloned().collect())
     }
 
@@ -90,18 +117,32 @@ impl PodLogs {
     /// dropped in between is lost; a run that began since is read from its start.
     #[must_use]
     pub fn after(&self, pod_uid: &str, container: &str, place: LogPlace) -> (Vec<LogLine>, LogPlace) {
-        let runs = self.lock();
-        let Some(known) = runs.get(&(pod_uid.to_owned(), container.to_owned())) else { return (Vec::new(), place) };
-        let run = &known.present;
-        let read = if place.run == known.begun { place.line.saturating_sub(run.dropped) } else { 0 };
-        let lines = run.lines.iter().skip(usize::try_from(read).unwrap_or(usize::MAX)).cloned().collect();
-        (lines, LogPlace { run: known.begun, line: run.dropped + run.lines.len() as u64 })
+        let pods = self.lock();
+        let Some(run) = pods.get(pod_uid).and_then(|of_pod| of_pod.get(container)).map(|runs| &runs.present) else {
+            return (Vec::new(), place);
+        };
+        let read = if place.run == run.number { place.line } else { 0 };
+        (run.after(read), run.end())
+    }
+
+    /// Reads a container's present run from its beginning, or goes on from where a reading ended; `None` where the
+    /// container never ran or is gone.
+    #[must_use]
+    pub fn read(&self, pod_uid: &str, container: &str, from: Option<LogPlace>) -> Option<Reading> {
+        let pods = self.lock();
+        let runs = pods.get(pod_uid)?.get(container)?;
+        let from = from.unwrap_or(LogPlace { run: runs.present.number, line: 0 });
+        let run =
+            [Some(&runs.present), runs.previous.as_ref()].into_iter().flatten().find(|run| run.number == from.run);
+        let Some(run) = run else { return Some(Reading { lines: Vec::new(), next: from, over: true }) };
+        Some(Reading { lines: run.after(from.line), next: run.end(), over: run.over })
     }
 
     /// Forgets a pod that is gone.
     pub fn forget(&self, pod_uid: &str) {
-        self.lock().retain(|(uid, _), _| uid != pod_uid);
-        self.changed.send_modify(|count| *count += 1);
+        if self.lock().remove(pod_uid).is_some() {
+            self.tell();
+        }
     }
 
     /// Tells of every change to any log, for those who follow one.
@@ -110,17 +151,68 @@ impl PodLogs {
         self.changed.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Runs>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, Runs>>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run {
+    /// The lines after so many of all that were written.
+    fn after(&self, line: u64) -> Vec<LogLine> {
+        let skipped = usize::try_from(line.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
+        self.lines.iter().skip(skipped).cloned().collect()
+    }
+
+    fn end(&self) -> LogPlace {
+        LogPlace { run: self.number, line: self.dropped + self.lines.len() as u64 }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{LINES_KEPT, LogPlace, PodLogs};
+    use jiff::Timestamp;
 
-    fn texts(lines: &[LogLine]) -> Vec<&str> {
+    fn texts(lines: &[super::LogLine]) -> Vec<&str> {
         lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_run_becomes_the_previous_one() {
+        let logs = PodLogs::default();
+        let write = |text: &str| logs.append("uid", "app", Timestamp::UNIX_EPOCH, text);
+        assert_eq!(logs.lines("uid", "app", false), None);
+        logs.begin("uid", "app");
+        assert_eq!(logs.lines("uid", "app", true), None);
+        write("one");
+        logs.begin("uid", "app");
+        write("two");
+        assert_eq!(texts(&logs.lines("uid", "app", true).unwrap()), ["one"]);
+        assert_eq!(texts(&logs.lines("uid", "app", false).unwrap()), ["two"]);
+        logs.forget("uid");
+        assert_eq!(logs.lines("uid", "app", false), None);
+    }
+
+    #[test]
+    fn reading_goes_on_where_it_ended_also_when_another_run_began() {
+        let logs = PodLogs::default();
+        let write = |text: &str| logs.append("uid", "app", Timestamp::UNIX_EPOCH, text);
+        logs.begin("uid", "app");
+        write("one");
+        let first = logs.read("uid", "app", None).unwrap();
+        assert_eq!((texts(&first.lines), first.over), (vec!["one"], false));
+        write("two");
+        logs.end("uid", "app");
+        logs.begin("uid", "app");
+        write("three");
+        let second = logs.read("uid", "app", Some(first.next)).unwrap();
+        assert_eq!((texts(&second.lines), second.over), (vec!["two"], true));
+        logs.begin("uid", "app");
+        assert!(logs.read("uid", "app", Some(first.next)).unwrap().over);
     }
 
     #[test]
@@ -131,27 +223,24 @@ mod tests {
         write("one");
         let (lines, place) = logs.after("pod", "c", LogPlace::default());
         assert_eq!(texts(&lines), ["one"]);
+        logs.begin("pod", "c");
         write("two");
         let (lines, place) = logs.after("pod", "c", place);
         assert_eq!(texts(&lines), ["two"]);
-        logs.begin("pod", "c");
-        write("three");
-        let (lines, place) = logs.after("pod", "c", place);
-        assert_eq!(texts(&lines), ["three"]);
         assert_eq!(logs.after("pod", "c", place), (Vec::new(), place));
-        assert_eq!(texts(&logs.lines("pod", "c", true).unwrap()), ["one", "two"]);
-        logs.forget("pod");
-        assert_eq!(logs.lines("pod", "c", false), None);
     }
 
     #[test]
     fn old_lines_are_dropped() {
         let logs = PodLogs::default();
-        let (_, place) = logs.after("pod", "c", LogPlace::default());
-        for number in 0..LINES_KEPT + 5 {
-            logs.append("pod", "c", Timestamp::UNIX_EPOCH, &number.to_string());
+        let start = |logs: &PodLogs| logs.read("uid", "app", None).unwrap();
+        logs.begin("uid", "app");
+        for line in 0..LINES_KEPT + 5 {
+            logs.append("uid", "app", Timestamp::UNIX_EPOCH, &line.to_string());
         }
-        assert_eq!(logs.lines("pod", "c", false).unwrap()[0].text, "5");
-        assert_eq!(logs.after("pod", "c", place).0.len(), LINES_KEPT);
+        let reading = start(&logs);
+        assert_eq!((reading.lines.len(), reading.lines[0].text.as_str()), (LINES_KEPT, "5"));
+        logs.append("uid", "app", Timestamp::UNIX_EPOCH, "last");
+        assert_eq!(texts(&logs.read("uid", "app", Some(reading.next)).unwrap().lines), ["last"]);
     }
 }

@@ -204,6 +204,7 @@ impl Agent {
                     events.tell(desk, pod, Teller::Kubelet(node), told);
                 }
                 Effect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
+                Effect::LogEnds { container } => self.logs.end(&pod.uid, &container),
                 Effect::Log { container, text } => self.logs.append(&pod.uid, &container, now, &text),
                 Effect::LookUp => {
                     let Some(entry) = self.pods.get(&pod.uid) else { continue };

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
@@ -14,16 +15,17 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::Options;
 use super::agent::Agent;
 use super::desk::{Desk, Moment, Moments, after, pause};
 use super::directory::Directory;
 use super::events::Events;
+use super::log_server::{self, Archive};
 use super::nodes::{self, Place};
 use super::pod::SeenPod;
 use super::requests::Requests;
 use super::scheduler::Scheduler;
 use super::writes::{Done, What, Writes};
+use super::{Options, Ports};
 
 /// Watch events that are taken before the next writes are made.
 const EVENTS_AT_ONCE: usize = 1000;
@@ -39,10 +41,13 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
 
 async fn drive(client: Client, options: Options) {
     let requests = Requests::new(client.clone());
-    let places = register(&requests, &options).await;
+    let directory = Directory::default();
+    let mut places: Vec<Place> = (0..options.nodes.len()).map(|index| Place::new(index, &options.nodes)).collect();
+    let serving = serve_logs(&mut places, &options, &directory).await;
+    let places = register(&requests, &options, places).await;
     let desk = Desk { requests, writes: Writes::default(), moments: Moments::default(), clock: options.clock.clone() };
     let mut driver = Driver {
-        agent: Agent::new(places.clone(), &options, Directory::default()),
+        agent: Agent::new(places.clone(), &options, directory),
         desk,
         events: Events::default(),
         names: places.into_keys().collect(),
@@ -56,6 +61,7 @@ async fn drive(client: Client, options: Options) {
     driver.beat();
     let mut pods = events::<Pod>(Api::all(client.clone()));
     let mut nodes = events::<Node>(Api::all(client));
+    let mut serving = std::pin::pin!(serving);
     loop {
         let wait = driver.desk.moments.next().map(|at| at.duration_since(driver.desk.clock.now()));
         tokio::select! {
@@ -64,6 +70,7 @@ async fn drive(client: Client, options: Options) {
             Some(event) = nodes.next() => driver.node(event),
             Some(event) = pods.next() => driver.pod(event),
             () = reach(wait) => {}
+            () = &mut serving => {}
         }
         // What is there already is taken in one go, so that the scheduler sees all of it.
         for _ in 0..EVENTS_AT_ONCE {
@@ -79,20 +86,34 @@ async fn drive(client: Client, options: Options) {
     }
 }
 
+/// Opens the nodes' ports, if they are to have some, and answers there. Where that fails, pods live without.
+async fn serve_logs(places: &mut [Place], options: &Options, directory: &Directory) -> BoxFuture<'static, ()> {
+    if options.ports == Ports::Closed {
+        return std::future::pending().boxed();
+    }
+    let archive = Archive { logs: options.logs.clone(), directory: directory.clone(), clock: options.clock.clone() };
+    match log_server::open(places, archive).await {
+        Ok(serving) => serving,
+        Err(error) => {
+            tracing::error!(%error, "the nodes can't be asked for logs");
+            std::future::pending().boxed()
+        }
+    }
+}
+
 /// Registers all nodes, each until it succeeds.
-async fn register(requests: &Requests, options: &Options) -> BTreeMap<String, Place> {
-    let mut places = BTreeMap::new();
-    for (index, spec) in options.nodes.iter().enumerate() {
-        let place = Place::new(index, &options.nodes);
+async fn register(requests: &Requests, options: &Options, places: Vec<Place>) -> BTreeMap<String, Place> {
+    let mut registered = BTreeMap::new();
+    for (spec, place) in options.nodes.iter().zip(places) {
         let mut failures = 0;
         while let Err(error) = nodes::register(requests, spec, &place, &options.clock).await {
             failures += 1;
             tracing::warn!(%error, node = spec.name, "failed to register a node; trying again");
             tokio::time::sleep(pause(failures)).await;
         }
-        places.insert(spec.name.clone(), place);
+        registered.insert(spec.name.clone(), place);
     }
-    places
+    registered
 }
 
 /// The events of a watch that starts anew after every failure, later each time.

@@ -12,6 +12,7 @@ mod events;
 mod fate;
 mod image;
 mod life;
+mod log_server;
 mod nodes;
 mod placing;
 mod pod;
@@ -47,8 +48,20 @@ pub struct Options {
     pub heartbeat: Duration,
     /// How much faster than told pods live and die; 1 is as told. Not the time in objects, which is the clock's.
     pub speed: f64,
+    /// Whether the nodes have ports of their own for logs.
+    pub ports: Ports,
     /// Rules about what images do, before those that come along.
     pub script: Option<Script>,
+}
+
+/// Whether the nodes have ports of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// They have none: logs are read from [`PodLogs`].
+    Closed,
+    /// Each has one, over HTTPS on loopback, as a real API server needs to ask for logs. Never in virtual time, which
+    /// runs away while a socket is waited for.
+    Open,
 }
 
 impl Options {
@@ -62,6 +75,7 @@ impl Options {
             nodes: NodeSpec::several(3),
             heartbeat: Duration::from_secs(10),
             speed: 1.0,
+            ports: Ports::Closed,
             script: None,
         }
     }

@@ -10,6 +10,8 @@ mod rules;
 use std::time::Duration;
 
 pub use parse::Fates;
+#[cfg(test)]
+pub use parse::duration;
 pub use rules::{Rules, Script, ScriptError};
 
 /// How long a container takes to be created when nothing else is said, its image's pull included.

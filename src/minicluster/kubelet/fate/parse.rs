@@ -92,10 +92,18 @@ fn fate(text: &str) -> Result<Fate, String> {
     items.fate()
 }
 
+/// What is said of a container's readiness.
+#[derive(Clone, Copy)]
+enum Said {
+    Ready,
+    ReadyAfter(Duration),
+    NeverReady,
+}
+
 /// What a fate says, before it is put together.
 #[derive(Default)]
 struct Items {
-    ready: Option<Readiness>,
+    ready: Option<Said>,
     end: Option<(Cause, Duration)>,
     stop: Option<Stop>,
     pull_fails: bool,
@@ -118,12 +126,12 @@ impl Items {
         match word {
             "ready" => {
                 alone(value)?;
-                once(&mut self.ready, Readiness::After(Duration::ZERO), "when it is ready")
+                once(&mut self.ready, Said::Ready, "when it is ready")
             }
-            "ready-after" => once(&mut self.ready, Readiness::After(time(value)?), "when it is ready"),
+            "ready-after" => once(&mut self.ready, Said::ReadyAfter(time(value)?), "when it is ready"),
             "never-ready" => {
                 alone(value)?;
-                once(&mut self.ready, Readiness::Never, "when it is ready")
+                once(&mut self.ready, Said::NeverReady, "when it is ready")
             }
             "crash-after" => once(&mut self.end, (Cause::Crash, time(value)?), "how it ends"),
             "exit-after" => once(&mut self.end, (Cause::Exit, time(value)?), "how it ends"),
@@ -187,16 +195,16 @@ impl Items {
             return Err("for needs image-pull-error beside it".to_owned());
         }
         // `ready-after` counts from when its creation begins, which is what someone sees who waits for it.
-        let (start_after, ready) = match (self.durations.remove("start-after"), self.ready) {
-            (Some(start), Some(Readiness::After(ready))) => {
-                (start, Some(Readiness::After(ready.saturating_sub(start))))
-            }
-            (None, Some(Readiness::After(ready))) if !ready.is_zero() => {
-                let start = CREATION.min(ready);
-                (start, Some(Readiness::After(ready.saturating_sub(start))))
-            }
-            (start, ready) => (start.unwrap_or(CREATION), ready),
+        let start = self.durations.remove("start-after");
+        let start_after = match (start, self.ready) {
+            (None, Some(Said::ReadyAfter(wait))) => CREATION.min(wait),
+            (start, _) => start.unwrap_or(CREATION),
         };
+        let ready = self.ready.map(|said| match said {
+            Said::Ready => Readiness::After(Duration::ZERO),
+            Said::ReadyAfter(wait) => Readiness::After(wait.saturating_sub(start_after)),
+            Said::NeverReady => Readiness::Never,
+        });
         Ok(Fate {
             start_after,
             pull: if self.pull_fails { Pull::Fails(heals) } else { Pull::Succeeds },

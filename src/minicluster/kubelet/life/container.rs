@@ -56,14 +56,25 @@ pub struct Container {
 pub enum State {
     /// It is not its turn.
     Idle,
-    /// It is being created until this moment, and its image pulled for so long, if it is.
-    Creating(Timestamp, Option<Duration>),
+    /// It is being created.
+    Creating(Creation),
     /// Something keeps it from running.
     Held(Held),
     /// It runs.
     Running(Run),
     /// It has ended; what comes next, if anything.
     Ended(Exit, Option<(Timestamp, Next)>),
+}
+
+/// A container's creation.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    /// When it is done.
+    pub due: Timestamp,
+    /// How long its image is pulled for, if it is.
+    pub pull: Option<Duration>,
+    /// What kept it from running before, which shows until it runs.
+    pub shown: Option<Held>,
 }
 
 /// What keeps a container from running.
@@ -164,7 +175,7 @@ impl Container {
                 self.attempt(about, world);
                 true
             }
-            State::Creating(due, _) if *due > world.now => false,
+            State::Creating(creation) if creation.due > world.now => false,
             State::Creating(..) if about.missing.is_some() => {
                 self.create(about, world);
                 true
@@ -191,7 +202,7 @@ impl Container {
     pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         match &self.state {
             State::Idle => None,
-            State::Creating(due, _) => Some(*due),
+            State::Creating(creation) => Some(creation.due),
             State::Held(held) => held.next.map(|(due, _)| due),
             State::Ended(_, next) => next.map(|(due, _)| due),
             State::Running(run) => {

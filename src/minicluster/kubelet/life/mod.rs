@@ -12,6 +12,8 @@ mod resume;
 mod run;
 mod start;
 mod status;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod world;
 

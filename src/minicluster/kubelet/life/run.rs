@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
 use super::about::About;
-use super::container::{Container, Exit, Next, Run, State};
+use super::container::{Container, Exit, Next, Role, Run, State};
 use super::timeline::Probed;
 use super::world::{Effect, Told, Tone, World};
 use crate::minicluster::kubelet::desk::scaled;
@@ -48,7 +48,7 @@ impl Container {
         if (ready, started) == (self.ready, self.started) {
             return false;
         }
-        if ready && !self.ready {
+        if ready && !self.ready && self.role != Role::Init {
             self.log(world, "ready");
         }
         (self.ready, self.started) = (ready, started);
@@ -117,6 +117,7 @@ impl Container {
         if let Some(line) = &line {
             self.log(world, line);
         }
+        world.effects.push(Effect::LogEnds { container: self.name.clone() });
         let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy.as_deref());
         let last_line = line.filter(|_| code != 0 && falls_back == Some("FallbackToLogsOnError"));
         let exit = Exit {

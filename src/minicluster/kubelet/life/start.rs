@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::about::About;
-use super::container::{Container, Next, Run, State};
+use super::container::{Container, Creation, Next, Run, State};
 use super::timeline::Timeline;
 use super::world::{Effect, Tone, World};
 use crate::minicluster::kubelet::fate::{Cause, Pull};
@@ -49,8 +49,9 @@ impl Container {
         };
         let pulls = match spec.image_pull_policy.as_deref() {
             Some("Never") => false,
-            Some("IfNotPresent") => fails || !world.images.contains(&image.full),
-            _ => true,
+            Some("Always") => true,
+            None if image.full.ends_with(":latest") => true,
+            _ => fails || !world.images.contains(&image.full),
         };
         if pulls {
             world.tell_of(&self.field, Tone::Normal, "Pulling", format!("Pulling image {:?}", self.image));
@@ -70,7 +71,11 @@ impl Container {
         self.remember();
         let wait = if again { Duration::ZERO } else { self.fate.start_after };
         self.found = Some(image);
-        self.state = State::Creating(world.later(wait), pulls.then_some(wait));
+        let shown = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Held(held) => Some(held),
+            _ => None,
+        };
+        self.state = State::Creating(Creation { due: world.later(wait), pull: pulls.then_some(wait), shown });
     }
 
     /// Lets it run if all that it names exists.
@@ -136,11 +141,11 @@ impl Container {
     }
 
     fn tell_pulled(&self, world: &mut World<'_>) {
-        let (State::Creating(_, pulled_in), Some(image)) = (&self.state, &self.found) else { return };
+        let (State::Creating(creation), Some(image)) = (&self.state, &self.found) else { return };
         let name = &self.image;
-        let message = match pulled_in {
+        let message = match creation.pull {
             Some(took) => {
-                let (took, size) = (go_duration(*took), image.size());
+                let (took, size) = (go_duration(took), image.size());
                 format!(
                     "Successfully pulled image {name:?} in {took} ({took} including waiting). Image size: {size} bytes."
                 )

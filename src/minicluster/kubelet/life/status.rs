@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::container::{Container, Exit, Held, Role, State};
+use super::container::{Container, Creation, Exit, Held, Role, State};
 use super::{Life, Phase};
 
 impl Phase {
@@ -74,8 +74,11 @@ impl Life {
             ..ContainerState::default()
         };
         let state = match &container.state {
-            State::Idle | State::Creating(..) => waiting(self.waiting_reason(), None),
-            State::Held(Held { reason, message, .. }) => waiting(reason, Some(message.clone())),
+            State::Held(Held { reason, message, .. })
+            | State::Creating(Creation { shown: Some(Held { reason, message, .. }), .. }) => {
+                waiting(reason, Some(message.clone()))
+            }
+            State::Idle | State::Creating(_) => waiting(self.waiting_reason(), None),
             State::Running(run) => ContainerState {
                 running: Some(ContainerStateRunning { started_at: Some(Time(run.since)) }),
                 ..ContainerState::default()

@@ -33,6 +33,8 @@ pub enum Effect {
     Event(Told),
     /// A container starts anew, and its log with it.
     LogBegins { container: String },
+    /// A container ends, and its log with it.
+    LogEnds { container: String },
     /// A container writes a line.
     Log { container: String, text: String },
     /// The ConfigMaps and Secrets that the pod names are wanted.
