@@ -6,5 +6,5 @@ mod world;
 
 mod controllers;
 mod facts;
-mod kubelet;
 mod go_types;
+mod kubelet;

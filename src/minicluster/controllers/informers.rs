@@ -40,12 +40,7 @@ pub struct Informers {
 impl Informers {
     /// Informers that do not run yet.
     pub fn new() -> Informers {
-        Informers {
-            pods: whole(),
-            deployments: whole(),
-            replica_sets: whole(),
-            replication_controllers: whole(),
-        }
+        Informers { pods: whole(), deployments: whole(), replica_sets: whole(), replication_controllers: whole() }
     }
 
     /// Runs those that are wanted.

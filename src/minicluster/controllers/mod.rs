@@ -52,7 +52,8 @@ pub struct Which(BTreeSet<Controller>);
 
 impl Which {
     /// Every controller that there is.
-    pub const EVERY: &[Controller] = &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
+    pub const EVERY: &[Controller] =
+        &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
 
     /// All of them.
     #[must_use]
@@ -105,15 +106,13 @@ impl Running {
 #[must_use]
 pub fn start(client: kube::Client, options: &Options) -> Running {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
-    let (recorder, writer) = events::channel(options.clock.clone());
+    let (recorder, writers) = events::channel(options.clock.clone());
     let requests = Requests::new(client.clone());
-    let context = Context {
-        requests: requests.clone(),
-        clock: options.clock.clone(),
-        recorder,
-        informers: Informers::new(),
-    };
-    tracker.spawn(writer.run(requests, stop.clone()));
+    let context =
+        Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
+    for writer in writers {
+        tracker.spawn(writer.run(requests.clone(), stop.clone()));
+    }
     let mut workers: Vec<Start> = Vec::new();
     for controller in &options.which.0 {
         workers.push(match controller {

@@ -259,7 +259,8 @@ impl Pod {
 
     /// Whether it has been ready for `min_ready_seconds` at `now`.
     pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
-        self.is_ready() && (min_ready_seconds <= 0 || self.available_in(min_ready_seconds, now) == Some(SignedDuration::ZERO))
+        self.is_ready()
+            && (min_ready_seconds <= 0 || self.available_in(min_ready_seconds, now) == Some(SignedDuration::ZERO))
     }
 
     /// After what time it will have been ready long enough, if it stays ready; zero if it has been; `None` if it is not

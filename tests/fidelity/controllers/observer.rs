@@ -88,11 +88,7 @@ pub struct Observer {
 impl Observer {
     /// Watches until the runtime ends.
     pub async fn start(client: Client) -> Observer {
-        let observer = Observer {
-            seen: Arc::default(),
-            changed: watch::Sender::new(0),
-            pod_listeners: Arc::default(),
-        };
+        let observer = Observer { seen: Arc::default(), changed: watch::Sender::new(0), pod_listeners: Arc::default() };
         for (path, kind) in WATCHED {
             let list: Value = client.request(Request::new(*path).list(&ListParams::default()).unwrap()).await.unwrap();
             let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
@@ -122,6 +118,23 @@ impl Observer {
             }
             if tokio::time::timeout_at(end, changes.changed()).await.is_err() {
                 return self.look(namespace, &wanted);
+            }
+        }
+    }
+
+    /// Waits until nothing of a kind has happened anywhere for `rest`; at most `limit`.
+    pub async fn rest(&self, kind: &str, rest: Duration, limit: Duration) {
+        let end = Instant::now() + limit;
+        let count = || {
+            let all = self.lock();
+            let of_kind = |seen: &Seen| seen.history.iter().filter(|step| step.kind == kind).count();
+            all.values().map(of_kind).sum::<usize>()
+        };
+        loop {
+            let before = count();
+            tokio::time::sleep(rest).await;
+            if count() == before || Instant::now() > end {
+                return;
             }
         }
     }

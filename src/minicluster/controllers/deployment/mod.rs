@@ -19,6 +19,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::events::Recorder;
+use super::expectations::Expectations;
 use super::informer::{Change, Informer, Tag};
 use super::key::{Key, is_terminating, namespace_of, uid_of};
 use super::ownership::controller_of;
@@ -38,6 +39,7 @@ struct Deployments {
     deployments: Informer<Deployment>,
     replica_sets: Informer<ReplicaSet>,
     pods: Informer<Pod>,
+    expectations: Expectations,
     queue: WorkQueue<Key>,
 }
 
@@ -49,6 +51,7 @@ pub fn prepare(context: &Context) -> Start {
         deployments: context.informers.deployments.clone(),
         replica_sets: context.informers.replica_sets.clone(),
         pods: context.informers.pods.clone(),
+        expectations: Expectations::default(),
         queue: WorkQueue::default(),
     });
     let this = controller.clone();
@@ -108,9 +111,8 @@ impl Deployments {
     fn add_matching(&self, set: &ObjectMeta) {
         for deployment in self.deployments.in_namespace(namespace_of(set)) {
             let selector = Selector::read(&deployment.spec.selector);
-            let matches = selector.is_ok_and(|selector| {
-                !selector.is_everything() && selector.matches(set.labels.as_ref())
-            });
+            let matches =
+                selector.is_ok_and(|selector| !selector.is_everything() && selector.matches(set.labels.as_ref()));
             if matches {
                 self.queue.add(Key::of(&deployment.metadata));
             }
@@ -129,9 +131,8 @@ impl Deployments {
             return;
         }
         let sets = self.replica_sets.tagged(&Tag::Controller(uid_of(&deployment.metadata).to_owned()));
-        let has_pods = |set: &Arc<ReplicaSet>| {
-            !self.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned())).is_empty()
-        };
+        let has_pods =
+            |set: &Arc<ReplicaSet>| !self.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned())).is_empty();
         if !sets.iter().any(has_pods) {
             self.queue.add(Key::of(&deployment.metadata));
         }

@@ -118,12 +118,7 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
 }
 
 /// Follows one watch to its end; `version` is kept at the last event's.
-async fn watch<K: Cached>(
-    informer: &Informer<K>,
-    client: &kube::Client,
-    random: &Random,
-    version: &mut String,
-) -> End {
+async fn watch<K: Cached>(informer: &Informer<K>, client: &kube::Client, random: &Random, version: &mut String) -> End {
     let seconds = WATCH_SECONDS + u32::try_from(random.below(u64::from(WATCH_SECONDS))).unwrap_or(0);
     let limit = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
     match tokio::time::timeout(limit, watch_for(informer, client, seconds, version)).await {

@@ -114,9 +114,9 @@ impl<K: Replicated> ReplicaSets<K> {
     /// Somebody may want to adopt the pod.
     fn add_matching(&self, pod: &Pod) {
         for object in self.objects.in_namespace(namespace_of(&pod.metadata)) {
-            let matches = object.selector().is_ok_and(|selector| {
-                !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref())
-            });
+            let matches = object
+                .selector()
+                .is_ok_and(|selector| !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref()));
             if matches {
                 self.queue.add(Key::of(Cached::metadata(object.as_ref())));
             }

@@ -149,8 +149,12 @@ mod tests {
             pod.metadata.annotations = Some([(DELETION_COST.to_owned(), cost.to_owned())].into());
             candidate
         };
-        let candidates =
-            vec![cheap("-10", "cheap"), pod("crowded", "n2", "Running", old.clone(), 3), cheap("5", "dear"), cheap("x", "odd")];
+        let candidates = vec![
+            cheap("-10", "cheap"),
+            pod("crowded", "n2", "Running", old.clone(), 3),
+            cheap("5", "dear"),
+            cheap("x", "odd"),
+        ];
         assert_eq!(first(candidates), ["cheap", "crowded", "odd"]);
     }
 }

@@ -243,7 +243,8 @@ impl ser::SerializeMap for Inside<'_, '_> {
     fn serialize_value<T: ?Sized + Serialize>(&mut self, value: &T) -> Result<(), Unwritable> {
         let without = self.writer.without;
         let key = &self.writer.out[self.key..];
-        let left_out = !without.is_empty() && key == [format!("s{}:", without.len()).as_bytes(), without.as_bytes()].concat();
+        let left_out =
+            !without.is_empty() && key == [format!("s{}:", without.len()).as_bytes(), without.as_bytes()].concat();
         // In a map, a key counts even if its value says nothing.
         if !left_out && value.serialize(&mut *self.writer)? == Said::Nothing {
             self.writer.out.push(b'-');
