@@ -91,8 +91,7 @@ fn chunk_documents<'t>(
     if part.len() > limits.document_bytes {
         let span = lines.span(text, range.start, range.start);
         let message = format!("the document is larger than {}", limits::size(limits.document_bytes));
-        complaints
-            .push(lost(YamlComplaint::new(span, message).hint("an API server does not take more in one request")));
+        complaints.push(lost(YamlComplaint::new(span, message).hint("an API server does not take more in one request")));
         return;
     }
     if !part.trim_start().starts_with('{') {

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::YamlComplaint;
 use super::node::{Content, Document, Node, NodeId, Span, Style, Tag};
 use super::scalar::{self, Scalar, Unreadable};
+use super::YamlComplaint;
 
 /// A value, and where each part of it is written.
 #[derive(Clone, Debug, PartialEq)]
