@@ -55,7 +55,8 @@ fn the_judge_rules_as_its_cases_say() {
     assert!(paths.len() > 10, "the cases are there");
     for path in paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let case: Case = serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let case: Case =
+            serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
         run(&name, case);
     }
 }

@@ -105,7 +105,8 @@ impl Table {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
         let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
         self.rows.iter().map(|row| line(row, &widths)).collect()
     }
@@ -149,6 +150,25 @@ pub fn outcome(outcome: Outcome) -> Cell {
     Cell::styled(outcome.word(), Style::new().fg_color(colour.map(Into::into)))
 }
 
+/// The style of a workload's state.
+#[must_use]
+pub fn state_style(state: &str) -> Style {
+    let colour = match state {
+        "complete" => Some(AnsiColor::Green),
+        "failed" => Some(AnsiColor::Red),
+        "held" | "rolling back" | "suspended" | "paused" => Some(AnsiColor::Yellow),
+        "under way" => Some(AnsiColor::Cyan),
+        _ => None,
+    };
+    Style::new().fg_color(colour.map(Into::into))
+}
+
+/// A field with its style around it.
+#[must_use]
+pub fn styled(cell: Cell) -> String {
+    format!("{}{}{}", cell.style.render(), cell.text, cell.style.render_reset())
+}
+
 /// How long something took, as kubectl writes ages: `45s`, `12m`, `3h5m`, `2d`.
 #[must_use]
 pub fn duration(duration: SignedDuration) -> String {
@@ -174,7 +194,11 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
 /// A text that fits in `limit` columns; an ellipsis shows that it was cut.
 #[must_use]
 pub fn cut(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit { text.to_owned() } else { text.chars().take(limit.saturating_sub(1)).chain(['…']).collect() }
+    if text.chars().count() <= limit {
+        text.to_owned()
+    } else {
+        text.chars().take(limit.saturating_sub(1)).chain(['…']).collect()
+    }
 }
 
 #[cfg(test)]
@@ -186,13 +210,17 @@ mod tests {
         let mut table = Table::new(&["COMMIT", "OUTCOME", "WHY"]);
         table.row(["1a2b3c4".into(), "complete".into(), "".into()]);
         table.row(["5d6e7f8".into(), "rolled back".into(), "crash".into()]);
-        let plain: Vec<String> = table.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let plain: Vec<String> =
+            table.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(plain, ["COMMIT    OUTCOME       WHY", "1a2b3c4   complete", "5d6e7f8   rolled back   crash"]);
     }
 
     #[test]
     fn durations_read_like_kubectls_ages() {
         let text = |seconds| duration(SignedDuration::from_secs(seconds));
-        assert_eq!([text(0), text(119), text(150), text(600), text(3 * 3600 + 300), text(3 * 86_400)], ["0s", "119s", "2m30s", "10m", "3h5m", "3d"]);
+        assert_eq!(
+            [text(0), text(119), text(150), text(600), text(3 * 3600 + 300), text(3 * 86_400)],
+            ["0s", "119s", "2m30s", "10m", "3h5m", "3d"]
+        );
     }
 }

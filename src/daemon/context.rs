@@ -34,7 +34,14 @@ impl Context {
     }
 
     /// Tells an event; that it could not be told is logged and changes nothing.
-    pub(super) async fn tell(&self, key: &ObjectKey, live: &Value, kind: EventKind, reason: &'static str, message: String) {
+    pub(super) async fn tell(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        kind: EventKind,
+        reason: &'static str,
+        message: String,
+    ) {
         if let Err(error) = self.cluster.tell(key, live, &Event { kind, reason, message }).await {
             warn!(object = %key, %error, "failed to tell an event");
         }

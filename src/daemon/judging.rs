@@ -112,14 +112,23 @@ impl Judging<'_> {
     }
 
     /// The next state of the object, or the same one when it is time to look again; `None` when it is gone.
-    async fn next(&mut self, quiet_until: tokio::time::Instant, live: &Arc<Value>) -> Result<Option<Arc<Value>>, Cancelled> {
+    async fn next(
+        &mut self,
+        quiet_until: tokio::time::Instant,
+        live: &Arc<Value>,
+    ) -> Result<Option<Arc<Value>>, Cancelled> {
         let now = self.work.context.clock.now();
         let due = self.judge.due().map(|due| {
             let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
             tokio::time::Instant::now() + left
         });
         let instant = tokio::time::Instant::now();
-        let wake = [due, Some(quiet_until)].into_iter().flatten().map(|wake| wake.max(quiet_until)).filter(|wake| *wake > instant).min();
+        let wake = [due, Some(quiet_until)]
+            .into_iter()
+            .flatten()
+            .map(|wake| wake.max(quiet_until))
+            .filter(|wake| *wake > instant)
+            .min();
         let timer = async {
             match wake {
                 Some(wake) => tokio::time::sleep_until(wake).await,

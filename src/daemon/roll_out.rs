@@ -3,7 +3,11 @@
 //! Apply, watch, judge; complete, or take back by the same apply, watch and judge. Every step is recorded before and after
 //! it is taken, so that a daemon that is killed anywhere takes it up again where it was.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+
+use futures::FutureExt as _;
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -12,12 +16,11 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::judging::{Cancelled, Judging, Ruled};
+use super::planner;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
-use crate::rollout::{
-    Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template,
-};
+use crate::rollout::{Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template};
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;
@@ -40,6 +43,8 @@ pub(super) struct Work {
 pub(super) enum Stage {
     /// It begins.
     Fresh,
+    /// Somebody else has changed the object: perhaps taken it back by hand, which is respected.
+    Drifted,
     /// It was applied before a restart, and is watched since.
     UnderWay(Baseline),
     /// It had failed before a restart, and was on its way back: whether the write that goes back was made.
@@ -52,20 +57,23 @@ pub(super) enum Stage {
 }
 
 /// How a rollout ended, for the source that began it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Its record is final.
     Recorded(Outcome),
     /// It was told to stop; its record is open.
     Stopped,
+    /// It panicked, which is belay's own fault; its record is open.
+    Fault(String),
 }
 
 impl Work {
-    /// Carries the rollout through.
+    /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self) -> End {
-        let end = match self.story().await {
-            Ok(outcome) => End::Recorded(outcome),
-            Err(Cancelled) => End::Stopped,
+        let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
+            Ok(Ok(outcome)) => End::Recorded(outcome),
+            Ok(Err(Cancelled)) => End::Stopped,
+            Err(panic) => End::Fault(panic_text(&*panic)),
         };
         let key = self.planned.wanted.key.clone();
         self.context.status.change(|source| {
@@ -76,8 +84,15 @@ impl Work {
     }
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
-        match std::mem::replace(&mut self.stage, Stage::Fresh) {
-            Stage::Fresh => {
+        let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
+        match stage {
+            Stage::Fresh | Stage::Drifted => {
+                if stage == Stage::Drifted
+                    && let Some(live) = self.read().await?
+                    && let Some(outcome) = take_back::undone_by_hand(self, &live).await?
+                {
+                    return Ok(outcome);
+                }
                 let written = match self.apply_manifest().await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
@@ -133,7 +148,7 @@ impl Work {
                 self.turn.through();
                 let reason = error.to_reason();
                 warn!(object = %self.planned.wanted.key, %reason, "rejected");
-                self.context.complain(self.record, &self.planned.wanted, &error).await;
+                self.context.complain(self.record, planner::complaints(&self.planned.wanted, &error)).await;
                 Ok(Err(self.end(Outcome::Rejected, Some(reason)).await?))
             }
         }
@@ -206,7 +221,7 @@ impl Work {
 
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        self.context.keep_good(wanted, live, self.record).await;
+        self.context.keep_good(wanted, live);
         if Workload::of(&wanted.key).is_some() {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
@@ -251,7 +266,7 @@ impl Work {
     pub(super) async fn end(&self, outcome: Outcome, reason: Option<Reason>) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason = reason.as_ref().map(ToString::to_string), "ended");
-        self.context.end(self.record, outcome, reason).await;
+        self.context.end(self.record, outcome, reason.as_ref()).await;
         Ok(outcome)
     }
 
@@ -263,4 +278,9 @@ impl Work {
             done = future => Ok(done),
         }
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
 }

@@ -35,6 +35,8 @@ pub struct SourceStatus {
     pub held: BTreeMap<ObjectKey, HeldStatus>,
     /// How many objects there are in the repository.
     pub objects: usize,
+    /// Whether everything that the head says is through, and nothing is being looked into.
+    pub settled: bool,
 }
 
 /// A rollout under way.

@@ -12,8 +12,8 @@ use super::roll_out::Work;
 use crate::cluster::{Backoff, EventKind, Scene};
 use crate::config::OnFailure;
 use crate::rollout::{
-    Baseline, Hold, Judge, NoWayBack, Outcome, Reason, Revision, StepKind, TemplateMarks, WayBack, Workload, body, marks,
-    same_template, template, template_hash, way_back, with_template,
+    Baseline, Hold, Judge, NoWayBack, Outcome, Reason, Revision, StepKind, TemplateMarks, WayBack, Workload, body,
+    marks, same_template, template, template_hash, way_back, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -36,7 +36,9 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
     if let Some(scene) = &back.scene {
         work.context.save_evidence(work.record, &back.reason, &scene.evidence).await;
     }
-    if let Some(hold) = Hold::on(&live).filter(|hold| hold.keeps(&work.planned.wanted.hash, work.planned.wanted.config.as_deref())) {
+    if let Some(hold) =
+        Hold::on(&live).filter(|hold| hold.keeps(&work.planned.wanted.hash, work.planned.wanted.config.as_deref()))
+    {
         // The write was made before a restart: only its end is missing.
         let baseline = back.went.unwrap_or_else(|| Baseline::of(&key, &live));
         let marks = TemplateMarks::on(&live);
@@ -83,7 +85,7 @@ async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack
     let wanted = &work.planned.wanted;
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
-    let good = context.last_good(wanted).await;
+    let good = context.last_good(&wanted.key);
     let failing = template(live).cloned().unwrap_or_default();
     Ok(way_back(&failing, good.as_ref(), &revisions, None))
 }
@@ -109,12 +111,13 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
         Err(error) => {
-            let reason = Reason { code: reason.code, message: format!("{}; the way back was refused: {error}", reason.message) };
+            let reason =
+                Reason { code: reason.code, message: format!("{}; the way back was refused: {error}", reason.message) };
             return rollback_failed(work, live, reason).await;
         }
     };
     let baseline = Baseline::of(&wanted.key, &written);
-    context.went_back(work.record, &baseline, &to).await;
+    context.went_back(work.record, &baseline).await;
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
 }
@@ -182,7 +185,11 @@ async fn mark_failed(work: &Work, reason: &Reason) {
 /// A reason that fits behind a change-cause.
 fn short(message: &str) -> String {
     const LIMIT: usize = 160;
-    if message.chars().count() <= LIMIT { message.to_owned() } else { message.chars().take(LIMIT - 1).chain(['…']).collect() }
+    if message.chars().count() <= LIMIT {
+        message.to_owned()
+    } else {
+        message.chars().take(LIMIT - 1).chain(['…']).collect()
+    }
 }
 
 fn describe(found: &WayBack) -> String {
@@ -207,8 +214,11 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
         return Ok(None);
     };
-    let by = super::drift::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
-    let reason = Reason { code: "UndoneByHand".to_owned(), message: format!("taken back by hand ({by}) to revision {}", revision.number) };
+    let by = super::live::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    let reason = Reason {
+        code: "UndoneByHand".to_owned(),
+        message: format!("taken back by hand ({by}) to revision {}", revision.number),
+    };
     let hold = Hold {
         manifest: wanted.hash.clone(),
         config: wanted.config.clone(),

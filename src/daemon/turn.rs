@@ -42,7 +42,8 @@ impl Turn {
     /// Waits until every object of the ranks before is through, and until there is room for another request.
     pub(super) async fn comes(&self) -> OwnedSemaphorePermit {
         let mut waiting = self.ranks.0.subscribe();
-        let before = |waiting: &Vec<(Rank, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
+        let before =
+            |waiting: &Vec<(Rank, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
         // The sender lives as long as this turn does.
         let _ = waiting.wait_for(before).await;
         Arc::clone(&self.requests).acquire_owned().await.expect("the semaphore is never closed")

@@ -120,6 +120,21 @@ impl Graph {
         Some(between)
     }
 
+    /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
+    /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
+    pub(super) fn steps(&self, from: Option<Node>, to: Node) -> impl Iterator<Item = (Node, bool)> + use<'_> {
+        let mut walk = Walk::new(self, from, to);
+        std::iter::from_fn(move || {
+            while walk.only_to > 0 {
+                let (node, paint) = walk.next()?;
+                if paint != FROM {
+                    return Some((node, paint == TO));
+                }
+            }
+            None
+        })
+    }
+
     /// The newest commit that both are or come from: of several, none comes from another.
     pub(super) fn common(&self, one: Node, other: Node) -> Option<Node> {
         let mut walk = Walk::new(self, Some(one), other);

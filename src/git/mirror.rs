@@ -191,7 +191,7 @@ impl Mirror {
         let path = self.folder.join("lock");
         let file = File::create(&path).map_err(with_file("make", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file, _threads: threads }),
+            Ok(()) => Ok(Lock { file, _threads: threads }),
             Err(TryLockError::WouldBlock) => Err(GitError::Busy { path: self.folder.clone() }),
             Err(TryLockError::Error(source)) => Err(GitError::Io { doing: "lock", path, source }),
         }
@@ -266,8 +266,17 @@ impl Mirror {
 
 /// The right to write the copy, until it is dropped.
 pub(super) struct Lock<'a> {
-    _file: File,
+    file: File,
     _threads: std::sync::MutexGuard<'a, ()>,
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // Closing it would not do: a process that another thread is just starting has a copy of it for a moment.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "failed to unlock the mirror");
+        }
+    }
 }
 
 enum Found {

@@ -4,6 +4,7 @@
 //! A [`Mirror`] is belay's own bare copy of a repository. Nothing is ever checked out, no link followed, no submodule
 //! entered, no program started. Everything here blocks; call it from `spawn_blocking`.
 
+mod attribution;
 mod commits;
 mod credentials;
 mod error;
@@ -19,6 +20,7 @@ mod pins;
 mod settings;
 mod tree;
 
+pub use attribution::{Before, Chain, Link, Next};
 pub use commits::{Relation, Resolved};
 pub use credentials::Credentials;
 pub use error::GitError;

@@ -160,6 +160,15 @@ impl Mirror {
         }
     }
 
+    /// The tree of a folder at a commit that is known to be there; `None` where it has no such folder.
+    pub(super) fn folder_at(&self, repository: &Repository, at: Oid, folder: &str) -> Result<Option<Oid>, GitError> {
+        let commit = repository.find_commit(at).map_err(|error| self.damaged(&error))?;
+        match self.descend(repository, commit.tree_id(), folder)? {
+            Descent::Tree(tree) => Ok(Some(tree)),
+            Descent::Missing(_) | Descent::Other(_) => Ok(None),
+        }
+    }
+
     /// What differs between two trees, whose path is `folder`.
     pub(super) fn compare(
         &self,

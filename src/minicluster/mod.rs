@@ -7,15 +7,21 @@
 pub mod api;
 pub mod controllers;
 pub mod kubelet;
+mod listen;
 mod pod_logs;
 mod random;
+mod tls;
+
+use std::net::SocketAddr;
 
 use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
-pub use api::ApiServer;
-pub use pod_logs::{LogLine, PodLogs};
+pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use listen::{Door, ListenError, Listening};
+pub use pod_logs::{LogLine, LogPlace, PodLogs};
 pub use random::Random;
+pub use tls::{Authority, Credentials};
 
 use crate::clock::Clock;
 use api::Settings;
@@ -24,6 +30,17 @@ use api::Settings;
 #[derive(Debug)]
 pub struct MiniCluster {
     api: ApiServer,
+    controllers: Option<controllers::Running>,
+    kubelet: Option<kubelet::Running>,
+}
+
+/// The parts of a cluster that can be left out, for another in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What makes status follow spec.
+    Controllers,
+    /// The scheduler and the nodes.
+    Kubelet,
 }
 
 /// How a small Kubernetes is to be.
@@ -31,6 +48,9 @@ pub struct MiniCluster {
 pub struct Builder {
     seed: u64,
     clock: Option<Clock>,
+    access: Access,
+    nodes: usize,
+    without: Vec<Part>,
 }
 
 /// Why a small Kubernetes did not start.
@@ -45,7 +65,7 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None }
+        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new() }
     }
 
     /// The API server.
@@ -69,8 +89,23 @@ impl MiniCluster {
         client(&self.api, agent)
     }
 
+    /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
+    /// dropping what comes back closes it.
+    ///
+    /// # Errors
+    /// The address can't be had, or no certificate be made for it.
+    pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+        listen::listen(&self.api, address, door).await
+    }
+
     /// Stops everything: watches end, controllers and nodes stop.
     pub async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
+        if let Some(kubelet) = self.kubelet {
+            kubelet.stop().await;
+        }
         self.api.close();
     }
 }
@@ -88,6 +123,25 @@ impl Builder {
         Builder { clock: Some(clock), ..self }
     }
 
+    /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
+    #[must_use]
+    pub fn access(self, access: Access) -> Builder {
+        Builder { access, ..self }
+    }
+
+    /// How many nodes there are; three if nothing is said.
+    #[must_use]
+    pub fn nodes(self, nodes: usize) -> Builder {
+        Builder { nodes, ..self }
+    }
+
+    /// Leaves a part out.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Builder {
+        self.without.push(part);
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -96,9 +150,22 @@ impl Builder {
         let random = Random::new(self.seed);
         let clock = self.clock.unwrap_or_else(Clock::system);
         let logs = PodLogs::default();
-        let api = ApiServer::new(Settings { clock, random: random.fork(), logs });
+        // Each part draws from its own generator, also when another is left out.
+        let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
+        let api =
+            ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
-        Ok(MiniCluster { api })
+        let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
+            let options =
+                controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
+            controllers::start(client(&api, "kube-controller-manager"), &options)
+        });
+        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
+            let mut options = kubelet::Options::new(clock, of_kubelet, logs);
+            options.nodes = kubelet::NodeSpec::several(self.nodes);
+            kubelet::start(client(&api, "kubelet"), options)
+        });
+        Ok(MiniCluster { api, controllers, kubelet })
     }
 }
 

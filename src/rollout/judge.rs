@@ -133,7 +133,8 @@ impl Judge {
             self.progress_at = now;
         }
         self.note_progress(&health, now);
-        let new_failure = health.failure.as_ref().filter(|failure| self.baseline.old_failure.as_ref() != Some(&failure.mark));
+        let new_failure =
+            health.failure.as_ref().filter(|failure| self.baseline.old_failure.as_ref() != Some(&failure.mark));
         match (health.standing, new_failure) {
             (Standing::Complete, _) => Verdict::Complete,
             (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),

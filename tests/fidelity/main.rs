@@ -4,7 +4,10 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod api_exchange;
 mod controllers;
 mod facts;
 mod go_types;
 mod kubelet;
+mod main_job;
+mod objects;

@@ -4,5 +4,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod attribution;
 mod mirror;
+mod random;
 mod trees;

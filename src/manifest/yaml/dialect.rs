@@ -90,7 +90,8 @@ fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
 
 /// Where such a character stands outside of every scalar: in a comment, mostly, and what follows it would be content.
 pub(super) fn break_outside(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<usize> {
-    let scalars = || nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
+    let scalars =
+        || nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
     let mut spans = scalars().peekable();
     text[range.clone()].match_indices(BREAKS).map(|(at, _)| range.start + at).find(|at| {
         while spans.next_if(|span| span.end <= *at).is_some() {}

@@ -38,7 +38,16 @@ pub(super) fn document<'t>(
     };
     let base = Base { line: lines.position(text, range.start).line - 1, offset: range.start };
     let mut events = Parser::new_from_str_with_options(part, options);
-    let mut loader = Loader { text, lines, passed: range.start, base, limits, nodes: Vec::new(), open: Vec::new(), anchors: Vec::new() };
+    let mut loader = Loader {
+        text,
+        lines,
+        passed: range.start,
+        base,
+        limits,
+        nodes: Vec::new(),
+        open: Vec::new(),
+        anchors: Vec::new(),
+    };
     loader.run(&mut events)?;
     let nodes = loader.nodes;
     if let Some(at) = dialect::break_outside(text, range, &nodes) {
@@ -48,7 +57,9 @@ pub(super) fn document<'t>(
     let trailing = trailing(&mut events, base);
     let nothing = match nodes.first() {
         None => true,
-        Some(Node { content: Content::Scalar { text, style: Style::Plain }, tag: None, .. }) => super::scalar::is_null(text),
+        Some(Node { content: Content::Scalar { text, style: Style::Plain }, tag: None, .. }) => {
+            super::scalar::is_null(text)
+        }
         Some(_) => false,
     };
     let document = (!nothing).then(|| Document { text, nodes, json: false, range: range.clone() });
@@ -189,9 +200,9 @@ impl<'t> Loader<'_, 't> {
             Content::Sequence { layout: Layout::Flow, .. } | Content::Mapping { layout: Layout::Flow, .. } => here.end,
             // A block ends where its last entry does, not where the next line begins.
             Content::Sequence { items, .. } => items.last().map_or(here.start, |last| self.node(*last).span.end),
-            Content::Mapping { entries, .. } => entries.last().map_or(here.start, |(key, value)| {
-                self.node(*value).span.end.max(self.node(*key).span.end)
-            }),
+            Content::Mapping { entries, .. } => entries
+                .last()
+                .map_or(here.start, |(key, value)| self.node(*value).span.end.max(self.node(*key).span.end)),
             _ => here.end,
         };
         self.nodes[id.0 as usize].span.end = end.max(self.node(id).span.start);

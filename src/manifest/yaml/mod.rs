@@ -24,6 +24,7 @@ pub use node::{Content, Document, Layout, Node, NodeId, Position, Span, Style, T
 pub use placed::{At, Child, Placed};
 pub use text::decode;
 
+pub(super) use limits::size;
 pub(super) use text::Lines;
 
 /// One thing wrong with a text, before anything is known about Kubernetes.
@@ -90,8 +91,9 @@ fn chunk_documents<'t>(
     let lost = |complaint: YamlComplaint| YamlComplaint { lost: Some(range.clone()), ..complaint };
     if part.len() > limits.document_bytes {
         let span = lines.span(text, range.start, range.start);
-        let message = format!("the document is larger than {}", limits::size(limits.document_bytes));
-        complaints.push(lost(YamlComplaint::new(span, message).hint("an API server does not take more in one request")));
+        let message = format!("the document is larger than {}", size(limits.document_bytes));
+        complaints
+            .push(lost(YamlComplaint::new(span, message).hint("an API server does not take more in one request")));
         return;
     }
     if !part.trim_start().starts_with('{') {

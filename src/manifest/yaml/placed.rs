@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::YamlComplaint;
 use super::node::{Content, Document, Node, NodeId, Span, Style, Tag};
 use super::scalar::{self, Scalar, Unreadable};
-use super::YamlComplaint;
 
 /// A value, and where each part of it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,32 @@ impl Placed {
     #[must_use]
     pub fn into_value(self) -> Value {
         self.value
+    }
+
+    /// The same with `apiVersion` and `kind`, where it lacks them; they have the place of the whole.
+    pub(in crate::manifest) fn with_type(mut self, api_version: &str, kind: &str) -> Placed {
+        for (name, text) in [("apiVersion", api_version), ("kind", kind)] {
+            if self.value.get(name).is_none_or(Value::is_null) {
+                self = self.with_text(name, text);
+            }
+        }
+        self
+    }
+
+    fn with_text(mut self, name: &str, text: &str) -> Placed {
+        let Some(map) = self.value.as_object_mut() else { return self };
+        let before = map.keys().take_while(|key| key.as_str() < name).count();
+        let replaced = map.insert(name.to_owned(), Value::String(text.to_owned())).is_some();
+        let mut at = 1;
+        for _ in 0..before {
+            at += self.spots.get(at).map_or(1, |spot| spot.size as usize);
+        }
+        let whole = self.spots.first().map_or_else(Span::default, |spot| spot.value);
+        if !replaced && at <= self.spots.len() {
+            self.spots.insert(at, Spot { key: whole, value: whole, size: 1 });
+            self.spots[0].size += 1;
+        }
+        self
     }
 
     /// The outermost value.

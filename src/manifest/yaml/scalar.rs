@@ -76,7 +76,9 @@ fn plain<'t>(text: &Cow<'t, str>) -> Scalar<'t> {
 
 fn named(text: &str) -> Option<Scalar<'static>> {
     match text {
-        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(Scalar::Boolean(true)),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            Some(Scalar::Boolean(true))
+        }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
             Some(Scalar::Boolean(false))
         }
@@ -96,8 +98,7 @@ fn named_float(text: &str) -> Option<f64> {
 
 /// A number that begins with a digit or a sign; underscores in it do not count.
 fn number(text: &str) -> Option<Scalar<'static>> {
-    let digits: Cow<'_, str> =
-        if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
+    let digits: Cow<'_, str> = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
     integer(&digits).or_else(|| decimal(&digits).map(Scalar::Float))
 }
 
@@ -139,10 +140,13 @@ fn decimal(text: &str) -> Option<f64> {
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let some = !whole.is_empty() || !fraction.is_empty();
-    let fine = some && digits(whole) && digits(fraction) && exponent.is_none_or(|exponent| {
-        let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-        !exponent.is_empty() && digits(exponent)
-    });
+    let fine = some
+        && digits(whole)
+        && digits(fraction)
+        && exponent.is_none_or(|exponent| {
+            let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+            !exponent.is_empty() && digits(exponent)
+        });
     fine.then(|| text.parse().ok()).flatten().filter(|value: &f64| value.is_finite())
 }
 
@@ -168,7 +172,8 @@ fn timestamp(text: &str) -> bool {
     }
     let Some(zone) = time.find(['Z', '+', '-']) else { return false };
     let (time, zone) = time.split_at(zone);
-    clock(time) && (zone == "Z" || zone[1..].split_once(':').is_some_and(|(h, m)| below(h, 2..=2, 25) && below(m, 2..=2, 60)))
+    clock(time)
+        && (zone == "Z" || zone[1..].split_once(':').is_some_and(|(h, m)| below(h, 2..=2, 25) && below(m, 2..=2, 60)))
 }
 
 fn day_exists(day: &str) -> bool {

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::text::Lines;
 use super::YamlComplaint;
+use super::text::Lines;
 
 /// A part of the text between two separators.
 pub(super) struct Chunk {

@@ -48,7 +48,9 @@ fn words(kind: &ErrorKind) -> (&'static str, &'static str) {
         E::InvalidTrailingSingleQuotedScalar | E::InvalidTrailingDoubleQuotedScalar => {
             ("text stands behind the closing quote", "put all of it between the quotes")
         }
-        E::UnknownQuotedScalarEscape => ("not an escape that YAML knows", "write \\\\ for a backslash, or use single quotes"),
+        E::UnknownQuotedScalarEscape => {
+            ("not an escape that YAML knows", "write \\\\ for a backslash, or use single quotes")
+        }
         E::UnknownAnchor => ("the alias has no anchor above it", "a plain text that begins with * needs quotes"),
         E::UndeclaredTagHandle => ("a tag with an unknown handle", "a plain text that begins with ! needs quotes"),
         E::DirectiveDisallowed | E::MissingDocumentEndBeforeDirective => {

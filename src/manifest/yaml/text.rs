@@ -79,11 +79,6 @@ impl Lines {
         let end = self.starts.get(index + 1).map_or(text.len(), |next| *next as usize);
         text[start..end].trim_end_matches(['\n', '\r'])
     }
-
-    /// How many lines there are.
-    pub(in crate::manifest) fn count(&self) -> usize {
-        self.starts.len()
-    }
 }
 
 /// Offsets are kept in 32 bits: no file that is read is larger, see [`super::Limits`].

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::access::policy;
 use super::route::{Route, route};
 use super::{ApiError, ApiServer};
 
@@ -16,6 +17,13 @@ impl ApiServer {
         for name in NAMESPACES {
             let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
             self.provide_at("/api/v1/namespaces", namespace)?;
+        }
+        let (roles, bindings) = policy();
+        for role in roles {
+            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)?;
+        }
+        for binding in bindings {
+            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)?;
         }
         Ok(())
     }

@@ -11,12 +11,16 @@
 //! Other encodings of objects find their place at two seams: [`call::Call::body_format`] on the way in, and
 //! `reply::written` with [`negotiate`] on the way out.
 
+mod access;
 mod body;
 mod bootstrap;
 mod call;
 mod convert;
+mod discovery;
+mod health;
 mod negotiate;
 pub mod object;
+mod openapi;
 mod options;
 mod pretty;
 mod query;
@@ -29,10 +33,12 @@ mod selector;
 mod server;
 mod status;
 mod store;
+mod subresource;
 mod table;
 mod time;
 mod write;
 
+pub use access::{Access, Authorization, Peer, Token};
 pub use body::Body;
 pub use call::User;
 pub use server::{ApiServer, Settings};

@@ -119,32 +119,30 @@ impl Negotiated {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {AVAILABLE}");
         Err(ApiError { generic: true, ..ApiError::not_acceptable(message) })
     }
-
-    /// The parameters of the first acceptable clause that asks for aggregated discovery: its version.
-    #[must_use]
-    pub fn discovery(call: &Call) -> Option<&'static str> {
-        for clause in clauses(&accepted(call)) {
-            if format(&clause.media_type) != Some(Format::Json) {
-                continue;
-            }
-            let parameter = |name: &str| clause.parameter(name);
-            match (parameter("as"), parameter("g"), parameter("v")) {
-                (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => return Some("v2"),
-                (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
-                    return Some("v2beta1");
-                }
-                (None, _, _) => return None,
-                _ => {}
-            }
-        }
-        None
-    }
 }
 
 impl Clause {
     fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
+}
+
+/// The media type of aggregated discovery. Clients tell by it whether they got what they asked for.
+pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Whether the first thing that a client takes and that can be written is aggregated discovery.
+#[must_use]
+pub fn asks_for_aggregated(call: &Call) -> bool {
+    let clauses = clauses(&accepted(call));
+    let written = clauses.iter().filter(|clause| format(&clause.media_type) == Some(Format::Json));
+    let mut known = written.filter_map(|clause| match (clause.parameter("as"), clause.parameter("g")) {
+        (None, _) => Some(false),
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io")) => {
+            (clause.parameter("v") == Some("v2")).then_some(true)
+        }
+        _ => None,
+    });
+    known.next().unwrap_or_default()
 }
 
 fn accepted(call: &Call) -> String {
@@ -266,11 +264,11 @@ mod tests {
 
     #[test]
     fn aggregated_discovery_is_only_sent_when_asked_for() {
-        let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+        let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let v2beta1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-        assert_eq!(Negotiated::discovery(&call(v2)), Some("v2"));
-        assert_eq!(Negotiated::discovery(&call(v2beta1)), Some("v2beta1"));
-        assert_eq!(Negotiated::discovery(&call("application/json")), None);
-        assert_eq!(Negotiated::discovery(&call(&format!("application/json,{v2}"))), None);
+        assert!(asks_for_aggregated(&call(&format!("{v2},{v2beta1},application/json"))));
+        assert!(!asks_for_aggregated(&call(&format!("{v2beta1},application/json"))));
+        assert!(!asks_for_aggregated(&call(&format!("application/json,{v2}"))));
+        assert!(Negotiated::new(&call(v2beta1), Delivery::Whole).is_err());
     }
 }

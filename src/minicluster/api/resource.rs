@@ -44,6 +44,8 @@ pub struct CustomFacts {
     pub columns: Vec<Value>,
     /// Where the scale subresource finds its numbers, if it is served.
     pub scale: Option<ScalePaths>,
+    /// The schemas of its objects and lists, by their names in OpenAPI.
+    pub schemas: Vec<(String, Value)>,
     /// Whether it is served only to be left: a warning goes with every answer.
     pub deprecation: Option<String>,
 }
@@ -91,6 +93,25 @@ impl Resource {
                 schema,
                 custom: None,
             },
+        }
+    }
+
+    /// A kind that is only spoken, never stored: Scale.
+    #[must_use]
+    pub fn spoken(definition: Definition) -> Resource {
+        Resource {
+            list_kind: format!("{}List", definition.kind),
+            singular: definition.kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            shelf: ShelfName { group: definition.group.as_str().into(), resource: definition.resource.as_str().into() },
+            storage_version: definition.version.clone(),
+            selectable: Vec::new(),
+            selectable_paths: Vec::new(),
+            custom: None,
+            definition,
         }
     }
 

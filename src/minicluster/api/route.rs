@@ -41,8 +41,6 @@ pub enum Route {
     OpenApi3,
     /// `/openapi/v3/apis/apps/v1`: the rest of the path.
     OpenApi3Document(String),
-    /// `/.well-known/openid-configuration` and `/openid/v1/jwks`.
-    OpenId(&'static str),
     /// A place in the API where there is nothing: answered with a `Status`.
     UnknownResource,
     /// Any other place: answered with plain text.
@@ -88,8 +86,6 @@ pub fn route(registry: &Registry, path: &str) -> Route {
         ["openapi", "v2"] => Route::OpenApi2,
         ["openapi", "v3"] => Route::OpenApi3,
         ["openapi", "v3", rest @ ..] => Route::OpenApi3Document(rest.join("/")),
-        [".well-known", "openid-configuration"] => Route::OpenId("configuration"),
-        ["openid", "v1", "jwks"] => Route::OpenId("jwks"),
         _ => Route::Unknown,
     }
 }

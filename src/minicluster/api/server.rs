@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 
+use super::access::{Access, Peer};
 use super::body::Body;
 use super::call::{Call, User, read_body};
 use super::negotiate::Negotiated;
@@ -19,6 +20,7 @@ use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{Store, Stored, path};
+use super::subresource::hmac;
 use super::{ApiError, convert};
 use crate::clock::Clock;
 use crate::minicluster::{PodLogs, Random};
@@ -32,6 +34,8 @@ pub struct Settings {
     pub random: Random,
     /// What containers have written.
     pub logs: PodLogs,
+    /// Who may do what.
+    pub access: Access,
 }
 
 /// The API server. Cheap to clone; all clones are one server.
@@ -42,6 +46,7 @@ struct Inner {
     store: Store,
     registry: Mutex<Arc<Registry>>,
     settings: Settings,
+    key: [u8; 32],
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -55,7 +60,9 @@ impl ApiServer {
     #[must_use]
     pub fn new(settings: Settings) -> ApiServer {
         let registry = Mutex::new(Registry::built_in());
-        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings }))
+        let mut key = [0; 32];
+        key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
+        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings, key }))
     }
 
     /// Ends every watch, now and from now on.
@@ -91,6 +98,19 @@ impl ApiServer {
         &self.0.settings.random
     }
 
+    /// The server's signature under a text.
+    pub(super) fn sign(&self, text: &[u8]) -> [u8; 32] {
+        hmac(&self.0.key, text)
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.0.settings.access
+    }
+
+    pub(super) fn logs(&self) -> &PodLogs {
+        &self.0.settings.logs
+    }
+
     pub(super) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.0.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -112,15 +132,19 @@ impl ApiServer {
         B::Data: Send,
     {
         let (mut parts, body) = request.into_parts();
-        let user = parts.extensions.remove::<User>().unwrap_or_else(User::admin);
+        let user = self.authenticate(&parts.headers, parts.extensions.get::<Peer>());
         let mut call = Call {
             path: parts.uri.path().to_owned(),
             query: Query::new(parts.uri.query().unwrap_or_default()),
             method: parts.method,
             headers: parts.headers,
             body: Bytes::new(),
-            user,
+            user: User::default(),
         };
+        match user {
+            Ok(user) => call.user = user,
+            Err(error) => return Reply::from(error).write(&Negotiated::for_errors(&call)),
+        }
         if call.method != Method::GET && call.method != Method::HEAD {
             match read_body(body).await {
                 Ok(bytes) => call.body = bytes,
@@ -128,18 +152,35 @@ impl ApiServer {
             }
         }
         let how = Negotiated::for_errors(&call);
+        let headers_alone = call.method == Method::HEAD;
         let reply = AssertUnwindSafe(self.dispatch(&call)).catch_unwind().await.unwrap_or_else(|_| {
             let message = "This request caused apiserver to panic. Look in the logs for details.";
             Err(ApiError::new(500, "InternalError", message))
         });
-        reply.unwrap_or_else(Reply::from).write(&how)
+        let response = reply.unwrap_or_else(Reply::from).write(&how);
+        if headers_alone { response.map(|_| Body::full(Bytes::new())) } else { response }
     }
 
     async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
-        match route(&self.registry(), &call.path) {
+        let route = route(&self.registry(), &call.path);
+        if !matches!(route, Route::Objects(_)) {
+            self.authorize_path(call)?;
+        }
+        match route {
             Route::Objects(target) => self.objects(call, &target).await,
             Route::UnknownResource => Err(ApiError::no_such_resource()),
-            _ => Ok(Reply::text(404, "404 page not found\n")),
+            Route::Health { endpoint, check } => self.health(call, &endpoint, check.as_deref()),
+            Route::Unknown => Ok(Reply::text(404, "404 page not found\n")),
+            _ if call.method != Method::GET => Err(ApiError::method_not_allowed()),
+            Route::Paths => Ok(self.paths()),
+            Route::CoreVersions => self.core_versions(call),
+            Route::Groups => self.groups(call),
+            Route::Group(group) => self.group(call, &group),
+            Route::Resources { group, version } => self.resources(call, &group, &version),
+            Route::Version => Ok(self.version()),
+            Route::OpenApi2 => Ok(self.openapi_version2()),
+            Route::OpenApi3 => Ok(self.openapi_index()),
+            Route::OpenApi3Document(path) => self.openapi_document(call, &path),
         }
     }
 
@@ -153,14 +194,24 @@ impl ApiServer {
             None => target.resource.has_verb(verb),
         });
         let plain = target.subresource.is_none();
+        // What is asked for is refused before it is known whether there is such a thing.
+        self.authorize(call, target, verb.unwrap_or("get"))?;
         match verb {
             Some("get") if single && (plain || status) => self.get(call, target),
             Some("list" | "watch") if plain => self.list(call, target),
+            Some(verb) if !plain && !status => {
+                let name = target.subresource.as_deref().unwrap_or_default();
+                self.below(call, target, name, verb).await
+            }
             Some("create") if plain => {
                 if target.resource.definition.namespaced && target.namespace.is_none() {
                     return Err(ApiError::method_not_allowed());
                 }
-                self.create(call, target)
+                match target.resource.definition.group.as_str() {
+                    "authentication.k8s.io" | "authorization.k8s.io" => self.review(call, target),
+                    "" if target.resource.is("", "bindings") => self.bind(call, target),
+                    _ => self.create(call, target),
+                }
             }
             Some("update") if plain || status => self.update(call, target),
             Some("patch") if plain || status => self.patch(call, target),

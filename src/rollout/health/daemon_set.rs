@@ -23,5 +23,11 @@ pub(super) fn health(object: &Value) -> Health {
         format!("{available} of {desired} pods are available")
     };
     let standing = if complete { Standing::Complete } else { Standing::Moving };
-    Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure: None, counters, message }
+    Health {
+        observed_generation: number(object, "/status/observedGeneration"),
+        standing,
+        failure: None,
+        counters,
+        message,
+    }
 }

@@ -14,9 +14,8 @@ pub(super) fn health(object: &Value) -> Health {
         available: number(object, "/status/succeeded"),
     };
     let is = |kind: &str| condition(object, kind).filter(|condition| condition["status"] == "True");
-    let failed = is("Failed").map(|failed| {
-        failure(failed, text(failed, "reason"), format!("the job failed: {}", text(failed, "message")))
-    });
+    let failed = is("Failed")
+        .map(|failed| failure(failed, text(failed, "reason"), format!("the job failed: {}", text(failed, "message"))));
     let (standing, message) = if let Some(failed) = &failed {
         (Standing::Failed, failed.reason.message.clone())
     } else if is("Complete").is_some() {

@@ -20,5 +20,11 @@ pub(super) fn health(object: &Value) -> Health {
         _ => format!("{} of {desired} pods are available", counters.available),
     };
     let standing = if complete { Standing::Complete } else { Standing::Moving };
-    Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure: None, counters, message }
+    Health {
+        observed_generation: number(object, "/status/observedGeneration"),
+        standing,
+        failure: None,
+        counters,
+        message,
+    }
 }

@@ -24,7 +24,13 @@ pub(super) fn health(object: &Value) -> Health {
         }
         _ => format!("{} of {desired} pods are available", counters.available),
     };
-    Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure: None, counters, message }
+    Health {
+        observed_generation: number(object, "/status/observedGeneration"),
+        standing,
+        failure: None,
+        counters,
+        message,
+    }
 }
 
 fn on_delete(object: &Value) -> bool {

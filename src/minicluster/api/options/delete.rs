@@ -40,39 +40,44 @@ impl DeleteOptions {
     /// # Errors
     /// 400 for a body that can't be read, 422 with all causes.
     pub fn new(call: &Call) -> Result<DeleteOptions, ApiError> {
-        let body = call.options()?;
-        let grace = call.query.number("gracePeriodSeconds")?;
-        let options = body.unwrap_or(Value::Null);
-        let from_query = options.is_null();
-        let mut causes = Vec::new();
-        let dry_runs: Vec<&str> = if from_query {
-            call.query.all("dryRun").collect()
-        } else {
-            options["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-        };
-        let dry_run = dry_run(&dry_runs).unwrap_or_else(|cause| {
-            causes.push(cause);
-            false
-        });
-        let policy = if from_query {
-            call.query.text("propagationPolicy")
-        } else {
-            options["propagationPolicy"].as_str().filter(|policy| !policy.is_empty())
-        };
-        let orphan =
-            if from_query { call.query.flag("orphanDependents") } else { options["orphanDependents"].as_bool() };
-        let propagation = propagation(policy, orphan, &mut causes);
-        refuse("DeleteOptions", causes)?;
-        let text = |value: &Value| value.as_str().map(str::to_owned);
+        if let Some(body) = call.options()? {
+            return DeleteOptions::from_value(&body);
+        }
+        let query = &call.query;
+        let dry_runs: Vec<&str> = query.all("dryRun").collect();
         Ok(DeleteOptions {
-            dry_run,
-            grace_period_seconds: if from_query { grace } else { options["gracePeriodSeconds"].as_i64() },
-            propagation,
-            legacy_cascade: orphan == Some(false),
-            uid: text(&options["preconditions"]["uid"]),
-            resource_version: text(&options["preconditions"]["resourceVersion"]),
+            grace_period_seconds: query.number("gracePeriodSeconds")?,
+            ..check(&dry_runs, query.text("propagationPolicy"), query.flag("orphanDependents"))?
         })
     }
+
+    /// Reads and checks an object of options.
+    ///
+    /// # Errors
+    /// 422 with all causes.
+    pub fn from_value(options: &Value) -> Result<DeleteOptions, ApiError> {
+        let dry_runs: Vec<&str> =
+            options["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let policy = options["propagationPolicy"].as_str().filter(|policy| !policy.is_empty());
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Ok(DeleteOptions {
+            grace_period_seconds: options["gracePeriodSeconds"].as_i64(),
+            uid: text(&options["preconditions"]["uid"]),
+            resource_version: text(&options["preconditions"]["resourceVersion"]),
+            ..check(&dry_runs, policy, options["orphanDependents"].as_bool())?
+        })
+    }
+}
+
+fn check(dry_runs: &[&str], policy: Option<&str>, orphan: Option<bool>) -> Result<DeleteOptions, ApiError> {
+    let mut causes = Vec::new();
+    let dry_run = dry_run(dry_runs).unwrap_or_else(|cause| {
+        causes.push(cause);
+        false
+    });
+    let propagation = propagation(policy, orphan, &mut causes);
+    refuse("DeleteOptions", causes)?;
+    Ok(DeleteOptions { dry_run, propagation, legacy_cascade: orphan == Some(false), ..DeleteOptions::default() })
 }
 
 fn propagation(policy: Option<&str>, orphan: Option<bool>, causes: &mut Vec<Cause>) -> Option<Propagation> {

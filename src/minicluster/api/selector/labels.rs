@@ -240,7 +240,7 @@ impl Parser {
         };
         if matches!(operator, Operator::Greater | Operator::Less) && value.parse::<i64>().is_err() {
             return Err(format!(
-                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
             ));
         }
         check_value(&key, &value)?;

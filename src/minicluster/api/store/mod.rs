@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 pub use shelf::{Page, Snapshot};
-pub use stored::{Stored, Written};
+pub use stored::Stored;
+#[cfg(test)]
+pub use stored::Written;
 pub use watcher::{Next, Watcher};
 
 use shelf::Shelf;

@@ -1,11 +1,16 @@
 //! Objects as rows of a table, for people: `kubectl get`.
 
+mod cells;
+mod columns;
+mod custom;
+mod duration;
+mod json_path;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::negotiate::Include;
 use super::resource::Resource;
-use super::time::parse;
 
 /// A table of one object.
 #[must_use]
@@ -24,28 +29,16 @@ pub fn of_list(
     include: Include,
     now: Timestamp,
 ) -> Value {
-    let rows: Vec<Value> = objects
-        .map(|object| {
-            let mut row = json!({ "cells": cells(resource, &object, now) });
-            match include {
-                Include::None => {}
-                Include::Metadata => {
-                    row["object"] = json!({
-                        "kind": "PartialObjectMetadata",
-                        "apiVersion": format!("meta.k8s.io/{version}"),
-                        "metadata": object["metadata"],
-                    });
-                }
-                Include::Object => row["object"] = object,
-            }
-            row
-        })
-        .collect();
+    let rows: Vec<Value> = objects.map(|object| row(resource, object, version, include, now)).collect();
+    let columns = match &resource.custom {
+        Some(facts) => custom::columns(facts),
+        None => columns::columns(resource),
+    };
     json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": metadata,
-        "columnDefinitions": columns(resource),
+        "columnDefinitions": columns,
         "rows": rows,
     })
 }
@@ -62,15 +55,27 @@ pub fn of_nothing(metadata: Value, version: &str) -> Value {
     })
 }
 
-fn columns(_resource: &Resource) -> Value {
-    json!([
-        { "name": "Name", "type": "string", "format": "name", "description": "", "priority": 0 },
-        { "name": "Age", "type": "string", "format": "", "description": "", "priority": 0 },
-    ])
-}
-
-fn cells(_resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    let created = object["metadata"]["creationTimestamp"].as_str().and_then(parse);
-    let age = created.map_or("<unknown>".to_owned(), |created| format!("{}s", now.duration_since(created).as_secs()));
-    vec![object["metadata"]["name"].clone(), Value::from(age)]
+fn row(resource: &Resource, object: Value, version: &str, include: Include, now: Timestamp) -> Value {
+    let cells = match &resource.custom {
+        Some(facts) => custom::cells(facts, &object, now),
+        None => cells::cells(resource, &object, now),
+    };
+    let mut row = json!({ "cells": cells });
+    if resource.is("", "pods")
+        && let Some(condition) = cells::pod_condition(&object)
+    {
+        row["conditions"] = json!([condition]);
+    }
+    match include {
+        Include::None => row["object"] = Value::Null,
+        Include::Metadata => {
+            row["object"] = json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": object["metadata"],
+            });
+        }
+        Include::Object => row["object"] = object,
+    }
+    row
 }

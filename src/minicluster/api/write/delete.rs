@@ -24,7 +24,7 @@ const ORPHAN: &str = "orphan";
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// What a deletion comes to.
-pub(super) enum Deletion {
+pub(in crate::minicluster::api) enum Deletion {
     /// The object is gone; its last state.
     Gone(Arc<Stored>),
     /// The object is on its way out.
@@ -35,6 +35,8 @@ pub(super) enum Deletion {
 enum Step {
     /// Take it away.
     Remove,
+    /// Mark it as being deleted, then take it away: whoever watches pods sees both.
+    MarkAndRemove(Value),
     /// Mark it as being deleted.
     Mark(Value),
     /// Nothing: it is on its way out already.
@@ -74,16 +76,24 @@ impl ApiServer {
     }
 
     /// Deletes an object, or begins to.
-    pub(super) fn delete_object(&self, target: &Target, options: &DeleteOptions) -> Result<Deletion, ApiError> {
+    pub(in crate::minicluster::api) fn delete_object(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deletion, ApiError> {
         for _ in 0..TRIES {
             let stored = self.find(target)?;
             let object = Self::served(target, &stored);
-            check_preconditions(target, &object, options)?;
+            Self::check_preconditions(target, &object, options)?;
             let done = match self.step(&target.resource, object, options) {
                 Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
-                Step::Remove => {
-                    let removed = self.commit(vec![Self::removal(target, &stored)]).ok();
-                    removed.map(|_| Deletion::Gone(stored))
+                Step::Remove => self.commit(vec![Self::removal(target, &stored)]).ok().map(Deletion::Gone),
+                Step::MarkAndRemove(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
+                Step::MarkAndRemove(object) => {
+                    let mark = Self::change(target, stored.name(), Some(stored.revision), object);
+                    let marked = self.commit(vec![mark]).ok();
+                    let removed = marked.and_then(|marked| self.commit(vec![Self::removal(target, &marked)]).ok());
+                    removed.map(Deletion::Gone)
                 }
                 Step::Mark(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
                 Step::Mark(object) => {
@@ -99,6 +109,7 @@ impl ApiServer {
         Err(Self::modified(target))
     }
 
+    /// What a deletion has to do to an object as it is.
     fn step(&self, resource: &Resource, mut object: Value, options: &DeleteOptions) -> Step {
         let before = object.clone();
         let finalizers = finalizers(resource, &object, options);
@@ -107,7 +118,8 @@ impl ApiServer {
         if resource.is("", "namespaces") {
             return self.namespace_step(object, finalizers);
         }
-        if finalizers.is_empty() && grace == 0 {
+        let over = finalizers.is_empty() && grace == 0;
+        if over && !resource.is("", "pods") {
             return Step::Remove;
         }
         set_finalizers(&mut object, finalizers);
@@ -126,7 +138,12 @@ impl ApiServer {
             object["metadata"]["deletionTimestamp"] = Value::from(rfc3339(end));
             object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
         }
-        if object == before { Step::Wait } else { Step::Mark(object) }
+        match (over, object == before) {
+            (true, true) => Step::Remove,
+            (true, false) => Step::MarkAndRemove(object),
+            (false, true) => Step::Wait,
+            (false, false) => Step::Mark(object),
+        }
     }
 
     /// A namespace ends when its own finalizer is gone, which its controller takes away through `/finalize`.
@@ -144,29 +161,34 @@ impl ApiServer {
         if object == before { Step::Wait } else { Step::Mark(object) }
     }
 
+    /// Refuses a deletion that was meant for another object, or another state of it.
+    pub(in crate::minicluster::api) fn check_preconditions(
+        target: &Target,
+        object: &Value,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let definition = &target.resource.definition;
+        let name = target.name.as_deref().unwrap_or_default();
+        let conflict = |why: &str| Err(ApiError::conflict(&definition.group, &definition.kind, name, why));
+        let (uid, version) = (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
+        match (&options.uid, &options.resource_version) {
+            (Some(wanted), _) if wanted != uid => conflict(&format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
+                 been deleted and then recreated"
+            )),
+            (_, Some(wanted)) if wanted != version => conflict(&format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                 ({version}). The object might have been modified"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn mark(&self, object: &mut Value, end: &str) {
         object["metadata"]["deletionTimestamp"] = Value::from(end);
         if let Some(generation) = object["metadata"]["generation"].as_i64() {
             object["metadata"]["generation"] = Value::from(generation + 1);
         }
-    }
-}
-
-fn check_preconditions(target: &Target, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
-    let definition = &target.resource.definition;
-    let name = target.name.as_deref().unwrap_or_default();
-    let conflict = |why: &str| Err(ApiError::conflict(&definition.group, &definition.kind, name, why));
-    let (uid, version) = (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
-    match (&options.uid, &options.resource_version) {
-        (Some(wanted), _) if wanted != uid => conflict(&format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
-             been deleted and then recreated"
-        )),
-        (_, Some(wanted)) if wanted != version => conflict(&format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
-             ({version}). The object might have been modified"
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -226,7 +248,7 @@ fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) ->
 }
 
 /// Kinds whose deletion is answered with the object that is gone.
-fn returns_object(resource: &Resource) -> bool {
+pub(in crate::minicluster::api) fn returns_object(resource: &Resource) -> bool {
     [
         "pods",
         "services",

@@ -4,7 +4,9 @@ mod collection;
 mod create;
 mod delete;
 mod patch;
-mod update;
+pub(super) mod update;
+
+pub(super) use delete::returns_object;
 
 use std::sync::Arc;
 
@@ -25,7 +27,8 @@ use super::{ApiError, ApiServer};
 const TRIES: usize = 10;
 
 /// What became of a write.
-enum Outcome {
+#[derive(Debug)]
+pub(super) enum Outcome {
     /// It is stored.
     Stored(Arc<Stored>),
     /// Nothing was stored: a dry run. The object as it would be served.
@@ -33,7 +36,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn reply(&self, view: &View<'_>) -> Result<Reply, ApiError> {
+    pub(super) fn reply(&self, view: &View<'_>) -> Result<Reply, ApiError> {
         match self {
             Outcome::Stored(stored) => view.stored(stored),
             Outcome::DryRun(object) => view.object(object.clone()),
@@ -42,7 +45,7 @@ impl Outcome {
 }
 
 /// A write as the rules of objects see it.
-fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> Write<'a> {
+pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> Write<'a> {
     Write {
         definition: &target.resource.definition,
         subresource: target.subresource.as_deref(),
@@ -53,7 +56,7 @@ fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) ->
 }
 
 /// A write by the server itself.
-fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
+pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
     Write {
         definition: &resource.definition,
         subresource: None,
@@ -65,7 +68,7 @@ fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
 
 impl ApiServer {
     /// The change of the store that puts an object (as it is served) into its place.
-    fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::Write {
+    pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::Write {
         let object = convert::to_storage(&target.resource, object);
         store::Write {
             shelf: target.resource.shelf.clone(),
@@ -77,7 +80,7 @@ impl ApiServer {
     }
 
     /// The change of the store that removes an object.
-    fn removal(target: &Target, stored: &Stored) -> store::Write {
+    pub(super) fn removal(target: &Target, stored: &Stored) -> store::Write {
         store::Write {
             shelf: target.resource.shelf.clone(),
             path: stored.path.to_string(),
@@ -88,13 +91,13 @@ impl ApiServer {
     }
 
     /// Makes changes, the first of which is what the client asked for.
-    fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
+    pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
         let mut written = self.store().write(changes)?;
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }
 
     /// The object that a path names does not match what a client expects of it.
-    fn modified(target: &Target) -> ApiError {
+    pub(super) fn modified(target: &Target) -> ApiError {
         let definition = &target.resource.definition;
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         ApiError::conflict(&definition.group, &definition.resource, target.name.as_deref().unwrap_or_default(), why)
@@ -102,12 +105,12 @@ impl ApiServer {
 }
 
 /// The text at a path of an object; empty where there is none.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Checks that a body's namespace is the one in the path, and sets it.
-fn settle_namespace(target: &Target, object: &mut Value) -> Result<(), ApiError> {
+pub(super) fn settle_namespace(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     let sent = text(object, "/metadata/namespace");
     match &target.namespace {
         Some(namespace) if sent.is_empty() => object["metadata"]["namespace"] = Value::from(namespace.as_str()),

@@ -93,7 +93,7 @@ fn is_over(object: &Value) -> bool {
         && (!is_namespace || empty(&object["spec"]["finalizers"]))
 }
 
-fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
+pub(in crate::minicluster::api) fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
     let wanted = target.name.as_deref().unwrap_or_default();
     match text(object, "/metadata/name") {
         "" => Err(ApiError::bad_request(format!(
@@ -106,7 +106,7 @@ fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
     }
 }
 
-fn check_uid(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+pub(in crate::minicluster::api) fn check_uid(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
     let (sent, known) = (text(object, "/metadata/uid"), text(old, "/metadata/uid"));
     if sent.is_empty() || sent == known {
         return Ok(());
@@ -124,7 +124,7 @@ fn check_uid(target: &Target, old: &Value, object: &Value) -> Result<(), ApiErro
 }
 
 /// Refuses a write that was made for another revision of the object.
-pub(super) fn check_version(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+pub(in crate::minicluster::api) fn check_version(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
     let sent = text(object, "/metadata/resourceVersion");
     if sent.is_empty() {
         return Ok(());
