@@ -110,13 +110,9 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
     let requests = Requests::new(client.clone());
     let context =
         Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
-<<<<<<< HEAD
     for writer in writers {
         tracker.spawn(writer.run(requests.clone(), stop.clone()));
     }
-=======
-    tracker.spawn(writer.run(requests, stop.clone()));
->>>>>>> main
     let mut workers: Vec<Start> = Vec::new();
     for controller in &options.which.0 {
         workers.push(match controller {
