@@ -44,6 +44,9 @@ pub enum Error {
         /// What is missing.
         why: String,
     },
+    /// Nothing is wrong: something was just written, and what comes of it will bring the object back into the queue.
+    #[error("more to do once what was written shows")]
+    ComesBack,
     /// Several things went wrong at once; the first is told.
     #[error("{first} (and {others} more)")]
     Several {

@@ -22,23 +22,38 @@ pub struct Expectations(Mutex<BTreeMap<Key, Pending>>);
 #[derive(Debug)]
 struct Pending {
     since: Instant,
-    /// The highest `resourceVersion` of a write of ours.
-    version: u64,
+    /// The highest `resourceVersion` of a write of ours to the owner itself.
+    own: u64,
+    /// The highest `resourceVersion` of a write of ours to what it owns.
+    owned: u64,
     /// The uids of what we have deleted.
     deleted: BTreeMap<Key, String>,
 }
 
 impl Expectations {
-    /// The owner has made or changed something; the server stored it as `version`.
+    /// The owner itself was changed; the server stored it as `version`.
+    pub fn wrote_owner(&self, owner: &Key, version: u64) {
+        let mut all = self.lock();
+        let pending = pending(&mut all, owner);
+        pending.own = pending.own.max(version);
+    }
+
+    /// Something that the owner owns was made or changed; the server stored it as `version`.
     pub fn wrote(&self, owner: &Key, version: u64) {
         let mut all = self.lock();
         let pending = pending(&mut all, owner);
-        pending.version = pending.version.max(version);
+        pending.owned = pending.owned.max(version);
     }
 
     /// The owner has deleted the object `key` with this uid.
     pub fn deleted(&self, owner: &Key, key: Key, uid: &str) {
         pending(&mut self.lock(), owner).deleted.insert(key, uid.to_owned());
+    }
+
+    /// Whether the owner is cached as we last wrote it. If not, its change is on the way and will bring it back.
+    pub fn is_owner_seen<O: Cached>(&self, owner: &Key, owners: &Informer<O>) -> bool {
+        let all = self.lock();
+        all.get(owner).is_none_or(|pending| pending.own <= owners.version() || pending.since.elapsed() > EXPIRY)
     }
 
     /// Whether everything that the owner asked for shows in the cache, or never will.
@@ -49,7 +64,7 @@ impl Expectations {
             seen.get(key)
                 .is_some_and(|object| object.metadata().uid.as_ref() == Some(uid) && !is_terminating(object.metadata()))
         });
-        let met = pending.deleted.is_empty() && pending.version <= seen.version();
+        let met = pending.deleted.is_empty() && pending.owned <= seen.version();
         if met || pending.since.elapsed() > EXPIRY {
             all.remove(owner);
             return true;
@@ -68,7 +83,7 @@ impl Expectations {
 }
 
 fn pending<'a>(all: &'a mut BTreeMap<Key, Pending>, owner: &Key) -> &'a mut Pending {
-    let fresh = || Pending { since: Instant::now(), version: 0, deleted: BTreeMap::new() };
+    let fresh = || Pending { since: Instant::now(), own: 0, owned: 0, deleted: BTreeMap::new() };
     let pending = all.entry(owner.clone()).or_insert_with(fresh);
     pending.since = Instant::now();
     pending

@@ -106,11 +106,13 @@ impl Running {
 #[must_use]
 pub fn start(client: kube::Client, options: &Options) -> Running {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
-    let (recorder, writer) = events::channel(options.clock.clone());
+    let (recorder, writers) = events::channel(options.clock.clone());
     let requests = Requests::new(client.clone());
     let context =
         Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
-    tracker.spawn(writer.run(requests, stop.clone()));
+    for writer in writers {
+        tracker.spawn(writer.run(requests.clone(), stop.clone()));
+    }
     let mut workers: Vec<Start> = Vec::new();
     for controller in &options.which.0 {
         workers.push(match controller {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::error::Error;
 use super::informer::Cached;
-use super::key::{Key, is_terminating, uid_of};
+use super::key::{Key, is_terminating, uid_of, version_of};
 use super::requests::{Requests, Written};
 use super::selector::Selector;
 
@@ -76,13 +76,22 @@ pub struct Claimer<'a> {
     pub finalizer: Option<&'static str>,
 }
 
+/// What came of claiming.
+#[derive(Debug)]
+pub struct Claimed<C> {
+    /// What belongs to the owner.
+    pub objects: Vec<Arc<C>>,
+    /// The highest `resourceVersion` of an object that was adopted or released, if any was.
+    pub wrote: Option<u64>,
+}
+
 impl Claimer<'_> {
     /// Returns what belongs to the owner after adopting and releasing. `O` is the owner's kind, `K` the kind of the
     /// objects on the server, `C` what is cached of it.
     ///
     /// # Errors
     /// The first failure; the others are tried all the same.
-    pub async fn claim<O, K, C>(&self, objects: Vec<Arc<C>>) -> Result<Vec<Arc<C>>, Error>
+    pub async fn claim<O, K, C>(&self, objects: Vec<Arc<C>>) -> Result<Claimed<C>, Error>
     where
         O: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
         K: Resource<DynamicType = ()>,
@@ -90,12 +99,16 @@ impl Claimer<'_> {
     {
         let mut ours = Vec::with_capacity(objects.len());
         let mut errors = Vec::new();
+        let mut wrote: Option<u64> = None;
         let mut owner_is_there: Option<bool> = None;
         for object in objects {
             match claim(self.owner, self.selector, object.metadata()) {
                 Claim::Ignore => {}
                 Claim::Ours => ours.push(object),
-                Claim::Release => errors.extend(self.release::<K>(object.metadata()).await.err()),
+                Claim::Release => match self.release::<K>(object.metadata()).await {
+                    Ok(version) => wrote = wrote.max(version),
+                    Err(error) => errors.push(error),
+                },
                 Claim::Adopt => {
                     if owner_is_there.is_none() {
                         match self.look_for_owner::<O>().await {
@@ -108,15 +121,18 @@ impl Claimer<'_> {
                     }
                     if owner_is_there == Some(true) {
                         match self.adopt::<K>(object.metadata()).await {
-                            Ok(true) => ours.push(object),
-                            Ok(false) => {}
+                            Ok(Some(version)) => {
+                                wrote = wrote.max(Some(version));
+                                ours.push(object);
+                            }
+                            Ok(None) => {}
                             Err(error) => errors.push(error),
                         }
                     }
                 }
             }
         }
-        Error::first_of(errors).map_or(Ok(ours), Err)
+        Error::first_of(errors).map_or(Ok(Claimed { objects: ours, wrote }), Err)
     }
 
     async fn look_for_owner<O>(&self) -> Result<(), Error>
@@ -135,21 +151,22 @@ impl Claimer<'_> {
         Ok(())
     }
 
-    /// Returns whether the object is ours now; not if it is gone.
-    async fn adopt<K: Resource<DynamicType = ()>>(&self, object: &ObjectMeta) -> Result<bool, Error> {
+    /// Returns the object's version now that it is ours; `None` if it is gone.
+    async fn adopt<K: Resource<DynamicType = ()>>(&self, object: &ObjectMeta) -> Result<Option<u64>, Error> {
         let mut metadata = json!({ "ownerReferences": [self.reference], "uid": object.uid });
         if let Some(finalizer) = self.finalizer {
             metadata["finalizers"] = json!([finalizer]);
         }
         let patch = Patch::Strategic(json!({ "metadata": metadata }));
         match self.requests.patch::<K, _, Written>(&Key::of(object), &patch).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
+            Ok(written) => Ok(Some(version_of(&written.metadata))),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn release<K: Resource<DynamicType = ()>>(&self, object: &ObjectMeta) -> Result<(), Error> {
+    /// Returns the object's version now that it is free; `None` if it is gone.
+    async fn release<K: Resource<DynamicType = ()>>(&self, object: &ObjectMeta) -> Result<Option<u64>, Error> {
         let ours = json!({ "$patch": "delete", "uid": self.reference.uid });
         let mut metadata = json!({ "ownerReferences": [ours], "uid": object.uid });
         if let Some(finalizer) = self.finalizer {
@@ -157,9 +174,9 @@ impl Claimer<'_> {
         }
         let patch = Patch::Strategic(json!({ "metadata": metadata }));
         match self.requests.patch::<K, _, Written>(&Key::of(object), &patch).await {
-            Ok(_) => Ok(()),
+            Ok(written) => Ok(Some(version_of(&written.metadata))),
             // Gone, or another object by now: nothing of ours to let go.
-            Err(error) if error.is_not_found() || error.is_invalid() => Ok(()),
+            Err(error) if error.is_not_found() || error.is_invalid() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -105,10 +105,10 @@ pub fn metadata_from(template: &PodTemplateSpec, owner: &ObjectMeta, reference: 
     }
 }
 
-/// What the names of a controller's pods begin with: its own name and a dash, where that can begin a pod's name.
+/// What the names of a controller's pods begin with: its own name and a dash, where that can begin a pod's name. The
+/// server cuts it where the whole would be too long.
 pub fn name_prefix(owner: &str) -> String {
-    let prefix = format!("{owner}-");
-    if prefix.len() <= LONGEST_NAME { prefix } else { owner.to_owned() }
+    if owner.len() <= LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
 }
 
 /// Does the same `count` times, in batches of 1, 2, 4, 8 … at once; a batch in which something fails is the last.

@@ -132,6 +132,10 @@ impl<T: Clone + Ord> WorkQueue<T> {
                 if let Some(key) = state.ready.pop_front() {
                     state.queued.remove(&key);
                     state.running.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        // Several may have become due at once, with one waiting worker woken.
+                        self.0.wake.notify_one();
+                    }
                     return key;
                 }
                 state.later.keys().next().map(|(at, _)| *at)

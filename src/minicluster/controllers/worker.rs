@@ -53,9 +53,11 @@ pub fn spawn<R: Reconciler>(reconciler: &Arc<R>, count: usize, tracker: &TaskTra
 async fn work<R: Reconciler>(reconciler: &R, key: &R::Key) {
     let queue = reconciler.queue();
     // A fault of ours in one object must not keep the others from being looked at.
+    let started = tokio::time::Instant::now();
     let outcome = AssertUnwindSafe(reconciler.sync(key)).catch_unwind().await;
+    tracing::trace!(controller = reconciler.name(), %key, took = ?started.elapsed(), "looked at");
     match outcome {
-        Ok(Ok(())) => queue.forget(key),
+        Ok(Ok(()) | Err(Error::ComesBack)) => queue.forget(key),
         Ok(Err(error)) if error.is_namespace_terminating() => queue.forget(key),
         Ok(Err(error)) => {
             let tried = queue.failures(key);

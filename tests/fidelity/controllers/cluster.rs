@@ -48,7 +48,7 @@ pub struct Cluster {
     pub kubelet: Kubelet,
     pub observer: Observer,
     running: Option<Running>,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 impl Cluster {
@@ -68,7 +68,12 @@ impl Cluster {
             let options = Options { clock: Clock::system(), random: Random::new(1), which: Which::all() };
             controllers::start(client.clone(), &options)
         });
-        Cluster { client, kubelet, observer, running, _plane: plane }
+        Cluster { client, kubelet, observer, running, plane }
+    }
+
+    /// The real kubectl, pointed at this cluster.
+    pub fn kubectl(&self) -> std::process::Command {
+        self.plane.kubectl()
     }
 
     pub async fn stop(self) {

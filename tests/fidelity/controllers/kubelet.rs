@@ -133,10 +133,8 @@ impl Kubelet {
         });
     }
 
-    async fn bind(&self, pod: &Value, node: usize) {
-        let affinity = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let pinned = &affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
-        let node = pinned.as_str().map_or_else(|| format!("node-{node}"), str::to_owned);
+    /// Binds one pod to a node.
+    pub async fn bind_to(&self, pod: &Value, node: &str) -> kube::Result<()> {
         let name = text(&pod["metadata"]["name"]);
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
@@ -144,8 +142,16 @@ impl Kubelet {
         });
         let path = format!("/api/v1/namespaces/{}/pods/{name}/binding", text(&pod["metadata"]["namespace"]));
         let request = http::Request::post(path).header("Content-Type", "application/json");
+        let request = request.body(serde_json::to_vec(&binding).unwrap()).unwrap();
+        self.client.request::<Value>(request).await.map(drop)
+    }
+
+    async fn bind(&self, pod: &Value, node: usize) {
+        let affinity = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        let pinned = &affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
+        let node = pinned.as_str().map_or_else(|| format!("node-{node}"), str::to_owned);
         // The pod may be gone by now.
-        drop(self.client.request::<Value>(request.body(serde_json::to_vec(&binding).unwrap()).unwrap()).await);
+        drop(self.bind_to(pod, &node).await);
     }
 
     async fn run(&self, pod: &Value, fate: Fate) {

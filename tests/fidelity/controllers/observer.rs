@@ -122,6 +122,23 @@ impl Observer {
         }
     }
 
+    /// Waits until nothing of a kind has happened anywhere for `rest`; at most `limit`.
+    pub async fn rest(&self, kind: &str, rest: Duration, limit: Duration) {
+        let end = Instant::now() + limit;
+        let count = || {
+            let all = self.lock();
+            let of_kind = |seen: &Seen| seen.history.iter().filter(|step| step.kind == kind).count();
+            all.values().map(of_kind).sum::<usize>()
+        };
+        loop {
+            let before = count();
+            tokio::time::sleep(rest).await;
+            if count() == before || Instant::now() > end {
+                return;
+            }
+        }
+    }
+
     /// Every state of every pod from now on.
     pub fn pod_events(&self) -> mpsc::UnboundedReceiver<Arc<Value>> {
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -44,11 +44,7 @@ impl Trace {
             notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
         for ((kind, name), object) in &seen.live {
             match *kind {
-                "Event" => {
-                    lines.insert(names.event(object));
-                }
-                "Pod" => {}
-                "ConfigMap" | "ServiceAccount" => {}
+                "Event" | "Pod" | "ConfigMap" | "ServiceAccount" => {}
                 _ => {
                     let object = names.normal(object);
                     let name = names.text(name);
@@ -60,6 +56,26 @@ impl Trace {
         lines.extend(names.sizes(seen));
         lines.extend(conditions(seen));
         Trace(lines)
+    }
+
+    /// Adds what controllers told; they tell it late, when they are busy.
+    pub fn add_events(&mut self, seen: &Seen) {
+        let names = Names::of(seen);
+        self.0.extend(seen.all("Event").iter().map(|event| names.event(event)));
+    }
+
+    /// Leaves out by which steps the sizes were reached.
+    pub fn without_steps(&mut self) {
+        // Whether a condition that passes is written depends on who writes first; the next one then keeps its message.
+        let steps = [
+            ".Progressing .message",
+            "went through sizes",
+            "Scaled up",
+            "Scaled down",
+            ".generation =",
+            ".observedGeneration =",
+        ];
+        self.0.retain(|line| !steps.iter().any(|step| line.contains(step)) && !line.contains(" pods ever of "));
     }
 
     /// The lines that only one of two traces has.
@@ -90,9 +106,10 @@ impl Names {
     fn of(seen: &Seen) -> Names {
         let mut names: BTreeMap<String, String> = BTreeMap::new();
         let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+        let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
         for step in &seen.history {
             let labels = &step.object["metadata"]["labels"];
-            let fresh = !names.contains_key(&step.name);
+            let fresh = known.insert((step.kind, step.name.clone()));
             match step.kind {
                 "ReplicaSet" | "ControllerRevision" | "EndpointSlice" if fresh => {
                     let owner = &step.object["metadata"]["ownerReferences"][0]["name"];
@@ -220,11 +237,17 @@ fn by_type(conditions: &Value) -> Value {
     Value::Object(list.iter().map(entry).collect())
 }
 
-/// Every condition that Deployments ever had.
+/// Every condition that Deployments ever had, but for those that may pass too quickly to be written.
 fn conditions(seen: &Seen) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for step in seen.history.iter().filter(|step| step.kind == "Deployment") {
         for one in step.object["status"]["conditions"].as_array().into_iter().flatten() {
+            if matches!(
+                one["reason"].as_str(),
+                Some("ReplicaSetUpdated" | "FoundNewReplicaSet" | "MinimumReplicasUnavailable")
+            ) {
+                continue;
+            }
             lines.insert(format!("{} had {} {} {}", step.name, one["type"], one["status"], one["reason"]));
         }
     }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::observer::Seen;
+pub use super::world::is_observed;
 use super::world::{World, condition};
 
 /// A Deployment `web` of pods `v1`, with what `more` says of its specification.
@@ -71,10 +72,6 @@ pub fn sizes(seen: &Seen) -> Vec<i64> {
 
 pub fn count(object: &Value, field: &str) -> i64 {
     object["status"][field].as_i64().unwrap_or(0)
-}
-
-pub fn is_observed(object: &Value) -> bool {
-    object["status"]["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64()
 }
 
 /// Whether a Deployment's rollout is complete and said to be.

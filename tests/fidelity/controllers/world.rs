@@ -1,5 +1,7 @@
 //! What scripts are made of: one namespace of one cluster, things to do in it, and things to wait for.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,12 +18,18 @@ pub const PATIENCE: Duration = Duration::from_secs(45);
 /// A namespace in which nothing happened for so long has come to rest.
 const REST: Duration = Duration::from_millis(900);
 
+/// How long statuses may not fit together; some scripts keep them so.
+const PATIENCE_WITH_RIDDLES: Duration = Duration::from_secs(8);
+
 /// A namespace.
 #[derive(Clone)]
 pub struct World {
     pub namespace: String,
     pub cluster: Arc<Cluster>,
     notes: Arc<Mutex<Vec<String>>>,
+    /// The generation that a write of the script's own gave each object: waiting is for what comes after.
+    written: Arc<Mutex<BTreeMap<(String, String), i64>>>,
+    loose: Arc<AtomicBool>,
 }
 
 /// How a deletion treats what depends on the object.
@@ -35,7 +43,13 @@ pub enum Cascade {
 
 impl World {
     pub async fn new(cluster: Arc<Cluster>, namespace: &str) -> Result<World> {
-        let world = World { namespace: namespace.to_owned(), cluster, notes: Arc::default() };
+        let world = World {
+            namespace: namespace.to_owned(),
+            cluster,
+            notes: Arc::default(),
+            written: Arc::default(),
+            loose: Arc::default(),
+        };
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         world.send("POST", "/api/v1/namespaces", "application/json", &namespace).await?;
         Ok(world)
@@ -50,6 +64,15 @@ impl World {
         self.notes.lock().unwrap().clone()
     }
 
+    /// By which steps the sizes are reached depends on chance here, and is not compared.
+    pub fn steps_may_differ(&self) {
+        self.loose.store(true, Ordering::Relaxed);
+    }
+
+    pub fn may_steps_differ(&self) -> bool {
+        self.loose.load(Ordering::Relaxed)
+    }
+
     pub fn client(&self) -> &Client {
         &self.cluster.client
     }
@@ -58,7 +81,12 @@ impl World {
         let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
         let answer = self.client().request(request.body(body)?).await;
-        answer.with_context(|| format!("{method} {path}"))
+        let answer: Value = answer.with_context(|| format!("{method} {path}"))?;
+        if let (Some(kind), Some(name)) = (answer["kind"].as_str(), answer["metadata"]["name"].as_str()) {
+            let generation = answer["metadata"]["generation"].as_i64().unwrap_or(0);
+            self.written.lock().unwrap().insert((kind.to_owned(), name.to_owned()), generation);
+        }
+        Ok(answer)
     }
 
     /// The path of a kind's objects in this namespace.
@@ -141,6 +169,14 @@ impl World {
         .await
     }
 
+    /// What kubectl says, with its exit code.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let mut kubectl = tokio::process::Command::from(self.cluster.kubectl());
+        let output = kubectl.args(["-n", &self.namespace]).args(arguments).output().await?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        Ok(format!("exit {:?}: {}{}", output.status.code(), text(&output.stdout), text(&output.stderr)))
+    }
+
     pub fn look<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         self.cluster.observer.look(&self.namespace, look)
     }
@@ -162,20 +198,27 @@ impl World {
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<()> {
         let name = name.to_owned();
+        let written = self.written.lock().unwrap().get(&(kind.to_owned(), name.clone())).copied();
+        let is_new = move |object: &Value| object["metadata"]["generation"].as_i64() >= written;
         self.until(&format!("{kind} {name} with {what}"), move |seen| {
-            seen.get(kind, &name).is_some_and(|object| wanted(&object))
+            seen.get(kind, &name).is_some_and(|object| is_new(&object) && wanted(&object))
         })
         .await
     }
 
     /// Waits until nothing happens any more.
     pub async fn settle(&self) -> Result<()> {
-        let end = tokio::time::Instant::now() + PATIENCE;
+        // What the script did last may not have shown yet.
+        let start = tokio::time::Instant::now();
+        let end = start + PATIENCE;
         loop {
-            let rest = self.look(|seen| seen.last_change) + REST;
-            if tokio::time::Instant::now() >= rest {
+            let rest = self.look(|seen| seen.last_change).max(start) + REST;
+            let now = tokio::time::Instant::now();
+            // A busy machine pauses in the middle of things: what does not fit together gets more time, if not for ever.
+            if now >= rest && (now > start + PATIENCE_WITH_RIDDLES || self.look(fits_together)) {
                 return Ok(());
             }
+            let rest = rest.max(now + REST / 4);
             if rest > end {
                 bail!("it does not come to rest; there is:\n{}", self.look(summary));
             }
@@ -206,6 +249,39 @@ pub fn active_pods(seen: &Seen, image: Option<&str>) -> Vec<Arc<Value>> {
 pub fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// Whether all statuses tell of what is there.
+fn fits_together(seen: &Seen) -> bool {
+    let number = |object: &Value, field: &str| object["status"][field].as_i64().unwrap_or(0);
+    let owned_by = |object: &Value, owner: &Value| {
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
+    };
+    let pods = active_pods(seen, None);
+    let of_pods =
+        ["ReplicaSet", "ReplicationController", "StatefulSet"].iter().flat_map(|kind| seen.all(kind)).all(|owner| {
+            let mine: Vec<_> = pods.iter().filter(|pod| owned_by(pod, &owner)).collect();
+            let there = i64::try_from(mine.len()).unwrap();
+            let ready = i64::try_from(mine.iter().filter(|pod| is_ready(pod)).count()).unwrap();
+            let failed = condition(&owner, "ReplicaFailure").is_some();
+            is_observed(&owner)
+                && number(&owner, "replicas") == there
+                && number(&owner, "readyReplicas") == ready
+                && (failed || owner["spec"]["replicas"].as_i64().unwrap_or(1) == there)
+        });
+    of_pods
+        && seen.all("Deployment").iter().all(|web| {
+            let sets = seen.all("ReplicaSet");
+            let sets: Vec<_> = sets.iter().filter(|set| owned_by(set, web)).collect();
+            let same = |field: &str| number(web, field) == sets.iter().map(|set| number(set, field)).sum::<i64>();
+            is_observed(web) && ["replicas", "readyReplicas", "availableReplicas"].iter().all(|field| same(field))
+        })
+}
+
+/// Whether the present generation has been observed.
+pub fn is_observed(object: &Value) -> bool {
+    object["status"]["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64()
 }
 
 /// A condition of an object: its status and reason.

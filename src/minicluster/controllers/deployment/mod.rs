@@ -19,6 +19,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::events::Recorder;
+use super::expectations::Expectations;
 use super::informer::{Change, Informer, Tag};
 use super::key::{Key, is_terminating, namespace_of, uid_of};
 use super::ownership::controller_of;
@@ -38,6 +39,7 @@ struct Deployments {
     deployments: Informer<Deployment>,
     replica_sets: Informer<ReplicaSet>,
     pods: Informer<Pod>,
+    expectations: Expectations,
     queue: WorkQueue<Key>,
 }
 
@@ -49,6 +51,7 @@ pub fn prepare(context: &Context) -> Start {
         deployments: context.informers.deployments.clone(),
         replica_sets: context.informers.replica_sets.clone(),
         pods: context.informers.pods.clone(),
+        expectations: Expectations::default(),
         queue: WorkQueue::default(),
     });
     let this = controller.clone();

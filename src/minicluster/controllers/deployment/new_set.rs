@@ -48,6 +48,7 @@ impl Rollout<'_> {
             changed.spec.min_ready_seconds = self.deployment.spec.min_ready_seconds;
             // The Deployment's own revision follows when this change is seen.
             let written: ReplicaSet = self.controller.context.requests.replace(&changed).await?;
+            self.note_set(&written);
             self.sets.new = Some(Arc::new(written));
             return Ok(());
         }
@@ -74,6 +75,7 @@ impl Rollout<'_> {
                     let message = format!("Scaled up replica set {} from 0 to {wanted}", key.name);
                     self.say(Gravity::Normal, "ScalingReplicaSet", message);
                 }
+                self.note_set(&made);
                 self.sets.new = Some(Arc::new(made));
                 let mut needed = self.set_revision(&target.to_string());
                 if status::deadline(&self.deployment).is_some() {

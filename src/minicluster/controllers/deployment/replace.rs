@@ -99,6 +99,7 @@ impl Rollout<'_> {
     }
 }
 
+/// A ReplicaSet that was just scaled down still tells of more available pods than it will keep: those do not count.
 fn as_set(set: &Arc<ReplicaSet>) -> Set {
-    Set { size: size(set), available: available(set) }
+    Set { size: size(set), available: available(set).min(size(set)) }
 }

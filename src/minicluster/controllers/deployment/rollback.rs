@@ -9,7 +9,6 @@ use super::sets::has_template;
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
 use crate::minicluster::controllers::key::{annotation, name_of};
-use crate::minicluster::controllers::requests::Written;
 use crate::minicluster::controllers::template::{HASH_LABEL, Meaning};
 
 /// The revision that the Deployment shall go back to, if it asks for one; 0 for the one before.
@@ -64,8 +63,6 @@ impl Rollout<'_> {
         if let Some(annotations) = &mut self.deployment.metadata.annotations {
             annotations.remove(ROLLBACK_TO);
         }
-        let written: Written = self.controller.context.requests.replace(&self.deployment).await?;
-        self.deployment.metadata.resource_version = written.metadata.resource_version;
-        Ok(())
+        self.write_deployment().await
     }
 }

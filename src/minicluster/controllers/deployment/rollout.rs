@@ -10,7 +10,7 @@ use super::status::{self, counted, of_rollout};
 use super::{Deployments, cleanup, revision};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
-use crate::minicluster::controllers::key::{Key, name_of};
+use crate::minicluster::controllers::key::{Key, name_of, version_of};
 use crate::minicluster::controllers::requests::Written;
 
 /// A Deployment and its ReplicaSets during one look.
@@ -20,13 +20,15 @@ pub struct Rollout<'a> {
     pub deployment: Deployment,
     pub plan: Plan,
     pub sets: Sets,
+    /// Whether the Deployment was written in this look.
+    wrote: bool,
 }
 
 impl<'a> Rollout<'a> {
     /// Begins a look.
     pub fn new(controller: &'a Deployments, deployment: Deployment, sets: Sets) -> Rollout<'a> {
         let plan = Plan::of(&deployment);
-        Rollout { controller, deployment, plan, sets }
+        Rollout { controller, deployment, plan, sets, wrote: false }
     }
 
     /// Whether the Deployment is paused.
@@ -35,11 +37,37 @@ impl<'a> Rollout<'a> {
     }
 
     /// Writes the status, and the annotations with it.
+    ///
+    /// One look writes the Deployment once: what comes of that brings it back. On a real cluster, a second write would
+    /// be refused, because it starts from the state before the first.
     pub async fn write_status(&mut self) -> Result<(), Error> {
+        self.write_once()?;
         let written: Written = self.controller.context.requests.replace_status(&self.deployment).await?;
-        // The next write in this look goes on from here.
-        self.deployment.metadata.resource_version = written.metadata.resource_version;
+        self.note_write(&written);
         Ok(())
+    }
+
+    /// Writes the Deployment itself, once in a look like its status.
+    pub async fn write_deployment(&mut self) -> Result<(), Error> {
+        self.write_once()?;
+        let written: Written = self.controller.context.requests.replace(&self.deployment).await?;
+        self.note_write(&written);
+        Ok(())
+    }
+
+    fn write_once(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.wrote, true) { Err(Error::ComesBack) } else { Ok(()) }
+    }
+
+    fn note_write(&self, written: &Written) {
+        let key = Key::of(&self.deployment.metadata);
+        self.controller.expectations.wrote_owner(&key, version_of(&written.metadata));
+    }
+
+    /// Notes that a ReplicaSet was made or changed: the next look waits until it shows.
+    pub fn note_set(&self, set: &ReplicaSet) {
+        let key = Key::of(&self.deployment.metadata);
+        self.controller.expectations.wrote(&key, version_of(&set.metadata));
     }
 
     /// Brings the counters up to date, without judging how the rollout gets on.
@@ -100,6 +128,7 @@ impl<'a> Rollout<'a> {
         changed.spec.replicas = Some(to);
         revision::set_sizes(&mut changed.metadata, &self.plan);
         let written: ReplicaSet = self.controller.context.requests.replace(&changed).await?;
+        self.note_set(&written);
         self.sets.update(&Arc::new(written));
         if from != to {
             let way = if from < to { "up" } else { "down" };

@@ -14,11 +14,13 @@ use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
 use crate::minicluster::controllers::informer::Tag;
 use crate::minicluster::controllers::key::{Key, is_terminating, namespace_of, uid_of};
-use crate::minicluster::controllers::ownership::{Claimer, controller_reference};
+use crate::minicluster::controllers::ownership::{Claimed, Claimer, controller_reference};
 use crate::minicluster::controllers::selector::Selector;
 use crate::minicluster::controllers::work_queue::WorkQueue;
 use crate::minicluster::controllers::worker::Reconciler;
 
+/// When what was written does not show, look again after this time, in case it never will.
+const EXPECTING: Duration = Duration::from_secs(30);
 /// After so many failures in a row a Deployment is let go until something about it changes.
 const TRIES: u32 = 15;
 
@@ -38,14 +40,26 @@ impl Reconciler for Deployments {
     }
 
     async fn sync(&self, key: &Key) -> Result<(), Error> {
-        let Some(cached) = self.deployments.get(key) else { return Ok(()) };
+        let Some(cached) = self.deployments.get(key) else {
+            self.expectations.forget(key);
+            return Ok(());
+        };
+        let is_seen = self.expectations.is_owner_seen(key, &self.deployments);
+        if !is_seen || !self.expectations.are_met(key, &self.replica_sets) {
+            self.queue.add_after(key.clone(), EXPECTING);
+            return Ok(());
+        }
         let deployment = Deployment::clone(&cached);
         let selector = Selector::read(&deployment.spec.selector)?;
         if selector.is_everything() {
             return self.refuse_everything(deployment).await;
         }
         let claimed = self.claim(&deployment, &selector).await?;
-        let sets = Sets::of(&deployment, claimed);
+        if let Some(version) = claimed.wrote {
+            self.expectations.wrote(key, version);
+            return Err(Error::ComesBack);
+        }
+        let sets = Sets::of(&deployment, claimed.objects);
         let mut rollout = Rollout::new(self, deployment, sets);
         if is_terminating(&rollout.deployment.metadata) {
             rollout.find_new_set(Creation::No).await?;
@@ -80,11 +94,7 @@ impl Deployments {
         Ok(())
     }
 
-    async fn claim(
-        &self,
-        deployment: &Deployment,
-        selector: &Selector,
-    ) -> Result<Vec<std::sync::Arc<ReplicaSet>>, Error> {
+    async fn claim(&self, deployment: &Deployment, selector: &Selector) -> Result<Claimed<ReplicaSet>, Error> {
         let metadata = &deployment.metadata;
         let mut sets = self.replica_sets.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
         sets.extend(self.replica_sets.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));

@@ -3,6 +3,7 @@
 mod correlate;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -15,11 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::Key;
 use super::requests::{Requests, Written};
+use super::template::fnv1;
 use crate::clock::Clock;
 use correlate::{Correlator, Step};
 
-/// Events that wait to be written; more are dropped.
-const WAITING: usize = 1000;
+/// Events are written side by side by so many writers; those about one object by one, in order.
+const WRITERS: usize = 8;
+/// Events that wait for one writer; more are dropped.
+const WAITING: usize = 500;
 /// Where events about objects of the whole cluster go.
 const CLUSTER_EVENTS: &str = "default";
 
@@ -57,7 +61,7 @@ struct Occurrence {
 pub struct Recorder {
     component: &'static str,
     clock: Clock,
-    sender: mpsc::Sender<Occurrence>,
+    senders: Arc<[mpsc::Sender<Occurrence>]>,
 }
 
 impl Recorder {
@@ -79,7 +83,8 @@ impl Recorder {
         let message = message.into();
         let at = self.clock.now();
         let occurrence = Occurrence { component: self.component, object, gravity, reason, message, at };
-        if self.sender.try_send(occurrence).is_err() {
+        let writer = fnv1(&[occurrence.object.uid.as_deref().unwrap_or_default().as_bytes()]) as usize % WRITERS;
+        if self.senders[writer].try_send(occurrence).is_err() {
             tracing::debug!(component = self.component, reason, "too many events at once; one is dropped");
         }
     }
@@ -92,10 +97,11 @@ pub struct Writer {
     last_name: i128,
 }
 
-/// A recorder, and the writer that belongs to it.
-pub fn channel(clock: Clock) -> (Recorder, Writer) {
-    let (sender, receiver) = mpsc::channel(WAITING);
-    (Recorder { component: "", clock, sender }, Writer { receiver, correlator: Correlator::default(), last_name: 0 })
+/// A recorder, and the writers that belong to it.
+pub fn channel(clock: Clock) -> (Recorder, Vec<Writer>) {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..WRITERS).map(|_| mpsc::channel(WAITING)).unzip();
+    let writer = |receiver| Writer { receiver, correlator: Correlator::default(), last_name: 0 };
+    (Recorder { component: "", clock, senders: senders.into() }, receivers.into_iter().map(writer).collect())
 }
 
 impl Writer {
@@ -144,7 +150,7 @@ impl Writer {
         // The name holds the time, which on a stopped clock is the same for all.
         self.last_name = occurrence.at.as_nanosecond().max(self.last_name + 1);
         let mut name = occurrence.object.name.clone().unwrap_or_default();
-        drop(write!(name, ".{:x}", self.last_name));
+        let _ = write!(name, ".{:x}", self.last_name);
         let namespace = occurrence.object.namespace.clone().filter(|namespace| !namespace.is_empty());
         let time = Some(Time(occurrence.at));
         Event {

@@ -39,6 +39,10 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
             self.expectations.forget(key);
             return Ok(());
         };
+        if !self.expectations.is_owner_seen(key, &self.objects) {
+            self.queue.add_after(key.clone(), EXPECTING);
+            return Ok(());
+        }
         let expectations_met = self.expectations.are_met(key, &self.context.informers.pods);
         let (active, leaving) = self.claimed(object.as_ref()).await?;
         let (managed, failure) = if expectations_met && !is_terminating(Cached::metadata(object.as_ref())) {
@@ -85,7 +89,7 @@ impl<K: Replicated> ReplicaSets<K> {
             reference: controller_reference::<K>(metadata),
             finalizer: None,
         };
-        Ok((claimer.claim::<K, Pod, Pod>(candidates).await?, leaving))
+        Ok((claimer.claim::<K, Pod, Pod>(candidates).await?.objects, leaving))
     }
 
     /// A failure told earlier stays while nothing is tried.
@@ -184,18 +188,22 @@ impl<K: Replicated> ReplicaSets<K> {
         }
         let mut changed = object.clone();
         changed.set_status(status.clone());
-        match self.context.requests.replace_status::<K, Written>(&changed).await {
-            Ok(_) => return Ok(()),
+        let key = Key::of(Cached::metadata(object));
+        let written = match self.context.requests.replace_status::<K, Written>(&changed).await {
+            Ok(written) => written,
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) if !error.is_conflict() => return Err(error),
-            Err(_) => {}
-        }
-        let mut fresh: K = self.context.requests.get(&Key::of(Cached::metadata(object))).await?;
-        if fresh.meta().uid != object.meta().uid {
-            return Ok(());
-        }
-        fresh.set_status(status);
-        self.context.requests.replace_status::<K, Written>(&fresh).await.map(drop)
+            Err(_) => {
+                let mut fresh: K = self.context.requests.get(&key).await?;
+                if fresh.meta().uid != object.meta().uid {
+                    return Ok(());
+                }
+                fresh.set_status(status);
+                self.context.requests.replace_status::<K, Written>(&fresh).await?
+            }
+        };
+        self.expectations.wrote_owner(&key, version_of(&written.metadata));
+        Ok(())
     }
 
     /// Time alone makes ready pods available: looks again when the next one will be.
