@@ -10,7 +10,7 @@ use super::context::Context;
 use crate::history::{HistoryError, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload, marks,
     template,
 };
 
@@ -24,9 +24,15 @@ impl Context {
         self.remember(|| self.history.step(record, &step)).await;
     }
 
+    /// The revision that the cluster has given to the new template.
+    pub(super) async fn revised(&self, record: RecordId, live: &Value) {
+        let update = Update { revision: marks::revision(live), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+    }
+
     /// The API server has the manifest: judging starts from here, also after a restart.
-    pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline, revision: Option<i64>) {
-        let update = Update { outcome: Some(Outcome::UnderWay), revision, ..Update::default() };
+    pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
+        let update = Update { outcome: Some(Outcome::UnderWay), ..Update::default() };
         self.remember(|| self.history.update(record, &update)).await;
         self.step(record, StepKind::Applied, &baseline_text(baseline)).await;
     }

@@ -140,7 +140,7 @@ impl Work {
         match written {
             Ok(written) => {
                 let baseline = Baseline::of(&self.planned.wanted.key, &written);
-                self.context.applied(self.record, &baseline, marks::revision(&written)).await;
+                self.context.applied(self.record, &baseline).await;
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
                 Ok(Ok(written))
             }
@@ -198,6 +198,7 @@ impl Work {
             match judging.until_ruled(live).await? {
                 Ruled::Complete(live) => return self.complete(&live).await,
                 Ruled::Failed { reason, scene, live } => {
+                    self.context.revised(self.record, &live).await;
                     let back = TakeBack { reason, scene: Some(scene), went: None };
                     return self.take_back(back, Some(live)).await;
                 }
@@ -214,7 +215,7 @@ impl Work {
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
-            self.context.applied(self.record, &baseline, marks::revision(&written)).await;
+            self.context.applied(self.record, &baseline).await;
             live = Some(Arc::new(written));
         }
     }
@@ -222,6 +223,7 @@ impl Work {
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         self.context.keep_good(wanted, live);
+        self.context.revised(self.record, live).await;
         if Workload::of(&wanted.key).is_some() {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
