@@ -19,7 +19,12 @@ impl fmt::Display for Difference {
 /// Everything that differs between what was expected and what came.
 pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Vec<Difference> {
     let mut found = Vec::new();
-    let place = format!("step {} ({:?}{})", index + 1, step.r#do, step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default());
+    let place = format!(
+        "step {} ({:?}{})",
+        index + 1,
+        step.r#do,
+        step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default()
+    );
     let mut differ = |what: &str, expected: &dyn fmt::Display, got: &dyn fmt::Display| {
         found.push(Difference(format!("  {place}: {what}\n    real:     {expected}\n    embedded: {got}")));
     };

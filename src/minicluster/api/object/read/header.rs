@@ -1,7 +1,7 @@
 //! `apiVersion` and `kind`: what a body says it is, against where it was sent.
 
 use super::node::Node;
-use super::{api_version, Definition};
+use super::{Definition, api_version};
 use crate::kinds::facts;
 use crate::minicluster::api::ApiError;
 
@@ -53,7 +53,8 @@ pub fn check(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), Ap
     }
     if header.kind == definition.kind {
         let expected = api_version(definition);
-        let message = format!("the API version in the data ({said}) does not match the expected API version ({expected})");
+        let message =
+            format!("the API version in the data ({said}) does not match the expected API version ({expected})");
         return Err(ApiError::bad_request(message));
     }
     if let Some(schema) = facts().schema(&header.group, &header.version, &header.kind)
@@ -69,10 +70,8 @@ pub fn check(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), Ap
 /// 400 for a body whose kind is known.
 pub fn cannot_be_handled(definition: &Definition, node: &Node, error: &str) -> ApiError {
     let header = read(definition, node).ok();
-    let (version, kind) = header.map_or_else(
-        || (definition.version.clone(), definition.kind.clone()),
-        |header| (header.version, header.kind),
-    );
+    let (version, kind) = header
+        .map_or_else(|| (definition.version.clone(), definition.kind.clone()), |header| (header.version, header.kind));
     let expected = &definition.kind;
     ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {error}"))
 }
