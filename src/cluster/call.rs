@@ -127,6 +127,10 @@ fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
             ClusterError::Denied { what, message }
         }
         401 => ClusterError::Denied { what, message },
+        // How the API server says that an applied object does not fit its schema.
+        500 if message.contains("failed to create typed patch object") => {
+            ClusterError::Refused(refused(purpose, code, "Invalid".to_owned(), message, details))
+        }
         408 | 410 | 425 | 429 | 500..=599 => {
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
             ClusterError::Away { what, message, retry_after_seconds: seconds }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::shelf::{ReadFile, Shelf};
-use crate::git::{BlobId, Chain, Change, Entry, EntryKind, GitError, Mirror, OddPath};
+use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath};
 use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
 use crate::rollout::{Commit, CommitId};
 
@@ -75,11 +75,8 @@ impl Repository {
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))),
         );
-        let for_plan = if shelved.as_ref() == planned {
-            for_shelf.changes
-        } else {
-            self.mirror.changes(planned, head, &self.folder)?.changes
-        };
+        let for_plan = if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
+        let Changes { changes: for_plan, odd } = for_plan;
         let emptied = self.is_emptied(&files, &for_plan);
         if !emptied {
             files = self.shelf().update(self, head.clone(), files)?;
@@ -98,6 +95,9 @@ impl Repository {
         };
         if !emptied {
             reading.compare(&for_plan, &files, planned, &mut news)?;
+            for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
+                news.complaints.push((complaint, reading.commit(head)?));
+            }
         }
         for id in self.mirror.between(planned, head, ARRIVALS)? {
             news.commits.push((*reading.commit(&id)?).clone());

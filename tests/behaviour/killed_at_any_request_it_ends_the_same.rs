@@ -11,6 +11,7 @@ use crate::world::tap::{Fate, Tap};
 #[derive(Debug, PartialEq)]
 struct End {
     outcome: Outcome,
+    reason: Option<String>,
     records: usize,
     deployment: Value,
     revisions: Vec<Value>,
@@ -68,7 +69,8 @@ async fn end(world: &World, commit: &str, _tap: &Tap) -> End {
         .collect();
     revisions.sort_by_key(ToString::to_string);
     let record = world.record(commit, "Deployment default/web");
-    End { outcome: record.outcome, records: world.records().len(), deployment: shown(&live), revisions }
+    let reason = record.reason.map(|reason| reason.code);
+    End { outcome: record.outcome, reason, records: world.records().len(), deployment: shown(&live), revisions }
 }
 
 async fn at_every_request(next: &str, outcome: Outcome) {

@@ -269,7 +269,6 @@ fn normal(value: Value) -> Value {
                     ("clusterIPs", Value::Array(_)) => json!("(addresses)"),
                     ("nodePort" | "healthCheckNodePort", Value::Number(_)) => json!("(port)"),
                     ("serverAddress", _) => json!("(server)"),
-                    ("managedFields", _) => Value::Null,
                     ("description", _) if column => Value::Null,
                     ("name", Value::String(name)) => match &generated {
                         Some(prefix) if name.len() > 5 => json!(format!("({prefix}…)")),
@@ -291,11 +290,9 @@ fn normal(value: Value) -> Value {
 
 /// Messages carry uids, revisions and ages.
 fn without_numbers(text: &str) -> String {
+    let text = &without_uids(text);
     let words = text.split(' ').map(|word| {
         let bare = word.trim_matches(|c: char| "(),.:".contains(c));
-        if bare.len() == 36 && bare.matches('-').count() == 4 {
-            return word.replace(bare, "(uid)");
-        }
         let seconds = bare.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
         if seconds { word.replace(bare, "(age)") } else { word.to_owned() }
     });
@@ -307,6 +304,19 @@ fn without_numbers(text: &str) -> String {
             format!("{start}{}", end.chars().filter(|c| !c.is_ascii_digit()).collect::<String>())
         }
         None => text,
+    }
+}
+
+fn without_uids(text: &str) -> String {
+    const SHAPE: &[u8] = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    let is_uid = |at: usize| {
+        let part = text.as_bytes().get(at..at + SHAPE.len());
+        let fits = |(byte, shape): (&u8, &u8)| if *shape == b'x' { byte.is_ascii_hexdigit() } else { byte == shape };
+        part.is_some_and(|part| part.iter().zip(SHAPE).all(fits))
+    };
+    match (0..text.len()).find(|at| is_uid(*at)) {
+        Some(at) => format!("{}(uid){}", &text[..at], without_uids(&text[at + SHAPE.len()..])),
+        None => text.to_owned(),
     }
 }
 

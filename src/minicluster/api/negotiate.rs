@@ -193,7 +193,10 @@ fn shape(clause: &Clause, call: &Call) -> Result<Option<Shape>, ApiError> {
                 Some("None") => Include::None,
                 Some("Object") => Include::Object,
                 Some(other) => {
-                    let message = format!("unrecognized includeObject value: {other:?}");
+                    let message = format!(
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                         'Metadata', 'Object', 'None', or empty"
+                    );
                     return Err(ApiError::bad_request(message));
                 }
             };

@@ -135,6 +135,21 @@ impl Resource {
         self.custom.is_none() && self.definition.group == group && self.definition.resource == resource
     }
 
+    /// What goes with every answer about a kind that is on its way out.
+    #[must_use]
+    pub fn deprecation(&self) -> Option<String> {
+        if let Some(facts) = &self.custom {
+            return facts.deprecation.clone();
+        }
+        match (self.definition.group.as_str(), self.definition.kind.as_str()) {
+            ("", "Endpoints") => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
+            }
+            ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+            _ => None,
+        }
+    }
+
     /// Whether it answers a verb.
     #[must_use]
     pub fn has_verb(&self, verb: &str) -> bool {

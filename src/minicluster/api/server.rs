@@ -173,13 +173,13 @@ impl ApiServer {
         match route {
             Route::Objects(target) => {
                 let reply = self.objects(call, &target).await;
-                let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
+                let warning = target.resource.deprecation();
                 Ok(reply.unwrap_or_else(Reply::from).warn(warning.into_iter().collect()))
             }
             Route::NotBelow(target) => {
                 let definition = &target.resource.definition;
                 let name = target.name.as_deref().unwrap_or_default();
-                let warning = target.resource.custom.as_ref().and_then(|facts| facts.deprecation.clone());
+                let warning = target.resource.deprecation();
                 let missing = ApiError::not_found(&definition.group, &definition.resource, name);
                 Ok(Reply::from(missing).warn(warning.into_iter().collect()))
             }

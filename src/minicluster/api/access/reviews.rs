@@ -38,6 +38,11 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             metadata["namespace"] = json!(namespace);
         }
+        // Who asked what is noted as on an object that is stored.
+        let noted = object::create(&write, sent.clone()).map(|read| read.object).unwrap_or_default();
+        if let Some(managers) = noted["metadata"].get("managedFields").filter(|_| kind != "SelfSubjectRulesReview") {
+            metadata["managedFields"] = managers.clone();
+        }
         if kind == "SelfSubjectReview" {
             metadata["creationTimestamp"] = json!(rfc3339(self.now()));
         } else {

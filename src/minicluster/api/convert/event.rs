@@ -18,6 +18,11 @@ pub(super) fn to_events_group(event: &mut Value) {
         for (core, other) in NAMES {
             rename(fields, core, other);
         }
+        for name in ["reportingController", "reportingInstance"] {
+            if fields.get(name).is_some_and(|value| value == "") {
+                fields.remove(name);
+            }
+        }
     }
 }
 
@@ -25,6 +30,10 @@ pub(super) fn to_core(event: &mut Value) {
     if let Some(fields) = event.as_object_mut() {
         for (core, other) in NAMES {
             rename(fields, other, core);
+        }
+        for name in ["reportingComponent", "reportingInstance"] {
+            // The core group writes them even if there is nothing to say.
+            fields.entry(name).or_insert_with(|| Value::from(""));
         }
     }
 }

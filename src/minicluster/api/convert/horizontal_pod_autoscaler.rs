@@ -17,6 +17,7 @@ pub(super) fn to_v1(object: &mut Value) {
                 let percentage = cpu["resource"]["target"]["averageUtilization"].clone();
                 spec.insert("targetCPUUtilizationPercentage".to_owned(), percentage);
             }
+            let metrics = metrics.iter().map(|metric| v1_metric(metric, "target")).collect();
             keep(&mut annotations, METRICS, &Value::Array(metrics));
         }
         if let Some(behavior) = spec.remove("behavior") {
@@ -32,7 +33,11 @@ pub(super) fn to_v1(object: &mut Value) {
                     status.insert("currentCPUUtilizationPercentage".to_owned(), percentage);
                 }
             }
+            let metrics = metrics.iter().map(|metric| v1_metric(metric, "current")).collect();
             keep(&mut annotations, CURRENT_METRICS, &Value::Array(metrics));
+        }
+        for count in ["currentReplicas", "desiredReplicas"] {
+            status.entry(count).or_insert_with(|| Value::from(0));
         }
         if let Some(conditions) = status.remove("conditions") {
             keep(&mut annotations, CONDITIONS, &conditions);
@@ -51,7 +56,7 @@ pub(super) fn to_v2(object: &mut Value) {
         metrics.push(json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } }));
     }
     if let Some(Value::Array(others)) = unpack(object, METRICS) {
-        metrics.extend(others);
+        metrics.extend(others.iter().map(|metric| v2_metric(metric, "target")));
     }
     if !metrics.is_empty() {
         object["spec"]["metrics"] = Value::Array(metrics);
@@ -65,13 +70,97 @@ pub(super) fn to_v2(object: &mut Value) {
         current.push(json!({ "type": "Resource", "resource": { "name": "cpu", "current": current_value } }));
     }
     if let Some(Value::Array(others)) = unpack(object, CURRENT_METRICS) {
-        current.extend(others);
+        current.extend(others.iter().map(|metric| v2_metric(metric, "current")));
     }
     if !current.is_empty() {
         object["status"]["currentMetrics"] = Value::Array(current);
     }
+    if let Some(status) = object["status"].as_object_mut()
+        && status.get("currentReplicas").is_some_and(|count| count == 0)
+    {
+        status.remove("currentReplicas");
+    }
     if let Some(conditions) = unpack(object, CONDITIONS) {
         object["status"]["conditions"] = conditions;
+    }
+}
+
+/// The names of a metric's numbers: in version 2 within `target` or `current`, in version 1 beside the metric's name.
+const NUMBERS: [(&str, &str); 3] =
+    [("averageUtilization", "AverageUtilization"), ("averageValue", "AverageValue"), ("value", "Value")];
+
+fn source_of(metric: &Value) -> Option<&'static str> {
+    Some(match metric["type"].as_str()? {
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        "Pods" => "pods",
+        "Object" => "object",
+        "External" => "external",
+        _ => return None,
+    })
+}
+
+/// A metric, or its present state (`current`), as version 1 has it in its annotations.
+fn v1_metric(metric: &Value, numbers: &str) -> Value {
+    let Some(source) = source_of(metric) else { return metric.clone() };
+    let mut own = metric[source].as_object().cloned().unwrap_or_default();
+    if let Some(values) = own.remove(numbers) {
+        for (name, suffix) in NUMBERS {
+            if let Some(value) = values.get(name) {
+                // An object's average is the one number without the prefix.
+                let key = if source == "object" && name == "averageValue" {
+                    name.to_owned()
+                } else {
+                    format!("{numbers}{suffix}")
+                };
+                own.insert(key, value.clone());
+            }
+        }
+    }
+    if let Some(named) = own.remove("metric") {
+        let selector = if source == "external" { "metricSelector" } else { "selector" };
+        for (from, to) in [("name", "metricName"), ("selector", selector)] {
+            if let Some(value) = named.get(from) {
+                own.insert(to.to_owned(), value.clone());
+            }
+        }
+    }
+    rename(&mut own, "describedObject", "target");
+    json!({ "type": metric["type"], source: own })
+}
+
+/// The way back.
+fn v2_metric(metric: &Value, numbers: &str) -> Value {
+    let Some(source) = source_of(metric) else { return metric.clone() };
+    let mut own = metric[source].as_object().cloned().unwrap_or_default();
+    rename(&mut own, "target", "describedObject");
+    let mut values = Map::new();
+    for (name, suffix) in NUMBERS {
+        let value = own.remove(&format!("{numbers}{suffix}")).or_else(|| own.remove(name));
+        values.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    if numbers == "target" {
+        let ty = NUMBERS.iter().find(|(name, _)| values.contains_key(*name)).map_or("Value", |(name, _)| match *name {
+            "averageUtilization" => "Utilization",
+            "averageValue" => "AverageValue",
+            _ => "Value",
+        });
+        values.insert("type".to_owned(), json!(ty));
+    }
+    own.insert(numbers.to_owned(), Value::Object(values));
+    let mut named = Map::new();
+    for (from, to) in [("metricName", "name"), ("metricSelector", "selector"), ("selector", "selector")] {
+        named.extend(own.remove(from).map(|value| (to.to_owned(), value)));
+    }
+    if !named.is_empty() {
+        own.insert("metric".to_owned(), Value::Object(named));
+    }
+    json!({ "type": metric["type"], source: own })
+}
+
+fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = fields.remove(from) {
+        fields.insert(to.to_owned(), value);
     }
 }
 
@@ -116,7 +205,7 @@ mod tests {
             "spec": {
                 "maxReplicas": 3,
                 "metrics": [
-                    { "type": "Resource", "resource": { "name": "memory", "target": { "averageUtilization": 5 } } },
+                    { "type": "Resource", "resource": { "name": "memory", "target": { "type": "AverageValue", "averageValue": "1Gi" } } },
                     { "type": "Resource", "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } } },
                 ],
             },
@@ -130,7 +219,8 @@ mod tests {
         to_v2(&mut served);
         let metrics = served["spec"]["metrics"].as_array().unwrap();
         assert_eq!(metrics.len(), 2);
-        assert_eq!(served["status"], stored["status"]);
+        assert!(metrics.contains(&stored["spec"]["metrics"][0]), "{metrics:?}");
+        assert_eq!(served["status"]["conditions"], stored["status"]["conditions"]);
         assert_eq!(served["metadata"], stored["metadata"]);
     }
 }

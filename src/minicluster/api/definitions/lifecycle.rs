@@ -114,8 +114,11 @@ impl ApiServer {
         let registry = self.registry();
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return };
         let write = Write { subresource: Some("status"), ..own_meaning(resource, self.now()) };
-        // The rules of objects add who changed what; they have no objection to what the server itself says.
-        let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
+        // The rules of objects add who changed what; they have no objection to what the server itself says. A deletion
+        // is nobody's change.
+        let deleting = next["metadata"]["deletionTimestamp"].is_string();
+        let noted = (!deleting).then(|| object::update(&write, old, next.clone()).ok()).flatten();
+        let next = noted.map_or(next, |read| read.object);
         let change = store::Write {
             shelf: resource.shelf.clone(),
             path: stored.path.to_string(),

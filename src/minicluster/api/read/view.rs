@@ -173,7 +173,13 @@ impl<'a> View<'a> {
         }
         let object = match &self.how.shape {
             Shape::Object => self.empty_object(&metadata),
-            Shape::Table { version, .. } => table::of_nothing(metadata, version),
+            // The real server shows an empty row and forgets the annotation.
+            Shape::Table { version, include } => {
+                let empty = self.empty_object(&json!({ "resourceVersion": revision.to_string() }));
+                let mut table = table::of_one(self.resource, &empty, version, *include, self.now);
+                table["columnDefinitions"] = Value::Null;
+                table
+            }
             Shape::Metadata { version, .. } => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
             }),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kinds::Type;
 use crate::minicluster::api::call::Call;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated, Shape};
-use crate::minicluster::api::object::{self, Definition, Format, PatchKind, Read, Write};
+use crate::minicluster::api::object::{self, Definition, PatchKind, Read, Write};
 use crate::minicluster::api::options::WriteOptions;
 use crate::minicluster::api::read::View;
 use crate::minicluster::api::reply::Reply;
@@ -84,7 +84,7 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let write = meaning(target, &options, self.now());
         let spoken = Write { definition: &SCALE.definition, ..write.clone() };
-        let Read { object: sent, warnings } = object::read(&spoken, &call.body, Format::Yaml)?;
+        let Read { object: sent, warnings } = object::read_applied(&spoken, &call.body)?;
         let (outcome, _) = self.change_object(target, &options, |old| {
             let empty = json!({
                 "apiVersion": target.resource.api_version(),

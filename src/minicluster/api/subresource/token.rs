@@ -26,6 +26,7 @@ impl ApiServer {
     /// POST of a TokenRequest to a service account's `token`.
     pub(super) fn token(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let mut request = body(call, "TokenRequest")?;
+        let manager = call.manager();
         let account = self.find(target)?;
         let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(HOUR);
         check(seconds)?;
@@ -44,11 +45,17 @@ impl ApiServer {
         let signed = format!("{}.{}", part(&header), part(&claims));
         let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(self.sign(signed.as_bytes())));
         let bound = request["spec"].get_mut("boundObjectRef").map(Value::take).unwrap_or_default();
+        let fields = json!({ "f:spec": { "f:audiences": {}, "f:expirationSeconds": {} } });
+        let managed = json!({
+            "manager": manager, "operation": "Update", "apiVersion": "authentication.k8s.io/v1",
+            "time": rfc3339(now), "fieldsType": "FieldsV1", "fieldsV1": fields, "subresource": "token",
+        });
         Ok(Reply::value(json!({
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": {
                 "name": name, "namespace": namespace, "uid": account.uid, "creationTimestamp": rfc3339(now),
+                "managedFields": [managed],
             },
             "spec": { "audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound },
             "status": { "token": token, "expirationTimestamp": rfc3339(end) },

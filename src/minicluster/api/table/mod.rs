@@ -43,18 +43,6 @@ pub fn of_list(
     })
 }
 
-/// A table without columns and rows.
-#[must_use]
-pub fn of_nothing(metadata: Value, version: &str) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": metadata,
-        "columnDefinitions": null,
-        "rows": [],
-    })
-}
-
 fn row(resource: &Resource, object: Value, version: &str, include: Include, now: Timestamp) -> Value {
     let cells = match &resource.custom {
         Some(facts) => custom::cells(facts, &object, now),

@@ -6,7 +6,7 @@ use super::update::check_version;
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
 use crate::minicluster::api::call::Call;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated};
-use crate::minicluster::api::object::{self, Format, PatchKind, Read};
+use crate::minicluster::api::object::{self, PatchKind, Read};
 use crate::minicluster::api::options::WriteOptions;
 use crate::minicluster::api::read::View;
 use crate::minicluster::api::reply::Reply;
@@ -48,10 +48,12 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
-        let Read { mut object, warnings } = object::read(&write, &call.body, Format::Yaml)?;
+        let Read { mut object, warnings } = object::read_applied(&write, &call.body)?;
         check_name(target, &object)?;
         settle_namespace(target, &mut object)?;
-        object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
+        if object["metadata"]["name"].is_null() {
+            object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
+        }
         let view = View::new(&target.resource, &how, now);
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
@@ -92,8 +94,8 @@ impl ApiServer {
         mut applied: Value,
     ) -> Result<(Outcome, Vec<String>), ApiError> {
         let name = text(&applied, "/metadata/name").to_owned();
-        if !text(&applied, "/metadata/resourceVersion").is_empty() {
-            return Err(Self::modified(target));
+        if let Some(metadata) = applied["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
         }
         self.check_namespace(&target.resource, target.namespace.as_deref(), &name)?;
         let now = self.now();

@@ -195,14 +195,19 @@ pub(super) fn event(row: &Row<'_>) -> Option<Vec<Value>> {
     let source = either("/source", "/deprecatedSource");
     let component = source["component"].as_str().filter(|component| !component.is_empty());
     let reporter = either("/reportingComponent", "/reportingController").as_str().unwrap_or_default();
-    let host = source["host"].as_str().map_or(String::new(), |host| format!(", {host}"));
+    let instance = row.text("/reportingInstance");
+    let (component, host) = match component {
+        Some(component) => (component, source["host"].as_str().unwrap_or_default()),
+        None => (reporter, instance),
+    };
+    let host = if host.is_empty() { String::new() } else { format!(", {host}") };
     Some(vec![
         json!(ago(last)),
         json!(row.text("/type")),
         json!(row.text("/reason")),
         json!(object),
         json!(field("fieldPath")),
-        json!(format!("{}{host}", component.unwrap_or(reporter))),
+        json!(format!("{component}{host}")),
         json!(either("/message", "/note").as_str().unwrap_or_default().trim()),
         json!(ago(first)),
         json!(count),
