@@ -7,3 +7,4 @@ mod world;
 mod facts;
 mod go_types;
 mod objects;
+mod random_objects;

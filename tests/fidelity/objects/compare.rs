@@ -28,7 +28,18 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         differ("code", &text(expected), &text(got));
         return found;
     }
-    let (real, embedded) = (normal(&expected.body), normal(&got.body));
+    let (mut real, mut embedded) = (normal(&expected.body), normal(&got.body));
+    let (left, right) = (take_causes(&mut real), take_causes(&mut embedded));
+    for cause in left.iter().filter(|cause| !right.contains(cause)) {
+        differ("a cause is missing", &said(cause), &"-");
+    }
+    for cause in right.iter().filter(|cause| !left.contains(cause)) {
+        differ("a cause too many", &"-", &said(cause));
+    }
+    if left.len() == right.len() && left != right && left.iter().all(|cause| right.contains(cause)) {
+        let fields = |causes: &[Value]| format!("{:?}", causes.iter().map(|cause| cause["field"].as_str()).collect::<Vec<_>>());
+        differ("the order of causes", &fields(&left), &fields(&right));
+    }
     for path in differing(&real, &embedded, String::new()) {
         let at = |value: &Value| value.pointer(&path).map_or("-".to_owned(), Value::to_string);
         differ(if path.is_empty() { "body" } else { &path }, &at(&real), &at(&embedded));
@@ -40,6 +51,19 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         differ("unchanged", &expected.unchanged, &got.unchanged);
     }
     found
+}
+
+fn take_causes(body: &mut Value) -> Vec<Value> {
+    let details = body.get_mut("details").and_then(Value::as_object_mut);
+    match details.and_then(|details| details.remove("causes")) {
+        Some(Value::Array(causes)) => causes,
+        _ => Vec::new(),
+    }
+}
+
+fn said(cause: &Value) -> String {
+    let text = |name: &str| cause[name].as_str().unwrap_or_default();
+    format!("{} {}: {}", text("reason"), text("field"), text("message"))
 }
 
 /// An answer without what differs by nature.
