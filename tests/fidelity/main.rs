@@ -12,3 +12,4 @@ mod go_types;
 mod kubelet;
 mod main_job;
 mod objects;
+mod random_objects;
