@@ -150,7 +150,7 @@ impl Judging<'_> {
 
     fn is_taken_over(&self, live: &Value) -> bool {
         match (&self.applied, template(live)) {
-            (Some(applied), Some(live)) => !same_template(applied, live),
+            (Some(applied), Some(present)) => !self.judge.is_from_before(live) && !same_template(applied, present),
             _ => false,
         }
     }

@@ -115,6 +115,12 @@ impl Judge {
         self
     }
 
+    /// Whether an object is from before the write: a watch may still tell of it.
+    #[must_use]
+    pub fn is_from_before(&self, object: &Value) -> bool {
+        marks::generation(object) < self.baseline.generation
+    }
+
     /// Looks at the object as it is at `now`.
     pub fn observe(&mut self, object: &Value, now: Timestamp) -> Verdict {
         let Some(health) = health(&self.key, object) else { return Verdict::Complete };

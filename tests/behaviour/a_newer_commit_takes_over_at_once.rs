@@ -27,10 +27,10 @@ async fn a_rollback_under_way_is_replaced_too() {
         "    spec:\n      containers",
         "      annotations: {kubelet.belay.dev/fate: ready-after=20s}\n    spec:\n      containers",
     );
-    let good = world.push("web.yaml", &slow, "First version, slow to start");
+    let recreate = |manifest: String| manifest.replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
+    let good = world.push("web.yaml", &recreate(slow), "First version, slow to start");
     world.start();
     world.through(&good).await;
-    let recreate = |manifest: String| manifest.replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
     let bad = world.push("web.yaml", &recreate(broken("web", "never-ready")), "Broken");
     world
         .until("it is going back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack))

@@ -17,13 +17,14 @@ async fn it_is_reported_once() {
     let request =
         http::Request::post("/api/v1/namespaces/default/configmaps").body(settings.to_string().into_bytes()).unwrap();
     world.client.request::<serde_json::Value>(request).await.unwrap();
-    let good = world.push("web.yaml", &format!("{}{reads}", deployment("web", "web:1", "")), "First version");
+    let recreate = |manifest: String| manifest.replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
+    let first = recreate(format!("{}{reads}", deployment("web", "web:1", "")));
+    let good = world.push("web.yaml", &first, "First version");
     world.start();
     world.through(&good).await;
     let request = http::Request::delete("/api/v1/namespaces/default/configmaps/settings").body(Vec::new()).unwrap();
     world.client.request::<serde_json::Value>(request).await.unwrap();
-    let recreate = broken("web", "never-ready").replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
-    let bad = world.push("web.yaml", &recreate, "Broken");
+    let bad = world.push("web.yaml", &recreate(broken("web", "never-ready")), "Broken");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RollbackFailed, "{record:#?}");
@@ -31,7 +32,7 @@ async fn it_is_reported_once() {
     let generation = world.get(&path_of("web")).await.unwrap()["metadata"]["generation"].clone();
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);
-    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    let fix = world.push("web.yaml", &recreate(deployment("web", "web:3", "")), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
 }

@@ -62,8 +62,8 @@ impl ApiServer {
                 Err(_) => self.apply_new(target, &options, object.clone()).map(|done| (done.0, done.1, 201)),
             };
             match outcome {
-                // It appeared, or vanished, in between.
-                Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => {}
+                // It appeared, or vanished, in between. A namespace that is not there is another matter.
+                Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") && is_about(&error, target) => {}
                 Err(error) => return Err(error),
                 Ok((outcome, more, code)) => {
                     return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));
@@ -104,6 +104,11 @@ impl ApiServer {
         let Read { object, warnings } = object::apply(&meaning(target, options, now), None, applied, options.force)?;
         Ok((self.store_new(target, options, object)?, warnings))
     }
+}
+
+/// Whether an error is about the object itself.
+fn is_about(error: &ApiError, target: &Target) -> bool {
+    error.kind.as_deref() == Some(target.resource.definition.resource.as_str()) && error.name == target.name
 }
 
 fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
