@@ -29,6 +29,8 @@
 //! | [`web`] | show: status and metrics over HTTP | a socket |
 //! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
 //! | [`minicluster`] | a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
+//! | [`config`] | a leaf: the configuration file | nothing |
+//! | [`telemetry`] | a leaf: logs, and what systemd wants to hear | standard error, systemd's socket |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kinds}`, and
@@ -51,6 +53,7 @@
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
@@ -58,4 +61,5 @@ pub mod kinds;
 pub mod manifest;
 pub mod minicluster;
 pub mod rollout;
+pub mod telemetry;
 pub mod web;

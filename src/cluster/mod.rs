@@ -1,1 +1,52 @@
-//! cluster
+//! OUT. The Kubernetes API for the daemon and the commands: read, watch, apply, evidence, events. It decides nothing.
+
+mod apply;
+mod call;
+mod error;
+mod events;
+mod evidence;
+mod kinds;
+mod read;
+mod retry;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+
+use crate::clock::Clock;
+
+pub use apply::{Mode, Written};
+pub use error::{ClusterError, Refusal};
+pub use events::{Event, EventKind};
+pub use evidence::Scene;
+pub use kinds::Served;
+pub use retry::Backoff;
+pub use watch::{Seen, Watched};
+
+/// The most time that one request may take; watches are not meant. A request that takes longer is given up and tried
+/// again: server-side applies and reads may be repeated.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    clock: Clock,
+    kinds: Arc<kinds::Kinds>,
+}
+
+impl Cluster {
+    /// The cluster behind `client`.
+    #[must_use]
+    pub fn new(client: Client, clock: Clock) -> Cluster {
+        Cluster { client, clock, kinds: Arc::default() }
+    }
+
+    /// The namespace of objects whose manifests name none.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        self.client.default_namespace()
+    }
+}

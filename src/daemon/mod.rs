@@ -1,1 +1,206 @@
-//! daemon
+//! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
+
+mod context;
+mod drift;
+mod hear;
+mod judging;
+mod live;
+mod look;
+mod memory;
+mod planner;
+mod roll_out;
+mod shelf;
+mod source;
+mod status;
+mod take_back;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError};
+use crate::config::SourceConfig;
+use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened};
+use crate::history::History;
+use crate::rollout::{CommitId, Plan, Wanted, marks};
+
+use context::{Context, REQUESTS_AT_ONCE};
+use look::Repository;
+use planner::{Patience, Planner};
+use shelf::Shelf;
+use source::Source;
+use status::Publisher;
+pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
+
+/// Why a source can't be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The repository is not written as belay reads it.
+    #[error("source {name:?}: {error}")]
+    Location {
+        /// The source.
+        name: String,
+        /// What is wrong.
+        error: InvalidLocation,
+    },
+    /// The mirror can't be used.
+    #[error("source {name:?}: {error}")]
+    Mirror {
+        /// The source.
+        name: String,
+        /// What is wrong.
+        error: GitError,
+    },
+    /// The configured commit is none.
+    #[error("source {name:?}: {message}")]
+    Follow {
+        /// The source.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// The daemon: sources, followed until it is told to stop.
+pub struct Daemon {
+    history: History,
+    clock: Clock,
+    status: watch::Sender<Status>,
+    stop: CancellationToken,
+    sources: JoinSet<()>,
+}
+
+impl Daemon {
+    /// A daemon without sources yet. It stops when `stop` is cancelled.
+    #[must_use]
+    pub fn new(history: History, clock: Clock, stop: CancellationToken) -> Daemon {
+        Daemon { history, clock, status: watch::Sender::new(Status::default()), stop, sources: JoinSet::new() }
+    }
+
+    /// What the daemon says of itself.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Follows one more source, with its mirror below `state`.
+    ///
+    /// # Errors
+    /// Where its configuration can't be used. What the world does (a repository that is away, a cluster that does not
+    /// answer) is no error: it is waited out, and told in the status.
+    pub fn follow(&mut self, config: SourceConfig, cluster: Cluster, state: &Path) -> Result<(), DaemonError> {
+        let name = config.name.clone();
+        let location: Location =
+            config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
+        let credentials = credentials(&config, &location);
+        let folder = state.join("sources").join(&name);
+        let (mirror, opened) = Mirror::open(&folder, location, credentials, Limits::default())
+            .map_err(|error| DaemonError::Mirror { name: name.clone(), error })?;
+        if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
+            warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
+        }
+        let follow = follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
+        let context = Arc::new(Context {
+            cluster: cluster.clone(),
+            history: self.history.clone(),
+            clock: self.clock.clone(),
+            status: Publisher::new(&name, self.status.clone()),
+            requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            config,
+        });
+        let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
+        let wake = Arc::default();
+        let folder = context.config.path.trim_matches('/').to_owned();
+        let source = Source {
+            repository: Repository {
+                mirror: Arc::new(mirror),
+                folder,
+                shelf: Arc::new(Mutex::new(Shelf::new(cluster.default_namespace()))),
+            },
+            refused: None,
+            follow,
+            wake,
+            stop: self.stop.clone(),
+            planned: None,
+            live: BTreeMap::new(),
+            watched,
+            seen,
+            rollouts: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            corrected: BTreeMap::new(),
+            resumed: BTreeMap::new(),
+            work: JoinSet::new(),
+            planning: None,
+            plans: 0,
+            checking: false,
+            looking: false,
+            next_look: Instant::now(),
+            context,
+        };
+        self.sources.spawn(source.follow());
+        Ok(())
+    }
+
+    /// Runs until it is told to stop.
+    pub async fn run(mut self) {
+        while let Some(ended) = self.sources.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "belay's own fault: a source panicked");
+            }
+        }
+    }
+}
+
+/// What a commit's manifests would do to a cluster, asked of its API server in dry runs. Nothing is written.
+///
+/// # Errors
+/// Where the API server does not answer.
+pub async fn plan_once(
+    cluster: &Cluster,
+    source: &str,
+    head: &CommitId,
+    wanted: Vec<Wanted>,
+) -> Result<Plan, ClusterError> {
+    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX };
+    let prepared = planner.plan(wanted).await?;
+    let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
+    Ok(Plan::new(source.to_owned(), head.clone(), steps))
+}
+
+fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+    let given = &config.credentials;
+    let mut credentials = Credentials::new(location);
+    if let Some(user) = &given.username {
+        credentials = credentials.user(user);
+    }
+    if let Some(file) = &given.token_file {
+        credentials = credentials.token_file(file);
+    }
+    match &given.ssh_key {
+        Some(key) => credentials = credentials.key_file(key),
+        None => credentials = credentials.agent(),
+    }
+    if let Some(file) = &given.ssh_passphrase_file {
+        credentials = credentials.passphrase_file(file);
+    }
+    if let Some(file) = &given.known_hosts {
+        credentials = credentials.known_hosts(file);
+    }
+    credentials
+}
+
+fn follow(config: &SourceConfig) -> Result<Follow, String> {
+    match (&config.tag, &config.commit) {
+        (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),
+        (None, Some(commit)) => commit.parse().map(Follow::Commit).map_err(|error| format!("commit: {error}")),
+        (None, None) => Ok(Follow::Branch(config.branch.clone())),
+    }
+}

@@ -1,1 +1,24 @@
-//! history
+//! MEMORY. The only room that says rusqlite: what became of each manifest of each commit, in one SQLite file.
+//!
+//! The file may be lost and nothing else changes: what belay must remember is in the cluster, on the objects.
+
+mod aside;
+#[cfg(test)]
+mod cost;
+mod error;
+mod file;
+mod format;
+mod read;
+mod retention;
+mod rows;
+mod stats;
+mod templates;
+mod write;
+
+pub use error::HistoryError;
+pub use file::{History, Opened};
+pub use read::{Arrival, Heads, Query, Resolved};
+pub use retention::Retention;
+pub use stats::{By, Spread, Stats, StatsQuery};
+pub use templates::LastGood;
+pub use write::Update;

@@ -1,7 +1,7 @@
 //! WHAT KUBERNETES KNOWS. Facts about its kinds: names, scopes, verbs, fields, how lists merge.
 //!
-//! A leaf: data, and types to read it with. The data (`kubernetes.json`) is generated from a real API server's discovery
-//! and OpenAPI documents by `tests/fidelity/facts.rs`, which also checks that it is still what that server says.
+//! A leaf: data, and types to read it with. The data (`kubernetes.json`) is generated from a real API server's discovery,
+//! its OpenAPI documents and its Go types by `tests/fidelity/facts.rs`, which also checks that it is still what that server says.
 //! Facts, not opinions: what a reader concludes from them is the reader's own.
 
 mod schema;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use schema::{Field, List, ListKind, Map, Patch, Scalar, Struct, Type};
+pub use schema::{Field, Go, List, ListKind, Map, Omit, Patch, Scalar, Struct, Type};
 
 /// One resource of one version of one group, as discovery describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Facts {
         let types: BTreeMap<String, Type> = file
             .types
             .iter()
-            .map(|(name, document)| (name.clone(), schema::read(document, file.zeros.get(name))))
+            .map(|(name, document)| (name.clone(), schema::read(document, file.go.get(name))))
             .collect();
         let type_names = type_names(&file.types);
         Facts { kubernetes: file.kubernetes, kinds, types, documents: file.types, by_kind, type_names }
@@ -178,7 +178,7 @@ struct File {
     kubernetes: String,
     kinds: Vec<DiscoveredKind>,
     types: BTreeMap<String, Value>,
-    zeros: BTreeMap<String, Vec<String>>,
+    go: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]

@@ -51,10 +51,49 @@ pub struct Field {
     pub patch: Option<Patch>,
     /// The values that it may have, where they are named.
     pub one_of: Vec<Value>,
-    /// Whether an explicit zero (`false`, `0`, `""`) is kept. Known for the types of pods and workloads.
+    /// Whether an explicit zero (`false`, `0`, `""`) is kept.
     pub keeps_zero: bool,
     /// Whether it may be null (`nullable`, custom resources only).
     pub nullable: bool,
+    /// What the server's own Go type declares; none for custom kinds.
+    pub go: Option<Go>,
+}
+
+/// A field as the server's own Go type declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Go {
+    /// The Go type, `*int32`, `[]v1.Container`, `v1.PullPolicy`: it stands in errors, and a `*` keeps zeros.
+    pub ty: String,
+    /// When the field is left out of what is written.
+    pub omit: Omit,
+}
+
+/// When Go leaves a field out of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omit {
+    /// Never: a list that is not there is `null`.
+    Never,
+    /// When it is false, 0, "", an empty list or map, or a pointer to nothing. A struct is never empty.
+    Empty,
+    /// Also a struct without anything.
+    Zero,
+}
+
+impl Go {
+    fn read(declared: &str) -> Go {
+        let (ty, omit) = match (declared.strip_suffix("??"), declared.strip_suffix('?')) {
+            (Some(ty), _) => (ty, Omit::Zero),
+            (None, Some(ty)) => (ty, Omit::Empty),
+            (None, None) => (declared, Omit::Never),
+        };
+        Go { ty: ty.to_owned(), omit }
+    }
+
+    /// Whether the field is a pointer, so that an explicit zero differs from nothing.
+    #[must_use]
+    pub fn is_pointer(&self) -> bool {
+        self.ty.starts_with('*')
+    }
 }
 
 /// How a strategic merge patch treats a field.
@@ -148,12 +187,13 @@ impl Type {
     }
 }
 
-/// Reads an OpenAPI v3 schema. `zeros` names the fields that keep an explicit zero.
-pub(super) fn read(document: &Value, zeros: Option<&Vec<String>>) -> Type {
+/// Reads an OpenAPI v3 schema. `go` says how Go declares its fields.
+pub(super) fn read(document: &Value, go: Option<&BTreeMap<String, String>>) -> Type {
     let mut ty = Type::from_openapi(document);
-    if let (Type::Struct(inner), Some(zeros)) = (&mut ty, zeros) {
+    if let (Type::Struct(inner), Some(declared)) = (&mut ty, go) {
         for (name, field) in &mut inner.fields {
-            field.keeps_zero |= zeros.contains(name);
+            field.go = declared.get(name).map(|declared| Go::read(declared));
+            field.keeps_zero = field.go.as_ref().is_some_and(|go| go.is_pointer() || go.omit == Omit::Never);
         }
     }
     ty
@@ -212,6 +252,7 @@ fn fields(properties: &serde_json::Map<String, Value>) -> BTreeMap<String, Field
         one_of: document["enum"].as_array().cloned().unwrap_or_default(),
         keeps_zero: false,
         nullable: document["nullable"] == true,
+        go: None,
     };
     properties.iter().map(|(name, document)| (name.clone(), field(document))).collect()
 }

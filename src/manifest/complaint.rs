@@ -7,16 +7,47 @@ use serde::{Deserialize, Serialize};
 use super::{ObjectKey, Place};
 
 /// One thing wrong with a file or a manifest.
+///
+/// Neither the message, nor the hint, nor an excerpt ever holds a value of a Secret, nor of what may be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complaint {
     /// Where it is.
     pub place: Place,
     /// The object that it is about, where that much could be read.
     pub object: Option<ObjectKey>,
-    /// What is wrong: one sentence, no full stop. Never a value of a Secret.
+    /// What is wrong: one sentence, no full stop.
     pub message: String,
     /// What to write instead.
     pub hint: Option<String>,
+    /// The line that it is about, for showing it without the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<Excerpt>,
+    /// Other places that belong to it: where a key was written first, where an object is written as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Note>,
+}
+
+/// Another place that belongs to a [`Complaint`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Where.
+    pub place: Place,
+    /// What is there.
+    pub message: String,
+    /// The line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<Excerpt>,
+}
+
+/// A line of a file, and which part of it is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// The line, cut where it is long; of what may be secret only the key.
+    pub line: String,
+    /// Where the part begins, in characters of `line`.
+    pub start: u32,
+    /// Behind its end, in characters of `line`.
+    pub end: u32,
 }
 
 impl fmt::Display for Complaint {
@@ -24,6 +55,9 @@ impl fmt::Display for Complaint {
         write!(f, "{}: {}", self.place, self.message)?;
         if let Some(hint) = &self.hint {
             write!(f, " ({hint})")?;
+        }
+        for note in &self.also {
+            write!(f, "; {}: {}", note.place, note.message)?;
         }
         Ok(())
     }

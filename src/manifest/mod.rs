@@ -4,7 +4,28 @@
 //! `set` turns the files of a folder at a commit into manifests, or complaints, file by file.
 
 mod complaint;
+mod hash;
+mod manifest;
+mod manifest_set;
+mod names;
 mod object;
+mod object_of;
+mod paths;
+mod render;
+mod report;
+mod rules;
+mod schema;
+mod scopes;
+mod set;
+pub mod yaml;
 
-pub use complaint::Complaint;
+pub use complaint::{Complaint, Excerpt, Note};
+pub use hash::ManifestHash;
+pub use manifest::Manifest;
+pub use manifest_set::{Located, ManifestSet};
 pub use object::{ObjectKey, Place};
+pub use paths::is_manifest;
+pub use render::{Colour, render};
+pub use schema::Definition;
+pub use scopes::{GroupKind, Scopes};
+pub use set::{File, read_file};

@@ -7,8 +7,179 @@
 pub mod api;
 pub mod controllers;
 pub mod kubelet;
+mod listen;
 mod pod_logs;
 mod random;
+mod tls;
 
+use std::net::SocketAddr;
+
+use http::{HeaderValue, Request, header};
+use tower::ServiceExt;
+
+pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use listen::{Door, ListenError, Listening};
 pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
+pub use tls::{Authority, Credentials};
+
+use crate::clock::Clock;
+use api::Settings;
+
+/// A running small Kubernetes.
+#[derive(Debug)]
+pub struct MiniCluster {
+    api: ApiServer,
+    controllers: Option<controllers::Running>,
+    kubelet: Option<kubelet::Running>,
+}
+
+/// The parts of a cluster that can be left out, for another in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What makes status follow spec.
+    Controllers,
+    /// The scheduler and the nodes.
+    Kubelet,
+}
+
+/// How a small Kubernetes is to be.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    seed: u64,
+    clock: Option<Clock>,
+    access: Access,
+    nodes: usize,
+    without: Vec<Part>,
+}
+
+/// Why a small Kubernetes did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The API server refused what every cluster begins with.
+    #[error("failed to set up the API server: {0}")]
+    Api(String),
+}
+
+impl MiniCluster {
+    /// A small Kubernetes, to be made as wanted.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new() }
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// A client of it, in process: no socket, no time passes.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.client_as("belay-client")
+    }
+
+    /// A client that gives itself a name, which is its field manager where it names no other.
+    ///
+    /// # Panics
+    /// Never: a name that no header can carry is left out.
+    #[must_use]
+    pub fn client_as(&self, agent: &str) -> kube::Client {
+        client(&self.api, agent)
+    }
+
+    /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
+    /// dropping what comes back closes it.
+    ///
+    /// # Errors
+    /// The address can't be had, or no certificate be made for it.
+    pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+        listen::listen(&self.api, address, door).await
+    }
+
+    /// Stops everything: watches end, controllers and nodes stop.
+    pub async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
+        if let Some(kubelet) = self.kubelet {
+            kubelet.stop().await;
+        }
+        self.api.close();
+    }
+}
+
+impl Builder {
+    /// The seed of everything random: the same seed gives the same run.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Builder {
+        Builder { seed, ..self }
+    }
+
+    /// The clock; the machine's own if none is given.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Builder {
+        Builder { clock: Some(clock), ..self }
+    }
+
+    /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
+    #[must_use]
+    pub fn access(self, access: Access) -> Builder {
+        Builder { access, ..self }
+    }
+
+    /// How many nodes there are; three if nothing is said.
+    #[must_use]
+    pub fn nodes(self, nodes: usize) -> Builder {
+        Builder { nodes, ..self }
+    }
+
+    /// Leaves a part out.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Builder {
+        self.without.push(part);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The API server refused what every cluster begins with.
+    pub async fn start(self) -> Result<MiniCluster, StartError> {
+        let random = Random::new(self.seed);
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let logs = PodLogs::default();
+        // Each part draws from its own generator, also when another is left out.
+        let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
+        let api =
+            ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
+        api.set_up().map_err(|error| StartError::Api(error.message))?;
+        let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
+            let options =
+                controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
+            controllers::start(client(&api, "kube-controller-manager"), &options)
+        });
+        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
+            let mut options = kubelet::Options::new(clock, of_kubelet, logs);
+            options.nodes = kubelet::NodeSpec::several(self.nodes);
+            kubelet::start(client(&api, "kubelet"), options)
+        });
+        Ok(MiniCluster { api, controllers, kubelet })
+    }
+}
+
+/// A client of an API server in the same process.
+fn client(api: &ApiServer, agent: &str) -> kube::Client {
+    let agent = HeaderValue::from_str(agent).ok();
+    let service = api.clone().map_request(move |mut request: Request<kube::client::Body>| {
+        if let Some(agent) = &agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| agent.clone());
+        }
+        request
+    });
+    kube::Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests;

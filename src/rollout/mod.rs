@@ -1,7 +1,32 @@
 //! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
+mod body;
 mod commit;
+mod diff;
+pub mod health;
+mod hold;
+mod judge;
+pub mod marks;
+mod order;
+mod owned;
+mod plan;
 mod record;
+mod references;
+mod template;
+mod way_back;
+mod workload;
 
+pub use body::{Replicas, TemplateMarks, body, with_template};
 pub use commit::{Commit, CommitId, InvalidCommitId, Person};
+pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use health::{Counters, health, progress_deadline_seconds};
+pub use hold::Hold;
+pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
+pub use order::{Rank, rank};
+pub use owned::is_as_applied;
+pub use plan::{Action, Apply, Intent, Plan, Planned, Wanted, intent, make, settle};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
+pub use references::{configuration_hash, named_configuration};
+pub use template::{same_template, template_hash, without_controllers_labels};
+pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
+pub use workload::{Workload, template};

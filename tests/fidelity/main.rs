@@ -4,5 +4,11 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod api_documents;
+mod api_exchange;
+mod controllers;
 mod facts;
+mod go_types;
 mod kubelet;
+mod main_job;
+mod objects;

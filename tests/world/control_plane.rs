@@ -134,6 +134,11 @@ impl ControlPlane {
         self.folder.path().join("kubeconfig")
     }
 
+    /// The path of one of the reference's programs.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.assets.join(name)
+    }
+
     /// The address of the API server.
     pub fn server(&self) -> &str {
         &self.server

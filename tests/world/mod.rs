@@ -2,3 +2,6 @@
 #![allow(dead_code, reason = "each test binary takes the parts it needs")]
 
 pub mod control_plane;
+pub mod daemon;
+pub mod repository;
+pub mod tap;

@@ -1,6 +1,46 @@
 //! The API server: request to response, a tower service; the only owner of the store.
+//!
+//! ```text
+//! request ─▶ call ─▶ route ─▶ read/    get, list, watch          ─▶ view ─▶ reply ─▶ response
+//!           (who,   (what a   write/   create, update, patch,     (object, table,
+//!            body)   path      │       delete ─▶ object/ ─▶ admission      metadata; JSON, YAML)
+//!                    names)    ▼
+//!                            store    one sequence of revisions, a window of events a resource
+//! ```
+//!
+//! Other encodings of objects find their place at two seams: [`call::Call::body_format`] on the way in, and
+//! `reply::written` with [`negotiate`] on the way out.
 
+mod access;
+mod body;
+mod bootstrap;
+mod call;
+mod convert;
+mod definitions;
+mod discovery;
+mod health;
+mod negotiate;
 pub mod object;
+mod openapi;
+mod options;
+mod pretty;
+mod query;
+mod read;
+mod registry;
+mod reply;
+mod resource;
+mod route;
+mod selector;
+mod server;
 mod status;
+mod store;
+mod subresource;
+mod table;
+mod time;
+mod write;
 
+pub use access::{Access, Authorization, Peer, Token};
+pub use body::Body;
+pub use call::User;
+pub use server::{ApiServer, Settings};
 pub use status::{ApiError, Cause};

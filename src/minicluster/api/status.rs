@@ -25,6 +25,8 @@ pub struct ApiError {
     pub retry_after_seconds: Option<u32>,
     /// A continue token that would work, for an expired list.
     pub continue_token: Option<String>,
+    /// Whether empty `details` are written, as the real server's outermost layer does.
+    pub generic: bool,
 }
 
 /// One thing wrong.
@@ -53,7 +55,48 @@ impl ApiError {
             causes: Vec::new(),
             retry_after_seconds: None,
             continue_token: None,
+            generic: false,
         }
+    }
+
+    /// A refusal of the outermost layer, which knows nothing of the objects.
+    #[must_use]
+    pub fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { generic: true, ..ApiError::new(code, reason, message) }
+    }
+
+    /// 404: there is no such resource.
+    #[must_use]
+    pub fn no_such_resource() -> ApiError {
+        ApiError::generic(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405: the resource does not answer this verb.
+    #[must_use]
+    pub fn method_not_allowed() -> ApiError {
+        let message = "the server does not allow this method on the requested resource";
+        ApiError::generic(405, "MethodNotAllowed", message)
+    }
+
+    /// 504: the revision asked for is yet to come.
+    #[must_use]
+    pub fn too_large_revision(revision: u64, current: u64) -> ApiError {
+        let message = format!("Timeout: Too large resource version: {revision}, current: {current}");
+        let cause =
+            Cause { reason: "ResourceVersionTooLarge", message: "Too large resource version".to_owned(), field: None };
+        ApiError { causes: vec![cause], retry_after_seconds: Some(1), ..ApiError::new(504, "Timeout", message) }
+    }
+
+    /// 406: no media type that the client takes can be written.
+    #[must_use]
+    pub fn not_acceptable(message: impl Into<String>) -> ApiError {
+        ApiError::new(406, "NotAcceptable", message)
+    }
+
+    /// 500: we are wrong, or the request asks for what can't be.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> ApiError {
+        ApiError::new(500, "", message)
     }
 
     /// 400: the request itself is wrong.
@@ -93,21 +136,25 @@ impl ApiError {
     /// 422: the object breaks rules. `kind` is the kind, not the plural.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> ApiError {
-        let each: Vec<String> = causes
-            .iter()
-            .map(|cause| match &cause.field {
+        let mut each: Vec<String> = Vec::new();
+        for cause in &causes {
+            let text = match &cause.field {
                 Some(field) => format!("{field}: {}", cause.message),
                 None => cause.message.clone(),
-            })
-            .collect();
+            };
+            // Go says everything once.
+            if !each.contains(&text) {
+                each.push(text);
+            }
+        }
         let wrong = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
         let message = format!("{} \"{name}\" is invalid: {wrong}", qualified(kind, group));
         ApiError { causes, ..ApiError::new(422, "Invalid", message).about(group, kind, name) }
     }
 
     fn about(self, group: &str, kind: &str, name: &str) -> ApiError {
-        let group = (!group.is_empty()).then(|| group.to_owned());
-        ApiError { group, kind: Some(kind.to_owned()), name: Some(name.to_owned()), ..self }
+        let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ApiError { group: known(group), kind: known(kind), name: known(name), ..self }
     }
 
     /// The `Status` object that the client gets.
@@ -125,7 +172,7 @@ impl ApiError {
         }
         let mut details = json!({});
         for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
-            if let Some(value) = value {
+            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
                 details[key] = json!(value);
             }
         }
@@ -139,7 +186,7 @@ impl ApiError {
         if let Some(seconds) = self.retry_after_seconds {
             details["retryAfterSeconds"] = json!(seconds);
         }
-        if details != json!({}) {
+        if self.generic || details != json!({}) {
             status["details"] = details;
         }
         status

@@ -1,1 +1,161 @@
 //! Controllers: clients of the Kubernetes API that make status follow spec.
+//!
+//! They are built like those of a real cluster and can take their place, or be replaced by them: all that they are given
+//! is a [`kube::Client`]. Informers keep the kinds in memory, work queues hold the keys of objects to look at, workers
+//! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
+
+mod deployment;
+mod error;
+mod events;
+mod expectations;
+mod informer;
+mod informers;
+mod key;
+mod ownership;
+mod pod;
+mod pod_control;
+mod quantity;
+mod replica_set;
+mod requests;
+mod selector;
+mod template;
+mod work_queue;
+mod worker;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::Random;
+use crate::clock::Clock;
+use events::Recorder;
+use informers::Informers;
+use requests::Requests;
+
+/// One controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// Rolls Deployments out.
+    Deployment,
+    /// Keeps as many pods as a ReplicaSet says.
+    ReplicaSet,
+    /// Keeps as many pods as a ReplicationController says.
+    ReplicationController,
+}
+
+/// Which controllers run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Which(BTreeSet<Controller>);
+
+impl Which {
+    /// Every controller that there is.
+    pub const EVERY: &[Controller] =
+        &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
+
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Which {
+        Which::only(Which::EVERY)
+    }
+
+    /// These, and no others.
+    #[must_use]
+    pub fn only(controllers: &[Controller]) -> Which {
+        Which(controllers.iter().copied().collect())
+    }
+
+    /// All but these.
+    #[must_use]
+    pub fn without(mut self, controllers: &[Controller]) -> Which {
+        self.0.retain(|controller| !controllers.contains(controller));
+        self
+    }
+}
+
+/// How the controllers run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What time it is.
+    pub clock: Clock,
+    /// Where everything random comes from.
+    pub random: Random,
+    /// Which controllers run.
+    pub which: Which,
+}
+
+/// Running controllers. They stop when it is dropped; [`Running::stop`] waits until they have.
+#[derive(Debug)]
+pub struct Running {
+    tracker: TaskTracker,
+    stop: DropGuard,
+}
+
+impl Running {
+    /// Stops all controllers and waits until they have stopped; what is under way is finished first.
+    pub async fn stop(self) {
+        drop(self.stop);
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+/// Starts controllers on the current tokio runtime; they work until they are stopped.
+#[must_use]
+pub fn start(client: kube::Client, options: &Options) -> Running {
+    let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+    let (recorder, writers) = events::channel(options.clock.clone());
+    let requests = Requests::new(client.clone());
+    let context =
+        Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
+    for writer in writers {
+        tracker.spawn(writer.run(requests.clone(), stop.clone()));
+    }
+    let mut workers: Vec<Start> = Vec::new();
+    for controller in &options.which.0 {
+        workers.push(match controller {
+            Controller::Deployment => deployment::prepare(&context),
+            Controller::ReplicaSet => replica_set::replica_sets(&context),
+            Controller::ReplicationController => replica_set::replication_controllers(&context),
+        });
+    }
+    context.informers.run(&client, &options.random, &tracker, &stop);
+    let (tasks, token) = (tracker.clone(), stop.clone());
+    tracker.spawn(async move {
+        tokio::select! {
+            biased;
+            () = token.cancelled() => return,
+            () = context.informers.synced() => {}
+        }
+        for start in workers {
+            start(&tasks, &token);
+        }
+    });
+    Running { tracker, stop: stop.drop_guard() }
+}
+
+/// Starts a controller's workers, once the informers have caught up.
+type Start = Box<dyn FnOnce(&TaskTracker, &CancellationToken) + Send>;
+
+/// What every controller is given.
+#[derive(Clone)]
+struct Context {
+    requests: Requests,
+    clock: Clock,
+    recorder: Recorder,
+    informers: Informers,
+}
+
+impl Context {
+    /// The present moment as the API writes it: in whole seconds.
+    fn now(&self) -> Time {
+        Time(in_seconds(self.clock.now()))
+    }
+}
+
+/// A moment without its fraction of a second.
+fn in_seconds(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}

@@ -1,14 +1,35 @@
 //! What an object means: how a body is read, defaulted, validated, patched and applied. Pure: no store, no I/O.
 //!
-//! The API server calls [`create`], [`update`], [`patch`] and [`apply`] with what a client sent and what is stored, and
-//! stores what comes back. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself; everything
-//! else that happens to an object on a write happens here.
+//! The API server calls [`read`], [`create`], [`update`], [`patch`] and [`apply`] with what a client sent and what is
+//! stored, and stores what comes back. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself;
+//! everything else that happens to an object on a write happens here.
+//!
+//! A write goes the way it goes in the real server: read, defaults, managed fields, admission, what may not change put
+//! back, validation.
+
+mod apply;
+mod canonical;
+mod conversions;
+mod custom;
+mod defaults;
+mod look;
+mod patch;
+mod quantity;
+mod read;
+mod strategy;
+mod times;
+mod validate;
+mod words;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ApiError;
+use canonical::EmptyLists;
 use crate::kinds::Type;
+
+pub use quantity::Quantity;
+pub use strategy::{Allocate, assign_addresses, quality_of_service};
 
 /// A kind as it is served: built in, or defined by a custom resource definition.
 #[derive(Clone, Debug)]
@@ -69,7 +90,7 @@ pub struct Write<'a> {
 pub enum Format {
     /// `application/json`
     Json,
-    /// `application/yaml`, and the YAML of apply patches.
+    /// `application/yaml`
     Yaml,
 }
 
@@ -98,9 +119,16 @@ pub struct Read {
 /// # Errors
 /// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
 pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiError> {
-    let _ = (write, format);
-    let object = serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    Ok(Read { object, warnings: Vec::new() })
+    read::read(write, body, format)
+}
+
+/// Reads the body of an apply patch (YAML or JSON) for [`apply`]: exactly as it is written, since what is not written is
+/// not owned.
+///
+/// # Errors
+/// 400 where the text is no map, or, if strict, for keys that are written twice.
+pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
+    read::read_applied(write, body)
 }
 
 /// A new object, ready to be stored: what a client may not set removed, defaulted, validated, with managed fields.
@@ -109,8 +137,11 @@ pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiE
 /// # Errors
 /// 422 with all causes.
 pub fn create(write: &Write<'_>, object: Value) -> Result<Read, ApiError> {
-    let _ = write;
-    Ok(Read { object, warnings: Vec::new() })
+    let mut object = object;
+    strategy::wipe(&mut object);
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    apply::track_update(write, None, &mut object);
+    finish_create(write, object)
 }
 
 /// An object after a PUT of `object` (from [`read`]) over `old`, through [`Write::subresource`]: only what may change
@@ -120,8 +151,10 @@ pub fn create(write: &Write<'_>, object: Value) -> Result<Read, ApiError> {
 /// # Errors
 /// 422 with all causes.
 pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, ApiError> {
-    let _ = (write, old);
-    Ok(Read { object, warnings: Vec::new() })
+    let mut object = object;
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    apply::track_update(write, Some(old), &mut object);
+    finish_update(write, old, object)
 }
 
 /// `old` with a patch laid over it, read like a body; [`update`] comes next.
@@ -129,16 +162,63 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
 /// # Errors
 /// 400 for a malformed patch, 422 where it can't be applied, 415 for a kind of patch that the object does not take.
 pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
-    let _ = (write, old, kind, body);
-    Err(ApiError::new(415, "UnsupportedMediaType", "patches are not here yet"))
+    patch::patch(write, old, kind, body)
 }
 
-/// An object after a server-side apply of `applied` (from [`read`]) by [`Write::manager`], over `old` or as a new object
-/// (then with name, namespace, uid and creation time set). Equal to `old` where nothing changes.
+/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`], over `old` or as a new
+/// object (then with name, namespace, uid and creation time set). Equal to `old` where nothing changes.
 ///
 /// # Errors
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
 pub fn apply(write: &Write<'_>, old: Option<&Value>, applied: Value, force: bool) -> Result<Read, ApiError> {
-    let _ = (write, old, force);
-    Ok(Read { object: applied, warnings: Vec::new() })
+    let mut object = apply::apply(write, old, &applied, force)?;
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    match old {
+        Some(old) => finish_update(write, old, object),
+        None => {
+            strategy::wipe(&mut object);
+            finish_create(write, object)
+        }
+    }
+}
+
+/// Defaults, and the stored form.
+fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
+    if definition.custom.is_some() {
+        custom::complete(definition, object);
+    } else {
+        defaults::fill(definition, object);
+        read::settle(definition, object, empty);
+    }
+}
+
+/// What happens to a new object once its managed fields are known.
+fn finish_create(write: &Write<'_>, mut object: Value) -> Result<Read, ApiError> {
+    let definition = write.definition;
+    strategy::admit(definition, &mut object);
+    strategy::prepare_create(write, &mut object);
+    complete(definition, &mut object, EmptyLists::AreNull);
+    let errors = validate::create(definition, &object);
+    refuse(definition, &object, errors)?;
+    Ok(Read { object, warnings: Vec::new() })
+}
+
+/// What happens to a changed object once its managed fields are known.
+fn finish_update(write: &Write<'_>, old: &Value, mut object: Value) -> Result<Read, ApiError> {
+    let definition = write.definition;
+    strategy::prepare_update(write, old, &mut object);
+    complete(definition, &mut object, EmptyLists::AreNull);
+    let errors = validate::update(definition, write.subresource, old, &object);
+    refuse(definition, &object, errors)?;
+    // A write that changes nothing but when its manager last wrote changes nothing.
+    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
+    Ok(Read { object, warnings: Vec::new() })
+}
+
+fn refuse(definition: &Definition, object: &Value, errors: validate::Errors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    Err(ApiError::invalid(&definition.group, &definition.kind, name, errors.0))
 }

@@ -1,0 +1,66 @@
+//! Which cluster, and where the state is: what the global options and the environment say.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use super::Globals;
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Globals {
+    /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
+    /// otherwise.
+    pub async fn cluster(&self, context: &str) -> anyhow::Result<Cluster> {
+        Ok(Cluster::new(self.client(context).await?, Clock::system()))
+    }
+
+    /// A client of it.
+    pub async fn client(&self, context: &str) -> anyhow::Result<Client> {
+        let mut config = self.config(context).await?;
+        if let Some(namespace) = &self.namespace {
+            config.default_namespace.clone_from(namespace);
+        }
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // belay keeps its own back-off, and says so while it waits.
+        config.default_retry = false;
+        Client::try_from(config).context("failed to connect to the cluster")
+    }
+
+    async fn config(&self, context: &str) -> anyhow::Result<Config> {
+        let context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        if let Some(path) = &self.kubeconfig {
+            let text = Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
+            let config = Config::from_custom_kubeconfig(text, &options).await;
+            return config.with_context(|| format!("failed to use {}", path.display()));
+        }
+        if options.context.is_none() {
+            let inferred = Config::infer().await;
+            return inferred
+                .context("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE");
+        }
+        Config::from_kubeconfig(&options).await.context("failed to use the kubeconfig")
+    }
+
+    /// The folder with the mirrors and the history.
+    pub fn state_folder(&self, configured: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = self.state_dir.as_ref().or(configured) {
+            return Ok(folder.clone());
+        }
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // systemd names several folders with colons between them; the first is belay's.
+        if let Some(folder) = from("STATE_DIRECTORY") {
+            let first = folder.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
+            return Ok(PathBuf::from(first));
+        }
+        let base = from("XDG_STATE_HOME").or_else(|| from("HOME").map(|home| home.join(".local/state")));
+        base.map(|base| base.join("belay")).context("failed to find a state folder: say --state-dir DIR")
+    }
+}

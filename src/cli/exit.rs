@@ -1,0 +1,30 @@
+//! How belay ends: the exit codes that scripts rely on.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what it was asked to.
+    Done,
+    /// It could not; standard error says why.
+    Error,
+    /// It was not understood.
+    Usage,
+    /// The answer is "failed", or "differs".
+    No,
+    /// It took too long.
+    TimedOut,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Error => 1,
+            Exit::Usage => 2,
+            Exit::No => 3,
+            Exit::TimedOut => 4,
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! `belay history`
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Globals;
+use super::exit::Exit;
+use super::output::{Cell, Format, Table, age, cut, duration, outcome, say, say_value};
+use super::workload::Named;
+use crate::clock::Clock;
+use crate::config::Span;
+use crate::history::{History, HistoryError, Query};
+use crate::rollout::{Outcome, Record};
+
+/// What `belay history` understands.
+#[derive(clap::Args, Debug, Default)]
+pub struct Args {
+    /// Only this object: NAME or KIND/NAME
+    workload: Option<Named>,
+    /// Only commits whose id begins so
+    #[arg(long, value_name = "ID")]
+    commit: Option<String>,
+    /// Only commits by somebody in whose name or address this stands
+    #[arg(long, value_name = "TEXT")]
+    author: Option<String>,
+    /// Only what was taken up in this last time, 2h or 7d
+    #[arg(long, value_name = "TIME")]
+    since: Option<Span>,
+    /// Only what failed
+    #[arg(long)]
+    failed: bool,
+    /// Also what did not change
+    #[arg(long)]
+    all: bool,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let now = Clock::system().now();
+    let history = open(globals)?;
+    let Args { workload, commit, author, since, failed, all, source, limit, output } = args;
+    let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
+    let kind = workload.as_ref().and_then(|named| named.kind.clone());
+    let query = Query {
+        source,
+        name: workload.map(|named| named.name),
+        kind: kind.map(|(_, kind)| kind),
+        namespace: globals.namespace.clone(),
+        commit,
+        author,
+        since,
+        outcomes: match (failed, all) {
+            (true, _) => FAILED.into_iter().collect(),
+            (false, true) => Default::default(),
+            (false, false) => every_outcome_but_unchanged(),
+        },
+        limit: Some(limit),
+        ..Query::default()
+    };
+    let records = history.records(&query)?;
+    print(&history, &records, output, now)?;
+    Ok(Exit::Done)
+}
+
+fn every_outcome_but_unchanged() -> std::collections::BTreeSet<Outcome> {
+    use Outcome::{
+        Complete, Failed, Held, Planned, Pruned, Rejected, RollbackFailed, RolledBack, RollingBack, Superseded,
+        Suspended, UnderWay,
+    };
+    [
+        Planned,
+        UnderWay,
+        RollingBack,
+        Complete,
+        Failed,
+        RolledBack,
+        RollbackFailed,
+        Superseded,
+        Rejected,
+        Held,
+        Suspended,
+        Pruned,
+    ]
+    .into()
+}
+
+/// The history file, for reading.
+pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
+    let folder = globals.state_folder(None)?;
+    History::read_only(&folder).map_err(|error| match error {
+        HistoryError::Missing { .. } => {
+            anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere")
+        }
+        error => error.into(),
+    })
+}
+
+/// Prints records, the newest first.
+pub(super) fn print(history: &History, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
+    match format {
+        Format::Json | Format::Yaml => {
+            let all: Vec<Value> = records.iter().map(|record| with_commit(history, record)).collect();
+            say_value(&json!({ "records": all }), format)?;
+        }
+        Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),
+        Format::Table | Format::Wide => {
+            if records.is_empty() {
+                say("Nothing was rolled out.");
+            } else {
+                lines(history, records, format, now).iter().for_each(say);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The table, with the reason of what failed below its line.
+pub(super) fn lines(history: &History, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
+    let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
+    if format == Format::Wide {
+        headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
+    }
+    let mut table = Table::new(&headings);
+    for record in records {
+        let known = history.commit(&record.commit).ok().flatten();
+        let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
+        let author = known.as_ref().map(|commit| cut(&commit.author.name, 20)).unwrap_or_default();
+        let subject = known.map(|commit| cut(&commit.subject, 60)).unwrap_or_default();
+        let mut row: Vec<Cell> = vec![
+            record.commit.short().into(),
+            age(record.started, now).into(),
+            record.object.to_string().into(),
+            outcome(record.outcome),
+            took.into(),
+            author.into(),
+            subject.into(),
+        ];
+        if format == Format::Wide {
+            let text = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
+            row.push(text(record.revision.map(|revision| revision.to_string())));
+            row.push(
+                serde_json::to_value(&record.trigger)
+                    .map(|trigger| trigger["by"].as_str().unwrap_or_default().to_owned())
+                    .unwrap_or_default()
+                    .into(),
+            );
+            row.push(text(record.place.as_ref().map(ToString::to_string)));
+            row.push(record.source.clone().into());
+        }
+        table.row(row);
+    }
+    let mut lines = table.lines();
+    // From the last record up, so that the places of those above stay.
+    for (index, record) in records.iter().enumerate().rev() {
+        if let Some(reason) =
+            record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held)
+        {
+            lines.insert(index + 2, format!("          └ {}", cut(&reason.message, 220)));
+        }
+    }
+    lines
+}
+
+/// A record as JSON, with what is known of its commit.
+pub(super) fn with_commit(history: &History, record: &Record) -> Value {
+    let mut value = serde_json::to_value(record).unwrap_or_default();
+    if let Ok(Some(commit)) = history.commit(&record.commit) {
+        value["subject"] = json!(commit.subject);
+        value["author"] = json!(commit.author);
+        value["authored"] = json!(commit.authored);
+    }
+    value
+}

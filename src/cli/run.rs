@@ -1,0 +1,191 @@
+//! `belay run`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::embedded::{self, Embedded, new_token, write_kubeconfig};
+use super::exit::Exit;
+use super::output::say;
+use super::{Globals, signals};
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::config::{Config, SourceConfig, Span};
+use crate::daemon::{Daemon, Status};
+use crate::history::{History, Opened, Query};
+use crate::minicluster::MiniCluster;
+use crate::rollout::Outcome;
+use crate::telemetry::{self, LogFormat};
+
+/// What `belay run` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The configuration file [default: /etc/belay/belay.toml]
+    #[arg(long, value_name = "FILE", conflicts_with = "repository")]
+    config: Option<PathBuf>,
+    /// Follow this repository instead: a path on this machine, or an https or ssh URL
+    #[arg(long, value_name = "REPOSITORY")]
+    repository: Option<String>,
+    /// Its branch
+    #[arg(long, value_name = "NAME", requires = "repository")]
+    branch: Option<String>,
+    /// The folder in it
+    #[arg(long, value_name = "PATH", requires = "repository")]
+    path: Option<String>,
+    /// How often it is asked
+    #[arg(long, value_name = "TIME", requires = "repository")]
+    interval: Option<Span>,
+    /// The source's name
+    #[arg(long, value_name = "NAME", requires = "repository")]
+    name: Option<String>,
+    /// Stop when the present head is through: 0 complete, 3 something failed
+    #[arg(long)]
+    once: bool,
+    /// Against an embedded cluster of its own instead of a real one
+    #[arg(long)]
+    embedded: bool,
+    /// Only say whether the configuration can be used
+    #[arg(long)]
+    check_config: bool,
+    /// Log one JSON object a line
+    #[arg(long)]
+    log_json: bool,
+}
+
+const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
+    let config = read_config(&args)?;
+    if args.check_config {
+        for source in &config.source {
+            say(format!("source {}: {} ({})", source.name, source.repository, source.branch));
+        }
+        say("The configuration can be used.");
+        return Ok(Exit::Done);
+    }
+    let state = globals.state_folder(config.state.dir.as_ref())?;
+    let clock = Clock::system();
+    let (history, opened) = History::open(&state, clock.now())?;
+    if let Opened::SetAside { why, to } = &opened {
+        warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
+    }
+    let stop = CancellationToken::new();
+    let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
+    let mut daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
+    for source in &config.source {
+        let cluster = match &embedded {
+            Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
+            None => globals.cluster(&source.context).await?,
+        };
+        daemon.follow(source.clone(), cluster, &state)?;
+    }
+    let status = daemon.status();
+    tokio::spawn(tell_systemd(status.clone()));
+    let started = clock.now();
+    telemetry::ready();
+    let mut running = tokio::spawn(daemon.run());
+    tokio::select! {
+        biased;
+        () = signals::asked_to_stop() => info!("asked to stop"),
+        () = settled(status), if args.once => {}
+        ended = &mut running => ended.context("the daemon ended badly")?,
+    }
+    telemetry::stopping();
+    stop.cancel();
+    if !running.is_finished() {
+        running.await.context("the daemon ended badly")?;
+    }
+    if let Some(embedded) = embedded {
+        embedded.stop().await;
+    }
+    if !args.once {
+        return Ok(Exit::Done);
+    }
+    let failed = Query {
+        since: Some(started),
+        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected].into(),
+        ..Query::default()
+    };
+    Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
+}
+
+fn read_config(args: &Args) -> anyhow::Result<Config> {
+    if let Some(repository) = &args.repository {
+        let mut source = SourceConfig::of(repository);
+        source.branch = args.branch.clone().unwrap_or(source.branch);
+        source.path = args.path.clone().unwrap_or(source.path);
+        source.interval = args.interval.unwrap_or(source.interval);
+        source.name = args.name.clone().unwrap_or(source.name);
+        Config::check_source(&source, "command line")?;
+        return Ok(Config { source: vec![source], state: crate::config::StateConfig::default() });
+    }
+    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIG));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if args.config.is_none() => {
+            bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
+        }
+        Err(error) => bail!("failed to read {}: {error}", path.display()),
+    };
+    Ok(Config::parse(&text, &path.display().to_string())?)
+}
+
+async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
+    let kubeconfig = state.join("embedded.kubeconfig");
+    write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
+    info!(server = embedded.door.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
+    Ok(embedded)
+}
+
+/// Returns when every source is through with its head.
+async fn settled(mut status: watch::Receiver<Status>) {
+    let all = |status: &Status| !status.sources.is_empty() && status.sources.values().all(|source| source.settled);
+    // The daemon that publishes it runs as long as anybody waits for this.
+    let _ = status.wait_for(all).await;
+}
+
+/// Tells systemd what the daemon does, and that it lives.
+async fn tell_systemd(mut status: watch::Receiver<Status>) {
+    let beat = telemetry::watchdog_interval().unwrap_or(Duration::from_hours(1));
+    let mut watchdog = tokio::time::interval(beat);
+    loop {
+        tokio::select! {
+            biased;
+            changed = status.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let line = line(&status.borrow_and_update());
+                telemetry::status(&line);
+            }
+            _ = watchdog.tick() => telemetry::alive(),
+        }
+    }
+}
+
+/// The daemon in one line.
+fn line(status: &Status) -> String {
+    let sum = |count: fn(&crate::daemon::SourceStatus) -> usize| status.sources.values().map(count).sum::<usize>();
+    let under_way = sum(|source| source.under_way.len());
+    let held = sum(|source| source.held.len());
+    let trouble = status.sources.values().flat_map(|source| source.trouble.values()).next();
+    let heads: Vec<String> = status
+        .sources
+        .iter()
+        .map(|(name, source)| {
+            format!("{name} at {}", source.planned.as_ref().map_or("nothing yet", |commit| commit.short()))
+        })
+        .collect();
+    let mut line = format!("{}; {under_way} under way, {held} held", heads.join(", "));
+    if let Some(trouble) = trouble {
+        line.push_str(&format!("; {trouble}"));
+    }
+    line
+}

@@ -1,0 +1,101 @@
+//! Objects as people name them: `web`, `deploy/web`, `deployment.apps/web`.
+
+use std::str::FromStr;
+
+use crate::cluster::Cluster;
+use crate::kinds::facts;
+use crate::manifest::ObjectKey;
+
+/// A name that was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The kind, where it was said: group (if said) and kind.
+    pub kind: Option<(String, String)>,
+    /// The name.
+    pub name: String,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Named, String> {
+        let Some((kind, name)) = text.split_once('/') else {
+            return if text.is_empty() {
+                Err("a name is missing".to_owned())
+            } else {
+                Ok(Named { kind: None, name: text.to_owned() })
+            };
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(format!("{text:?} is not KIND/NAME; name the namespace with -n"));
+        }
+        let (wanted, group) = kind.split_once('.').map_or((kind, None), |(kind, group)| (kind, Some(group)));
+        let lower = wanted.to_ascii_lowercase();
+        let fits = |known: &&crate::kinds::Kind| {
+            let named = known.resource == lower || known.singular == lower || known.short_names.contains(&lower);
+            named && group.is_none_or(|group| group == known.group)
+        };
+        match facts().kinds.iter().find(fits) {
+            Some(known) => Ok(Named { kind: Some((known.group.clone(), known.kind.clone())), name: name.to_owned() }),
+            None => Err(format!("there is no kind {kind:?}; say deployment, statefulset, daemonset …")),
+        }
+    }
+}
+
+impl Named {
+    /// Whether an object is meant, in `namespace` or, with `None`, in any.
+    #[must_use]
+    pub fn means(&self, key: &ObjectKey, namespace: Option<&str>) -> bool {
+        let kind = self.kind.as_ref().is_none_or(|(group, kind)| *group == key.group && *kind == key.kind);
+        kind && self.name == key.name && namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+    }
+}
+
+/// The workload kinds, in the order in which they are listed.
+pub(super) const WORKLOADS: [(&str, &str); 5] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "Job"),
+];
+
+/// The live workloads that belay has applied, with their keys, in `namespace` or everywhere.
+pub(super) async fn live(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    selector: &str,
+) -> Result<Vec<(ObjectKey, serde_json::Value)>, crate::cluster::ClusterError> {
+    let mut found = Vec::new();
+    for (api_version, kind) in WORKLOADS {
+        let served = cluster.served(api_version, kind).await?;
+        for object in cluster.list(&served, namespace, selector).await? {
+            let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+            let key = ObjectKey {
+                group: served.group.clone(),
+                kind: kind.to_owned(),
+                namespace: text("namespace"),
+                name: text("name").unwrap_or_default(),
+            };
+            found.push((key, object));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_may_be_shortened() {
+        let kind = |text: &str| text.parse::<Named>().unwrap().kind.map(|(group, kind)| format!("{group}/{kind}"));
+        assert_eq!(kind("web"), None);
+        for text in ["deploy/web", "Deployment/web", "deployments.apps/web"] {
+            assert_eq!(kind(text).as_deref(), Some("apps/Deployment"), "{text}");
+        }
+        assert_eq!(kind("rc/web").as_deref(), Some("/ReplicationController"));
+        assert!("nonsense/web".parse::<Named>().is_err());
+        assert!("deploy/".parse::<Named>().is_err());
+    }
+}

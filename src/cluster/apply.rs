@@ -1,0 +1,132 @@
+//! Writing: server-side apply of whole manifests, and the few small patches that marks and commands need.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::call::{Purpose, request};
+use super::{Cluster, ClusterError, Served};
+use crate::manifest::ObjectKey;
+use crate::rollout::{CommitId, Revision, marks, revisions, same_template, template};
+
+/// Whether a write is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The server only says what the write would do.
+    DryRun,
+    /// The write is done.
+    Real,
+}
+
+/// What a write led to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The object after it.
+    pub object: Value,
+    /// What the server warns of.
+    pub warnings: Vec<String>,
+    /// Whether the object is new.
+    pub created: bool,
+}
+
+impl Cluster {
+    /// Applies a manifest server-side. belay takes over the fields that it names from whoever owns them.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn apply(
+        &self,
+        key: &ObjectKey,
+        served: &Served,
+        body: &Value,
+        mode: Mode,
+    ) -> Result<Written, ClusterError> {
+        let what = match mode {
+            Mode::DryRun => format!("try {key}"),
+            Mode::Real => format!("apply {key}"),
+        };
+        let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
+        let manager = marks::FIELD_MANAGER;
+        let path = format!("{}?fieldManager={manager}&force=true&fieldValidation=Strict{dry}", served.path_of(key));
+        let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.to_string().into_bytes());
+        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?;
+        Ok(Written { object: answer.value, warnings: answer.warnings, created: answer.code == 201 })
+    }
+
+    /// Changes annotations of an object, `None` removing one, and nothing else. `uid` guards against an object of the
+    /// same name that has taken its place.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them; a wrong uid is [`ClusterError::Refused`].
+    pub async fn annotate(
+        &self,
+        key: &ObjectKey,
+        served: &Served,
+        uid: Option<&str>,
+        annotations: &[(&str, Option<&str>)],
+    ) -> Result<Value, ClusterError> {
+        let entries: serde_json::Map<String, Value> =
+            annotations.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
+        let mut patch = json!({"metadata": {"annotations": entries}});
+        if let Some(uid) = uid {
+            patch["metadata"]["uid"] = json!(uid);
+        }
+        let what = format!("annotate {key}");
+        let path = format!("{}?fieldManager={}", served.path_of(key), marks::FIELD_MANAGER);
+        let request = request(Method::PATCH, &path, "application/merge-patch+json", patch.to_string().into_bytes());
+        Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
+    }
+
+    /// Deletes an object in the background; nothing happens where there is none, or one with another uid.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn delete(&self, key: &ObjectKey, served: &Served, uid: &str) -> Result<(), ClusterError> {
+        let what = format!("delete {key}");
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
+            "preconditions": {"uid": uid}});
+        let request =
+            request(Method::DELETE, &served.path_of(key), "application/json", options.to_string().into_bytes());
+        match self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await {
+            Ok(_) => Ok(()),
+            Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Marks the newest revision that `commit` made as failed, in its change-cause, so that `kubectl rollout history`
+    /// tells. Not while it is the current one: its controller would write the workload's own change-cause over it. Does
+    /// nothing where there is none, or it is marked already.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn mark_failed(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        commit: &CommitId,
+        reason: &str,
+    ) -> Result<(), ClusterError> {
+        let keepers = self.revision_keepers(key, live).await?;
+        let present = template(live);
+        let made_by = |revision: &&Revision| {
+            revision.marks.commit.as_deref() == Some(commit.as_str())
+                && !present.is_some_and(|present| same_template(present, &revision.template))
+        };
+        let all = revisions(&keepers);
+        let Some(failed) = all.iter().find(made_by).filter(|revision| !revision.failed) else { return Ok(()) };
+        let Some(keeper) = keepers.iter().find(|keeper| keeper["metadata"]["name"] == failed.name.as_str()) else {
+            return Ok(());
+        };
+        let kind = keeper["kind"].as_str().unwrap_or_default();
+        let served = self.served("apps/v1", kind).await?;
+        let keeper_key = ObjectKey { kind: kind.to_owned(), name: failed.name.clone(), ..key.clone() };
+        let cause = marks::annotation(keeper, marks::CHANGE_CAUSE).unwrap_or_default();
+        let cause = format!("{cause}{}{reason}", marks::FAILED);
+        let annotations = [(marks::CHANGE_CAUSE, Some(cause.as_str()))];
+        match self.annotate(&keeper_key, &served, Some(marks::uid(keeper)), &annotations).await {
+            // Its history limit took it between the two requests.
+            Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => Ok(()),
+            answer => answer.map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One request and its answer: bounded in time, refusals told from an absent server, warnings kept.
+
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use serde_json::Value;
+
+use super::{Cluster, ClusterError, REQUEST_TIMEOUT, Refusal};
+
+/// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
+const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
+
+/// What a request is for; told in errors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purpose<'a> {
+    /// `apply Deployment shop/web`
+    pub what: &'a str,
+    /// Whether the request or its answer carries the values of a Secret, which must not get into an error.
+    pub secret: bool,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The body.
+    pub value: Value,
+    /// The texts of `Warning` headers.
+    pub warnings: Vec<String>,
+    /// The HTTP code.
+    pub code: u16,
+}
+
+pub(super) fn get(path: &str) -> Request<Body> {
+    request(Method::GET, path, "application/json", Vec::new())
+}
+
+pub(super) fn request(method: Method, path: &str, media_type: &str, body: Vec<u8>) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::ACCEPT, "application/json")
+        .header(http::header::CONTENT_TYPE, media_type)
+        .body(Body::from(body))
+        .expect("paths are built from escaped names")
+}
+
+impl Cluster {
+    /// Sends a request for one JSON answer.
+    pub(super) async fn call(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<Answer, ClusterError> {
+        let (code, warnings, bytes) = self.exchange(purpose, request).await?;
+        if !(200..300).contains(&code) {
+            return Err(refusal(purpose, code, &bytes));
+        }
+        let value = serde_json::from_slice(&bytes)
+            .map_err(|error| away(purpose, format!("the answer is not JSON: {error}"), None))?;
+        Ok(Answer { value, warnings, code })
+    }
+
+    /// Sends a request for a text.
+    pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<String, ClusterError> {
+        let (code, _, bytes) = self.exchange(purpose, request).await?;
+        if !(200..300).contains(&code) {
+            return Err(refusal(purpose, code, &bytes));
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    async fn exchange(
+        &self,
+        purpose: Purpose<'_>,
+        request: Request<Body>,
+    ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
+        let exchange = async {
+            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let (code, warnings) = (response.status().as_u16(), warnings(&response));
+            let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+            let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+            Ok((code, warnings, bytes.to_vec()))
+        };
+        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(message)) => Err(away(purpose, message, None)),
+            Err(_) => Err(away(purpose, format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()), None)),
+        }
+    }
+}
+
+fn away(purpose: Purpose<'_>, message: String, retry_after_seconds: Option<u32>) -> ClusterError {
+    ClusterError::Away { what: purpose.what.to_owned(), message, retry_after_seconds }
+}
+
+fn warnings(response: &Response<Body>) -> Vec<String> {
+    let headers = response.headers().get_all(http::header::WARNING).iter();
+    headers.filter_map(|header| warning_text(header.to_str().ok()?)).collect()
+}
+
+/// The text of `299 - "text"`.
+fn warning_text(header: &str) -> Option<String> {
+    let quoted = header.split_once('"')?.1;
+    let text = quoted.rsplit_once('"')?.0;
+    Some(text.replace("\\\"", "\"").replace("\\\\", "\\"))
+}
+
+/// Sorts a failed answer by whose fault it is.
+fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
+    let status: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let reason = text(&status["reason"]);
+    let message = match text(&status["message"]) {
+        message if message.is_empty() => format!("HTTP {code}"),
+        message => message,
+    };
+    let details = &status["details"];
+    let what = purpose.what.to_owned();
+    let terminating =
+        details["causes"].as_array().into_iter().flatten().any(|cause| cause["reason"] == "NamespaceTerminating");
+    match code {
+        404 if details["kind"] == "namespaces" => {
+            ClusterError::Missing { what: format!("namespace {}", text(&details["name"])), message }
+        }
+        404 if details.get("name").is_none() => ClusterError::Missing { what: "its kind".to_owned(), message },
+        403 if terminating => {
+            ClusterError::Missing { what: "a namespace that is not being deleted".to_owned(), message }
+        }
+        // A webhook or another admission check has read the object and says no; anything else is a matter of rights.
+        403 if !message.contains("admission") && !message.contains("exceeded quota") => {
+            ClusterError::Denied { what, message }
+        }
+        401 => ClusterError::Denied { what, message },
+        408 | 410 | 425 | 429 | 500..=599 => {
+            let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
+            ClusterError::Away { what, message, retry_after_seconds: seconds }
+        }
+        _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
+    }
+}
+
+fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> Refusal {
+    let causes = details["causes"].as_array().into_iter().flatten();
+    let cause = |cause: &Value| {
+        let field = cause["field"].as_str().unwrap_or_default().to_owned();
+        let message = if purpose.secret { &cause["reason"] } else { &cause["message"] };
+        (field, message.as_str().unwrap_or_default().to_owned())
+    };
+    let causes: Vec<(String, String)> = causes.map(cause).collect();
+    let message = if purpose.secret {
+        // The server quotes values; say which fields are wrong, and nothing of what it says about them.
+        let fields: Vec<&str> =
+            causes.iter().map(|(field, _)| field.as_str()).filter(|field| !field.is_empty()).collect();
+        format!(
+            "the API server refuses the Secret ({reason}{}{})",
+            if fields.is_empty() { "" } else { ": " },
+            fields.join(", ")
+        )
+    } else {
+        message
+    };
+    Refusal { code, reason, message, causes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PURPOSE: Purpose<'static> = Purpose { what: "apply Deployment shop/web", secret: false };
+
+    fn sorted(code: u16, status: &Value) -> ClusterError {
+        refusal(PURPOSE, code, status.to_string().as_bytes())
+    }
+
+    #[test]
+    fn faults_are_sorted() {
+        let invalid = json!({"reason": "Invalid", "message": "no", "details": {"name": "web", "kind": "Deployment",
+            "causes": [{"field": "spec.replicas", "message": "must be positive"}]}});
+        let ClusterError::Refused(refusal) = sorted(422, &invalid) else { panic!("422 is the commit's fault") };
+        assert_eq!(refusal.causes, [("spec.replicas".to_owned(), "must be positive".to_owned())]);
+        let namespace = json!({"reason": "NotFound", "message": "namespaces \"shop\" not found",
+            "details": {"name": "shop", "kind": "namespaces"}});
+        assert!(matches!(sorted(404, &namespace), ClusterError::Missing { what, .. } if what == "namespace shop"));
+        assert!(matches!(
+            sorted(404, &json!({"message": "the server could not find the requested resource", "details": {}})),
+            ClusterError::Missing { .. }
+        ));
+        assert!(matches!(sorted(403, &json!({"message": "User \"x\" cannot patch"})), ClusterError::Denied { .. }));
+        assert!(matches!(
+            sorted(403, &json!({"message": "admission webhook \"a\" denied the request"})),
+            ClusterError::Refused(_)
+        ));
+        assert!(matches!(
+            sorted(429, &json!({"details": {"retryAfterSeconds": 3}})),
+            ClusterError::Away { retry_after_seconds: Some(3), .. }
+        ));
+        assert!(matches!(refusal_of(503, b"<html>"), ClusterError::Away { message, .. } if message == "HTTP 503"));
+    }
+
+    fn refusal_of(code: u16, body: &[u8]) -> ClusterError {
+        refusal(PURPOSE, code, body)
+    }
+
+    #[test]
+    fn a_refused_secret_shows_fields_and_no_values() {
+        let purpose = Purpose { secret: true, ..PURPOSE };
+        let status = json!({"reason": "Invalid", "message": "data[a]: Invalid value: \"hunter2\"", "details": {"name": "s",
+            "causes": [{"field": "data[a]", "reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\""}]}});
+        let error = format!("{:?}", refusal(purpose, 422, status.to_string().as_bytes()));
+        assert!(!error.contains("hunter2") && error.contains("data[a]"), "{error}");
+    }
+
+    #[test]
+    fn warnings_are_unquoted() {
+        assert_eq!(
+            warning_text(r#"299 - "unknown field \"spec.foo\"""#).as_deref(),
+            Some("unknown field \"spec.foo\"")
+        );
+    }
+}

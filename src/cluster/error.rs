@@ -1,0 +1,71 @@
+//! What can go wrong with a cluster, and whose fault it is.
+
+use crate::rollout::Reason;
+
+/// Why a request did not do what it was made for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// The API server understood the object and refuses it: the commit's fault. Trying again changes nothing.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// Something that the object needs is not there yet: its namespace, or its kind.
+    #[error("failed to find {what}: {message}")]
+    Missing {
+        /// What is missing, `namespace shop`.
+        what: String,
+        /// What the API server says.
+        message: String,
+    },
+    /// belay may not do this.
+    #[error("failed to {what}: the API server does not allow it: {message}")]
+    Denied {
+        /// What was tried.
+        what: String,
+        /// What the API server says.
+        message: String,
+    },
+    /// The API server does not answer, or answers that it can't now: the world's fault, to be tried again.
+    #[error("failed to {what}: {message}")]
+    Away {
+        /// What was tried.
+        what: String,
+        /// What happened.
+        message: String,
+        /// After how many seconds the server asks to be tried again.
+        retry_after_seconds: Option<u32>,
+    },
+}
+
+/// A refused object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The HTTP code.
+    pub code: u16,
+    /// The reason in one word, `Invalid`.
+    pub reason: String,
+    /// What is wrong; for Secrets without any text of the server that could repeat a value.
+    pub message: String,
+    /// The fields that are wrong, `spec.replicas`, with what is wrong with each.
+    pub causes: Vec<(String, String)>,
+}
+
+impl ClusterError {
+    /// Whether trying again may help without anybody changing the repository.
+    #[must_use]
+    pub fn is_the_worlds(&self) -> bool {
+        !matches!(self, ClusterError::Refused(_))
+    }
+
+    /// The error as the reason of a record.
+    #[must_use]
+    pub fn to_reason(&self) -> Reason {
+        let code = match self {
+            ClusterError::Refused(refusal) => refusal.reason.clone(),
+            ClusterError::Missing { .. } => "Missing".to_owned(),
+            ClusterError::Denied { .. } => "Forbidden".to_owned(),
+            ClusterError::Away { .. } => "ClusterAway".to_owned(),
+        };
+        Reason { code, message: self.to_string() }
+    }
+}

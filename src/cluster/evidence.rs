@@ -1,0 +1,227 @@
+//! What is to be seen of a workload that does not come up: pods, their last lines, events. Read before anything is done.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::call::{Purpose, get};
+use super::kinds::escape;
+use super::read::selector_text;
+use super::{Cluster, ClusterError, Served};
+use crate::manifest::ObjectKey;
+use crate::rollout::health::{Fault, PodAccount, account_of_pod};
+use crate::rollout::{EventSeen, Evidence, Workload, marks, same_template, template};
+
+/// The most pods that are kept.
+const PODS: usize = 10;
+/// The most pods whose logs are read.
+const LOGS: usize = 3;
+/// The lines that are kept of a log.
+const LINES: usize = 10;
+/// The most characters that are kept of a line.
+const LINE_LIMIT: usize = 400;
+/// The most events that are kept.
+const EVENTS: usize = 20;
+/// The most nodes that are looked at.
+const NODES: usize = 10;
+
+/// What is to be seen, and what the judge needs of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scene {
+    /// The pods of the present template.
+    pub pods: Vec<PodAccount>,
+    /// Why pods can't be made, where the workload says so.
+    pub cannot_make_pods: Option<String>,
+    /// What is kept.
+    pub evidence: Evidence,
+}
+
+impl Cluster {
+    /// Looks at a workload's present template: its pods, whose fault it is, their last lines, events.
+    ///
+    /// # Errors
+    /// Where the pods themselves can't be read: without them nothing can be ruled. What else can't be read is named in
+    /// [`Evidence::missing`].
+    pub async fn scene(&self, key: &ObjectKey, live: &Value) -> Result<Scene, ClusterError> {
+        let pods_served = self.served("v1", "Pod").await?;
+        let selector = self.selector_of_present_template(key, live).await?;
+        let mut missing = Vec::new();
+        let pods = match selector {
+            Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
+            None => Vec::new(),
+        };
+        let now = self.clock.now();
+        let lost = self.lost_nodes(&pods, &mut missing).await;
+        let mut accounts: Vec<PodAccount> = pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect();
+        accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
+        self.read_logs(key, &pods_served, &mut accounts, &mut missing).await;
+        let events = self.events_about(key, live, &accounts, &mut missing).await;
+        let evidence = Evidence {
+            conditions: conditions(live),
+            pods: accounts.iter().take(PODS).map(|account| account.seen.clone()).collect(),
+            events,
+            missing,
+        };
+        Ok(Scene { pods: accounts, cannot_make_pods: cannot_make_pods(live), evidence })
+    }
+
+    /// The selector of the pods that the present template makes; `None` where nothing keeps that template yet.
+    async fn selector_of_present_template(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+    ) -> Result<Option<String>, ClusterError> {
+        let base = selector_text(&live["spec"]["selector"]);
+        let label = match Workload::of(key) {
+            Some(Workload::Deployment) => "pod-template-hash",
+            Some(Workload::StatefulSet | Workload::DaemonSet) => "controller-revision-hash",
+            _ => return Ok(Some(base)),
+        };
+        let present = template(live).cloned().unwrap_or_default();
+        let keepers = self.revision_keepers(key, live).await?;
+        let keeps = |keeper: &&Value| {
+            crate::rollout::revisions(std::slice::from_ref(*keeper))
+                .iter()
+                .any(|one| same_template(&one.template, &present))
+        };
+        let Some(keeper) = keepers.iter().find(keeps) else { return Ok(None) };
+        // A StatefulSet's pods carry the name of their revision, the others' its hash.
+        let value = match Workload::of(key) {
+            Some(Workload::StatefulSet) => keeper["metadata"]["name"].as_str(),
+            _ => marks::label(keeper, label),
+        };
+        // An adopted ReplicaSet may have no hash; its own selector still tells its pods.
+        Ok(Some(match value {
+            Some(value) => format!("{base},{label}={value}"),
+            None => selector_text(&keeper["spec"]["selector"]),
+        }))
+    }
+
+    /// The nodes of unready pods that are not Ready, or gone.
+    async fn lost_nodes(&self, pods: &[Value], missing: &mut Vec<String>) -> BTreeSet<String> {
+        let ready = |object: &Value| {
+            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        };
+        let named: BTreeSet<&str> =
+            pods.iter().filter(|pod| !ready(pod)).filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+        let mut lost = BTreeSet::new();
+        for name in named.into_iter().take(NODES) {
+            let key =
+                ObjectKey { group: String::new(), kind: "Node".to_owned(), namespace: None, name: name.to_owned() };
+            let node = match self.served("v1", "Node").await {
+                Ok(served) => self.get(&key, &served).await,
+                Err(error) => Err(error),
+            };
+            match node {
+                Ok(Some(node)) if ready(&node) => {}
+                Ok(_) => {
+                    lost.insert(name.to_owned());
+                }
+                Err(error) => missing.push(format!("node {name}: {error}")),
+            }
+        }
+        lost
+    }
+
+    async fn read_logs(&self, key: &ObjectKey, served: &Served, pods: &mut [PodAccount], missing: &mut Vec<String>) {
+        let stuck = pods.iter_mut().filter(|pod| pod.fault == Fault::Commit && pod.seen.container.is_some());
+        for pod in stuck.take(LOGS) {
+            let name = pod.seen.name.clone();
+            let container = pod.seen.container.clone().unwrap_or_default();
+            // A container that waits to be started again has said why in its run before.
+            let runs: &[&str] = if pod.seen.restarts > 0 { &["true", "false"] } else { &["false"] };
+            for previous in runs {
+                let path = format!(
+                    "{}/log?container={}&tailLines={LINES}&previous={previous}&limitBytes=65536",
+                    served.path(key.namespace.as_deref(), &name),
+                    escape(&container)
+                );
+                let what = format!("read the log of pod {name}");
+                match self.call_text(Purpose { what: &what, secret: false }, get(&path)).await {
+                    Ok(text) => pod.seen.log = last_lines(&text),
+                    // A container that never ran has no log; that is no gap in the evidence.
+                    Err(ClusterError::Refused(refusal)) if refusal.code == 400 => {}
+                    Err(error) => missing.push(format!("log of pod {name}: {error}")),
+                }
+                if !pod.seen.log.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn events_about(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        pods: &[PodAccount],
+        missing: &mut Vec<String>,
+    ) -> Vec<EventSeen> {
+        let mut about = vec![format!("involvedObject.uid={}", marks::uid(live))];
+        let stuck = pods.iter().filter(|pod| pod.fault == Fault::Commit).take(LOGS);
+        about.extend(stuck.map(|pod| format!("involvedObject.kind=Pod,involvedObject.name={}", pod.seen.name)));
+        let mut found = Vec::new();
+        for selector in about {
+            let namespace = key.namespace.as_deref().unwrap_or("default");
+            let path = format!(
+                "/api/v1/namespaces/{}/events?limit=200&fieldSelector={}",
+                escape(namespace),
+                escape(&selector)
+            );
+            match self.call(Purpose { what: "read events", secret: false }, get(&path)).await {
+                Ok(answer) => found.extend(answer.value["items"].as_array().into_iter().flatten().filter_map(event)),
+                Err(error) => missing.push(format!("events: {error}")),
+            }
+        }
+        found.sort_by(|one, other| other.at.cmp(&one.at).then_with(|| one.message.cmp(&other.message)));
+        // Warnings say why; what is normal only fills the rest.
+        found.sort_by_key(|event| event.kind != "Warning");
+        found.truncate(EVENTS);
+        found
+    }
+}
+
+fn event(event: &Value) -> Option<EventSeen> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let times = ["lastTimestamp", "eventTime", "firstTimestamp"].iter().map(|field| &event[*field]);
+    let at: Timestamp =
+        times.chain([&event["metadata"]["creationTimestamp"]]).find_map(|at| at.as_str()?.parse().ok())?;
+    let object = &event["involvedObject"];
+    Some(EventSeen {
+        at,
+        kind: text(&event["type"]),
+        object: format!("{}/{}", text(&object["kind"]), text(&object["name"])),
+        reason: text(&event["reason"]),
+        message: text(&event["message"]).chars().take(LINE_LIMIT).collect(),
+    })
+}
+
+fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.len().saturating_sub(LINES);
+    lines[last..].iter().map(|line| line.chars().take(LINE_LIMIT).collect()).collect()
+}
+
+fn conditions(live: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let conditions = live["status"]["conditions"].as_array().into_iter().flatten();
+    conditions
+        .map(|condition| {
+            let [kind, status, reason, message] =
+                ["type", "status", "reason", "message"].map(|field| text(&condition[field]));
+            format!("{kind}={status} {reason}: {message}")
+        })
+        .collect()
+}
+
+fn cannot_make_pods(live: &Value) -> Option<String> {
+    let conditions = live["status"]["conditions"].as_array()?;
+    let failing = conditions.iter().find(|condition| {
+        let failure = condition["type"] == "ReplicaFailure" && condition["status"] == "True";
+        let no_set = condition["type"] == "Progressing" && condition["reason"] == "ReplicaSetCreateError";
+        failure || no_set
+    })?;
+    Some(failing["message"].as_str().unwrap_or_default().to_owned())
+}

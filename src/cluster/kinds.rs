@@ -1,0 +1,161 @@
+//! Which resource serves a kind: asked of the cluster's discovery, a group and version at a time, and remembered.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::call::{Purpose, get};
+use super::{Cluster, ClusterError};
+use crate::manifest::ObjectKey;
+
+/// How long the answer that a kind does not exist is believed.
+const MISSING_FOR: Duration = Duration::from_secs(10);
+
+/// A kind as the cluster serves it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// The API group; empty for core.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The plural in paths.
+    pub resource: String,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+}
+
+impl Served {
+    /// `apps/v1`, or `v1`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The path of one object, or of all of them where `name` is empty.
+    pub(super) fn path(&self, namespace: Option<&str>, name: &str) -> String {
+        let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        path.push('/');
+        path.push_str(&self.version);
+        if let Some(namespace) = namespace.filter(|_| self.namespaced) {
+            path.push_str("/namespaces/");
+            path.push_str(&escape(namespace));
+        }
+        path.push('/');
+        path.push_str(&self.resource);
+        if !name.is_empty() {
+            path.push('/');
+            path.push_str(&escape(name));
+        }
+        path
+    }
+
+    /// The path of the object with that name.
+    pub(super) fn path_of(&self, key: &ObjectKey) -> String {
+        self.path(key.namespace.as_deref(), &key.name)
+    }
+}
+
+/// What is known of the cluster's kinds.
+#[derive(Default)]
+pub(super) struct Kinds(Mutex<BTreeMap<String, Version>>);
+
+/// The kinds of one group and version, and when they were asked for.
+struct Version {
+    kinds: BTreeMap<String, Served>,
+    asked: Instant,
+}
+
+impl Cluster {
+    /// The resource that serves a kind.
+    ///
+    /// # Errors
+    /// [`ClusterError::Missing`] where the cluster does not know it (yet).
+    pub async fn served(&self, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
+        if let Some(answer) = self.remembered(api_version, kind) {
+            return answer;
+        }
+        let path =
+            if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") };
+        let what = format!("ask which kinds {api_version} has");
+        let kinds = match self.call(Purpose { what: &what, secret: false }, get(&path)).await {
+            Ok(answer) => resources(api_version, &answer.value),
+            Err(ClusterError::Missing { .. }) => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        let version = Version { kinds, asked: Instant::now() };
+        self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), version);
+        self.remembered(api_version, kind).unwrap_or_else(|| Err(missing(api_version, kind)))
+    }
+
+    fn remembered(&self, api_version: &str, kind: &str) -> Option<Result<Served, ClusterError>> {
+        let known = self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = known.get(api_version)?;
+        match version.kinds.get(kind) {
+            Some(served) => Some(Ok(served.clone())),
+            None if version.asked.elapsed() < MISSING_FOR => Some(Err(missing(api_version, kind))),
+            None => None,
+        }
+    }
+}
+
+fn missing(api_version: &str, kind: &str) -> ClusterError {
+    ClusterError::Missing {
+        what: format!("kind {kind} of {api_version}"),
+        message: "the cluster does not know it; is its CustomResourceDefinition installed?".to_owned(),
+    }
+}
+
+fn resources(api_version: &str, list: &Value) -> BTreeMap<String, Served> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let served = |resource: &Value| Served {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: text(&resource["kind"]),
+        resource: text(&resource["name"]),
+        namespaced: resource["namespaced"] == true,
+    };
+    let stored = list["resources"].as_array().into_iter().flatten();
+    let stored = stored.filter(|resource| !text(&resource["name"]).contains('/'));
+    stored.map(served).map(|served| (served.kind.clone(), served)).collect()
+}
+
+/// A name as one segment of a path.
+pub(super) fn escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a String can't fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_not_leave_their_segment() {
+        assert_eq!(escape("../secrets?x=ü"), "..%2Fsecrets%3Fx%3D%C3%BC");
+        let served = Served {
+            group: "apps".to_owned(),
+            version: "v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            resource: "deployments".to_owned(),
+            namespaced: true,
+        };
+        assert_eq!(served.path(Some("shop"), "web"), "/apis/apps/v1/namespaces/shop/deployments/web");
+        assert_eq!(served.path(None, ""), "/apis/apps/v1/deployments");
+    }
+}

@@ -1,0 +1,131 @@
+//! Reading objects: one by one where they are few, by list where they are many.
+
+use serde_json::Value;
+
+use super::call::{Purpose, get};
+use super::kinds::escape;
+use super::{Cluster, ClusterError, Served};
+use crate::manifest::ObjectKey;
+use crate::rollout::{Revision, Workload, marks, revisions};
+
+/// How many objects one page of a list has.
+const PAGE: usize = 500;
+
+impl Cluster {
+    /// A live object; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, does not allow it, or does not know the kind.
+    pub async fn get(&self, key: &ObjectKey, served: &Served) -> Result<Option<Value>, ClusterError> {
+        let what = format!("read {key}");
+        let purpose = Purpose { what: &what, secret: key.kind == "Secret" };
+        match self.call(purpose, get(&served.path_of(key))).await {
+            Ok(answer) => Ok(Some(answer.value)),
+            Err(ClusterError::Refused(refusal)) if refusal.code == 404 => Ok(None),
+            // A namespace that is not there has no objects either.
+            Err(ClusterError::Missing { what, .. }) if what.starts_with("namespace") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All objects of a kind that carry `labels` (a selector, empty for all), in `namespace` or everywhere.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn list(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let what = format!("list {}", served.resource);
+        let purpose = Purpose { what: &what, secret: served.kind == "Secret" };
+        let mut found = Vec::new();
+        let mut token = String::new();
+        loop {
+            let path = served.path(namespace, "");
+            let query = format!("?limit={PAGE}&labelSelector={}&continue={}", escape(labels), escape(&token));
+            let mut answer = self.call(purpose, get(&format!("{path}{query}"))).await?.value;
+            if let Value::Array(items) = answer["items"].take() {
+                found.extend(items.into_iter().map(|item| named(item, served)));
+            }
+            match answer["metadata"]["continue"].as_str() {
+                Some(next) if !next.is_empty() => next.clone_into(&mut token),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The revisions that the cluster keeps of a workload, the newest first: of a Deployment its ReplicaSets, of a
+    /// StatefulSet or DaemonSet its ControllerRevisions.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn revisions(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Revision>, ClusterError> {
+        Ok(revisions(&self.revision_keepers(key, live).await?))
+    }
+
+    /// The objects that keep a workload's revisions.
+    pub(super) async fn revision_keepers(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Value>, ClusterError> {
+        let kind = match Workload::of(key) {
+            Some(Workload::Deployment) => "ReplicaSet",
+            Some(Workload::StatefulSet | Workload::DaemonSet) => "ControllerRevision",
+            _ => return Ok(Vec::new()),
+        };
+        let served = self.served("apps/v1", kind).await?;
+        let selector = selector_text(&live["spec"]["selector"]);
+        let mut keepers = self.list(&served, key.namespace.as_deref(), &selector).await?;
+        keepers.retain(|keeper| is_owned(keeper, marks::uid(live)));
+        Ok(keepers)
+    }
+}
+
+/// The objects of a typed list come without their kind.
+fn named(mut item: Value, served: &Served) -> Value {
+    if let Some(fields) = item.as_object_mut() {
+        fields.entry("apiVersion").or_insert_with(|| served.api_version().into());
+        fields.entry("kind").or_insert_with(|| served.kind.clone().into());
+    }
+    item
+}
+
+/// Whether the controller of `object` is the object with that uid.
+pub(super) fn is_owned(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.clone().any(|owner| owner["uid"] == uid && owner["controller"] == true)
+}
+
+/// A LabelSelector (or the plain map of a ReplicationController) as the text that lists take.
+pub(super) fn selector_text(selector: &Value) -> String {
+    let structured = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
+    let equal = if structured { &selector["matchLabels"] } else { selector };
+    let equal = equal.as_object().into_iter().flatten();
+    let mut parts: Vec<String> = equal.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let values = values.collect::<Vec<_>>().join(",");
+        match expression["operator"].as_str() {
+            Some("In") => parts.push(format!("{key} in ({values})")),
+            Some("NotIn") => parts.push(format!("{key} notin ({values})")),
+            Some("Exists") => parts.push(key.to_owned()),
+            Some("DoesNotExist") => parts.push(format!("!{key}")),
+            _ => {}
+        }
+    }
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn selectors_become_text() {
+        let selector = json!({"matchLabels": {"app": "web"}, "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["a", "b"]}, {"key": "old", "operator": "DoesNotExist"}]});
+        assert_eq!(selector_text(&selector), "app=web,tier in (a,b),!old");
+        assert_eq!(selector_text(&json!({"app": "web"})), "app=web");
+    }
+}

@@ -1,0 +1,60 @@
+//! Trying again what the world has kept from happening: with a back-off, without an end, until told otherwise.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::ClusterError;
+
+/// The first wait.
+const FIRST: Duration = Duration::from_millis(500);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Waits that double from half a second to 30 s.
+#[derive(Clone, Debug)]
+pub struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff(FIRST)
+    }
+}
+
+impl Backoff {
+    /// The next wait. A server that says when to come back is believed, up to a minute.
+    pub fn next(&mut self, error: &ClusterError) -> Duration {
+        let wait = self.0;
+        self.0 = (self.0 * 2).min(LONGEST);
+        match error {
+            ClusterError::Away { retry_after_seconds: Some(seconds), .. } => {
+                wait.max(Duration::from_secs(u64::from(*seconds).min(60)))
+            }
+            _ => wait,
+        }
+    }
+
+    /// Does something until it succeeds or is refused. `say` hears of every failure that is tried again.
+    ///
+    /// # Errors
+    /// [`ClusterError::Refused`], which trying again does not change, and [`ClusterError::Missing`], which the caller
+    /// knows better how to wait for.
+    pub async fn insist<T, F>(say: impl Fn(&ClusterError), mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let mut backoff = Backoff::default();
+        loop {
+            match attempt().await {
+                Err(error @ (ClusterError::Away { .. } | ClusterError::Denied { .. })) => {
+                    say(&error);
+                    let wait = backoff.next(&error);
+                    warn!(%error, wait_ms = wait.as_millis(), "trying again");
+                    tokio::time::sleep(wait).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}

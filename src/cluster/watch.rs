@@ -1,0 +1,171 @@
+//! Watching the objects of a source: one watch a kind, by label, so that what others own costs nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch_objects};
+use kube::{Api, Resource as _};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Cluster, Served};
+use crate::manifest::ObjectKey;
+
+/// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
+const WAITING: usize = 1024;
+
+/// What a watch has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// An object as it is now.
+    Live(ObjectKey, Box<Value>),
+    /// An object is gone.
+    Gone(ObjectKey),
+    /// All objects of this kind that there are have been told; from now on, changes.
+    Synced(Served),
+    /// The watch is in trouble, and tries again.
+    Trouble(String),
+}
+
+/// The watches of one source. Dropping it ends them.
+pub struct Watched {
+    cluster: Cluster,
+    labels: String,
+    send: mpsc::Sender<Seen>,
+    watches: BTreeMap<Served, tokio_util::sync::DropGuard>,
+}
+
+impl Cluster {
+    /// Begins to watch objects with these labels; [`Watched::also`] names the kinds.
+    #[must_use]
+    pub fn watched(&self, labels: &str) -> (Watched, mpsc::Receiver<Seen>) {
+        let (send, receive) = mpsc::channel(WAITING);
+        (Watched { cluster: self.clone(), labels: labels.to_owned(), send, watches: BTreeMap::new() }, receive)
+    }
+}
+
+impl Watched {
+    /// Watches this kind too; does nothing where it is watched already.
+    pub fn also(&mut self, served: &Served) {
+        if self.watches.contains_key(served) {
+            return;
+        }
+        let stop = CancellationToken::new();
+        let watch = watch(self.cluster.clone(), served.clone(), self.labels.clone(), self.send.clone());
+        let stopped = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = stopped.cancelled() => {}
+                () = watch => {}
+            }
+        });
+        self.watches.insert(served.clone(), stop.drop_guard());
+    }
+
+    /// Whether this kind is watched.
+    #[must_use]
+    pub fn has(&self, served: &Served) -> bool {
+        self.watches.contains_key(served)
+    }
+}
+
+async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sender<Seen>) {
+    let resource = ApiResource {
+        group: served.group.clone(),
+        version: served.version.clone(),
+        api_version: served.api_version(),
+        kind: served.kind.clone(),
+        plural: served.resource.clone(),
+    };
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
+    let config = watcher::Config::default().labels(&labels);
+    let mut events = watch_objects(api, config).backoff(Doubling::default()).boxed();
+    let mut known: BTreeMap<ObjectKey, ()> = BTreeMap::new();
+    let mut present: BTreeMap<ObjectKey, ()> = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        let told = match event {
+            Ok(Event::Init) => {
+                present.clear();
+                Vec::new()
+            }
+            Ok(Event::InitApply(object)) => {
+                let (key, value) = told(&served, &object);
+                present.insert(key.clone(), ());
+                vec![Seen::Live(key, Box::new(value))]
+            }
+            Ok(Event::InitDone) => {
+                let gone = known.keys().filter(|key| !present.contains_key(key)).cloned().map(Seen::Gone);
+                let told = gone.chain([Seen::Synced(served.clone())]).collect();
+                known = std::mem::take(&mut present);
+                told
+            }
+            Ok(Event::Apply(object)) => {
+                let (key, value) = told(&served, &object);
+                known.insert(key.clone(), ());
+                vec![Seen::Live(key, Box::new(value))]
+            }
+            Ok(Event::Delete(object)) => {
+                let (key, _) = told(&served, &object);
+                known.remove(&key);
+                vec![Seen::Gone(key)]
+            }
+            Err(error) => {
+                warn!(kind = served.kind, %error, "watch in trouble");
+                vec![Seen::Trouble(format!("watch {}: {error}", served.resource))]
+            }
+        };
+        for seen in told {
+            if send.send(seen).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn told(served: &Served, object: &DynamicObject) -> (ObjectKey, Value) {
+    let key = ObjectKey {
+        group: served.group.clone(),
+        kind: served.kind.clone(),
+        namespace: object.meta().namespace.clone().filter(|_| served.namespaced),
+        name: object.meta().name.clone().unwrap_or_default(),
+    };
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    // The objects of a typed list come without their kind.
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("apiVersion").or_insert_with(|| served.api_version().into());
+        fields.entry("kind").or_insert_with(|| served.kind.clone().into());
+    }
+    (key, value)
+}
+
+/// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.
+#[derive(Clone, Debug)]
+struct Doubling(Duration);
+
+impl Default for Doubling {
+    fn default() -> Doubling {
+        Doubling(Duration::from_millis(500))
+    }
+}
+
+impl Iterator for Doubling {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let wait = self.0;
+        self.0 = (self.0 * 2).min(Duration::from_secs(30));
+        Some(wait)
+    }
+}
+
+impl kube::runtime::utils::Backoff for Doubling {
+    fn reset(&mut self) {
+        *self = Doubling::default();
+    }
+}

@@ -1,0 +1,442 @@
+//! The configuration file: which sources there are, and how each is followed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What is followed.
+    pub source: Vec<SourceConfig>,
+    /// Where belay keeps what it remembers.
+    #[serde(default)]
+    pub state: StateConfig,
+}
+
+/// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceConfig {
+    /// Its name: a DNS label, written on every object that is applied from it.
+    #[serde(default = "default_name")]
+    pub name: String,
+    /// A path on this machine, or an https or ssh URL.
+    pub repository: String,
+    /// The branch that is followed.
+    #[serde(default = "default_branch")]
+    pub branch: String,
+    /// A tag pattern that is followed instead of a branch, `v*`: the newest by version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// One commit that is followed instead of a branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
+    #[serde(default)]
+    pub path: String,
+    /// How often the repository is asked; one on this machine also wakes belay at once.
+    #[serde(default = "default_interval")]
+    pub interval: Span,
+    /// Whether objects are deleted when their manifests leave the repository.
+    #[serde(default)]
+    pub prune: bool,
+    /// The most that one commit may delete: a number, or a part of the source's objects.
+    #[serde(default = "default_prune_limit")]
+    pub prune_limit: String,
+    /// What is done when a rollout fails.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// How long a rollback may take, besides the workload's own deadline.
+    #[serde(default = "default_rollback_budget")]
+    pub rollback_budget: Span,
+    /// Whether belay gives up as soon as the pods show that they can't start, before the deadline.
+    #[serde(default)]
+    pub fail_fast: bool,
+    /// What is done when somebody else changes what belay applied.
+    #[serde(default)]
+    pub drift: Drift,
+    /// The kubeconfig context; empty for the current one.
+    #[serde(default)]
+    pub context: String,
+    /// How belay shows itself to the repository.
+    #[serde(default)]
+    pub credentials: CredentialsConfig,
+}
+
+/// Where the secrets lie that a repository asks for. Files, so that they are in no command line and no log; under systemd
+/// they are best given by `LoadCredential=`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CredentialsConfig {
+    /// The user, where the URL names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// A file with a token or password, for https.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// A private key, for ssh.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_key: Option<PathBuf>,
+    /// A file with the passphrase of that key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_passphrase_file: Option<PathBuf>,
+    /// The host keys that are trusted, in OpenSSH's form; by default those of the user that belay runs as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<PathBuf>,
+}
+
+/// Where belay keeps what it remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StateConfig {
+    /// The folder with the mirrors and `history.db`; by default systemd's, else the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+}
+
+/// What is done when a rollout fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFailure {
+    /// The workload goes back to its last good revision.
+    #[default]
+    RollBack,
+    /// Everything that the commit touched goes back.
+    RollBackCommit,
+    /// It is reported, and left as it is.
+    Report,
+}
+
+/// What is done when somebody else changes what belay applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drift {
+    /// It is put back.
+    #[default]
+    Correct,
+    /// It is reported.
+    Report,
+}
+
+/// A length of time, written `30s`, `5m`, `1h30m`, `500ms`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(pub Duration);
+
+/// A text that is not a length of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a length of time: {0:?} (write 30s, 5m, 1h30m or 500ms)")]
+pub struct InvalidSpan(String);
+
+impl FromStr for Span {
+    type Err = InvalidSpan;
+
+    fn from_str(text: &str) -> Result<Span, InvalidSpan> {
+        let wrong = || InvalidSpan(text.to_owned());
+        let mut rest = text.trim();
+        let mut total = Duration::ZERO;
+        if rest.is_empty() {
+            return Err(wrong());
+        }
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+            let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+            rest = &rest[digits..];
+            let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+            let milliseconds = match &rest[..letters] {
+                "ms" => Some(number),
+                "s" => number.checked_mul(1000),
+                "m" => number.checked_mul(60 * 1000),
+                "h" => number.checked_mul(60 * 60 * 1000),
+                "d" => number.checked_mul(24 * 60 * 60 * 1000),
+                _ => None,
+            };
+            let part = Duration::from_millis(milliseconds.ok_or_else(wrong)?);
+            total = total.checked_add(part).ok_or_else(wrong)?;
+            rest = &rest[letters..];
+        }
+        Ok(Span(total))
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = InvalidSpan;
+
+    fn try_from(text: String) -> Result<Span, InvalidSpan> {
+        text.parse()
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> String {
+        span.to_string()
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+        if rest == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, size) in units {
+            if rest >= size {
+                write!(f, "{}{unit}", rest / size)?;
+                rest %= size;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn default_name() -> String {
+    "default".to_owned()
+}
+
+fn default_branch() -> String {
+    "main".to_owned()
+}
+
+fn default_interval() -> Span {
+    Span(Duration::from_secs(30))
+}
+
+fn default_prune_limit() -> String {
+    "10%".to_owned()
+}
+
+fn default_rollback_budget() -> Span {
+    Span(Duration::from_mins(5))
+}
+
+/// Why a configuration can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The text is not what a configuration looks like.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// What is wrong, with its line.
+        message: String,
+    },
+    /// A value can't be used.
+    #[error("{file}: source {name:?}: {message}")]
+    Source {
+        /// The file.
+        file: String,
+        /// The source.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// There is nothing to follow.
+    #[error("{file}: no [[source]]: name at least one repository")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+}
+
+impl SourceConfig {
+    /// A source with everything but its repository at its default.
+    #[must_use]
+    pub fn of(repository: impl Into<String>) -> SourceConfig {
+        SourceConfig {
+            name: default_name(),
+            repository: repository.into(),
+            branch: default_branch(),
+            tag: None,
+            commit: None,
+            path: String::new(),
+            interval: default_interval(),
+            prune: false,
+            prune_limit: default_prune_limit(),
+            on_failure: OnFailure::default(),
+            rollback_budget: default_rollback_budget(),
+            fail_fast: false,
+            drift: Drift::default(),
+            context: String::new(),
+            credentials: CredentialsConfig::default(),
+        }
+    }
+
+    /// The most objects that one commit may delete, of `objects` in the source. A part is rounded up, so that a small
+    /// source may lose one.
+    #[must_use]
+    pub fn prune_limit(&self, objects: usize) -> usize {
+        match self.prune_limit.strip_suffix('%') {
+            Some(part) => (objects * part.trim().parse::<usize>().unwrap_or_default()).div_ceil(100),
+            None => self.prune_limit.trim().parse().unwrap_or_default(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name.is_empty()
+            || self.name.len() > 63
+            || !self.name.chars().all(label)
+            || self.name.starts_with('-')
+            || self.name.ends_with('-')
+        {
+            return Err(format!(
+                "name {:?} is not a DNS label (lower-case letters, digits and '-', at most 63)",
+                self.name
+            ));
+        }
+        if self.repository.trim().is_empty() {
+            return Err("repository is empty: name a path, or an https or ssh URL".to_owned());
+        }
+        if self.tag.is_some() && self.commit.is_some() {
+            return Err("tag and commit can't both be followed: leave one out".to_owned());
+        }
+        if self.interval.0 < Duration::from_secs(1) {
+            return Err(format!("interval {} is too short: at least 1s", self.interval));
+        }
+        let folder = self.path.trim_matches('/');
+        if folder.split('/').any(|part| part == "..") {
+            return Err(format!("path {:?} leaves the repository", self.path));
+        }
+        let number = self.prune_limit.trim().trim_end_matches('%').trim();
+        match number.parse::<u32>() {
+            Ok(part) if !self.prune_limit.contains('%') || part <= 100 => Ok(()),
+            _ => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a configuration; `file` is named in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the line and, for an unknown key, the nearest known one.
+    pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
+        let config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            file: position(text, &error)
+                .map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
+            message: with_nearest(error.message()),
+        })?;
+        if config.source.is_empty() {
+            return Err(ConfigError::Empty { file: file.to_owned() });
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for source in &config.source {
+            let wrong =
+                |message: String| ConfigError::Source { file: file.to_owned(), name: source.name.clone(), message };
+            source.check().map_err(wrong)?;
+            if !names.insert(&source.name) {
+                return Err(wrong("there are two sources of that name".to_owned()));
+            }
+        }
+        Ok(config)
+    }
+
+    /// Checks one source that was not read from a file.
+    ///
+    /// # Errors
+    /// [`ConfigError::Source`]; `origin` is named as the file.
+    pub fn check_source(source: &SourceConfig, origin: &str) -> Result<(), ConfigError> {
+        let name = source.name.clone();
+        source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
+    }
+}
+
+fn position(text: &str, error: &toml::de::Error) -> Option<(usize, usize)> {
+    let before = text.get(..error.span()?.start)?;
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Some((line, column))
+}
+
+/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named.
+fn with_nearest(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
+    let nearest = quoted.map(|known| (distance(wrong, known), known)).min();
+    match nearest {
+        Some((distance, known)) if distance <= 2.max(known.len() / 3) => {
+            format!("unknown key {wrong:?}; did you mean {known:?}?")
+        }
+        _ => format!("unknown key {wrong:?}"),
+    }
+}
+
+/// How many letters must be changed, added or taken away (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let cost = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Config::parse(text, "belay.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn everything_but_the_repository_has_a_default() {
+        let config = Config::parse("[[source]]\nrepository = \"/srv/git/shop.git\"\n", "belay.toml").unwrap();
+        assert_eq!(config.source, [SourceConfig::of("/srv/git/shop.git")]);
+        assert_eq!(config.source[0].interval.to_string(), "30s");
+        assert_eq!(config.source[0].rollback_budget.to_string(), "5m");
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_one() {
+        let error = wrong("[[source]]\nrepository = \"/srv\"\nbrunch = \"main\"\n");
+        assert_eq!(error, "belay.toml:3:1: unknown key \"brunch\"; did you mean \"branch\"?");
+    }
+
+    #[test]
+    fn values_that_can_not_be_used_are_named() {
+        let source = |rest: &str| wrong(&format!("[[source]]\nrepository = \"/srv\"\n{rest}\n"));
+        assert!(source("interval = \"30\"").contains("not a length of time"), "{}", source("interval = \"30\""));
+        assert!(source("name = \"Shop\"").contains("not a DNS label"));
+        assert!(source("path = \"a/../../b\"").contains("leaves the repository"));
+        assert!(source("prune_limit = \"most\"").contains("prune_limit"));
+        assert!(source("tag = \"v*\"\ncommit = \"1\"").contains("leave one out"));
+        assert!(source("[[source]]\nrepository = \"/srv\"").contains("two sources"));
+        assert!(wrong("").contains("source"));
+    }
+
+    #[test]
+    fn spans_are_read_back_as_written() {
+        for text in ["30s", "5m", "1h30m", "500ms", "2d"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        for text in ["", "5", "m", "5 m", "-1s", "99999999999999999999s", "18446744073709551615d"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_a_number_or_a_part() {
+        let limit =
+            |text: &str| SourceConfig { prune_limit: text.to_owned(), ..SourceConfig::of("/srv") }.prune_limit(25);
+        assert_eq!((limit("10%"), limit("3"), limit("0"), limit("100%")), (3, 3, 0, 25));
+    }
+}

@@ -1,0 +1,49 @@
+//! What every part of one source's daemon is given.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tracing::warn;
+
+use super::status::Publisher;
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError, Event, EventKind};
+use crate::config::SourceConfig;
+use crate::history::History;
+use crate::manifest::ObjectKey;
+use serde_json::Value;
+
+/// How many writes and dry runs of one source are under way at once.
+pub(super) const REQUESTS_AT_ONCE: usize = 32;
+
+/// One source's surroundings.
+pub(super) struct Context {
+    pub config: SourceConfig,
+    pub cluster: Cluster,
+    pub history: History,
+    pub clock: Clock,
+    pub status: Publisher,
+    pub requests: Arc<Semaphore>,
+}
+
+impl Context {
+    /// Says of an object that the cluster is in its way.
+    pub(super) fn in_the_way(&self, key: &ObjectKey) -> impl Fn(&ClusterError) + use<'_> {
+        let place = key.to_string();
+        move |error| self.status.trouble(&place, Some(error.to_string()))
+    }
+
+    /// Tells an event; that it could not be told is logged and changes nothing.
+    pub(super) async fn tell(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        kind: EventKind,
+        reason: &'static str,
+        message: String,
+    ) {
+        if let Err(error) = self.cluster.tell(key, live, &Event { kind, reason, message }).await {
+            warn!(object = %key, %error, "failed to tell an event");
+        }
+    }
+}

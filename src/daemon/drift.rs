@@ -1,0 +1,282 @@
+//! What the cluster tells: whether live objects still are what belay applied, and what is done where they are not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::live::digest;
+use super::look::Charged;
+use super::planner::{self, Prepared};
+use super::roll_out::Stage;
+use super::source::{Done, Source};
+use super::status::HeldStatus;
+use crate::cluster::{Backoff, EventKind, Seen, Served};
+use crate::config::Drift;
+use crate::history::Query;
+use crate::manifest::ObjectKey;
+use crate::rollout::{
+    Action, Commit, Hold, Record, RecordId, TemplateMarks, Trigger, Wanted, body, is_as_applied, marks, template,
+    template_hash,
+};
+
+/// The first wait before an object is put right again that was put right before.
+const AGAIN: Duration = Duration::from_secs(5);
+/// The longest.
+const AGAIN_LONGEST: Duration = Duration::from_mins(10);
+
+impl Source {
+    /// Hears what the watches have seen.
+    pub(super) fn saw(&mut self, seen: Seen) {
+        match seen {
+            Seen::Live(key, live) => {
+                self.context.status.trouble("cluster", None);
+                let live = Arc::new(*live);
+                self.note(&key, &live);
+                match self.rollouts.get(&key) {
+                    Some(rollout) => {
+                        rollout.live.send_replace(Some(live));
+                    }
+                    None => self.look_at(&key, &live),
+                }
+            }
+            Seen::Gone(key) => {
+                self.live.remove(&key);
+                self.context.status.change(|source| {
+                    source.held.remove(&key);
+                });
+                match self.rollouts.get(&key) {
+                    Some(rollout) => {
+                        rollout.live.send_replace(None);
+                    }
+                    None if self.shelf().has(&key) => self.doubt(key, Duration::ZERO),
+                    None => {}
+                }
+            }
+            Seen::Synced(served) => {
+                let missing: Vec<ObjectKey> = self
+                    .shelf()
+                    .keys()
+                    .filter(|key| key.kind == served.kind && key.group == served.group)
+                    .filter(|key| !self.live.contains_key(key) && !self.rollouts.contains_key(key))
+                    .cloned()
+                    .collect();
+                missing.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
+            }
+            Seen::Trouble(message) => self.context.status.trouble("cluster", Some(message)),
+        }
+    }
+
+    /// Keeps what must be known of a live object, and publishes its hold.
+    fn note(&mut self, key: &ObjectKey, live: &Value) {
+        let hold = Hold::on(live);
+        let facts = self.live.entry(key.clone()).or_default();
+        facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        if facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key) {
+            facts.let_go = facts.hold.take();
+        }
+        facts.hold.clone_from(&hold);
+        let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
+        self.context.status.change(|source| match held {
+            Some(Hold { commit, reason, since, .. }) => {
+                source.held.insert(key.clone(), HeldStatus { commit, reason, since });
+            }
+            None => {
+                source.held.remove(key);
+            }
+        });
+    }
+
+    /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
+    pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
+        let digest = digest(live);
+        let facts = self.live.entry(key.clone()).or_default();
+        if facts.suspended || facts.well == Some(digest) || !self.shelf().has(key) {
+            return;
+        }
+        if self.is_as_it_should_be(key, live) {
+            self.live.entry(key.clone()).or_default().well = Some(digest);
+            self.doubtful.remove(key);
+        } else {
+            self.doubt(key.clone(), Duration::ZERO);
+        }
+    }
+
+    fn is_as_it_should_be(&self, key: &ObjectKey, live: &Value) -> bool {
+        let Some(manifest) = self.read_manifest(key) else { return true };
+        let config = self.shelf().configuration(&manifest);
+        if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&manifest.hash.to_string(), config.as_deref())) {
+            return template(live).is_some_and(|template| template_hash(template) == hold.template);
+        }
+        let sent = body(
+            manifest.value(),
+            &self.context.config.name,
+            &TemplateMarks::on(live),
+            None,
+            self.shelf().replicas(key),
+        );
+        is_as_applied(live, &sent)
+    }
+
+    /// Looks into the objects whose time has come.
+    pub(super) fn check(&mut self) {
+        let now = Instant::now();
+        let due: Vec<ObjectKey> =
+            self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        for key in due {
+            self.doubtful.remove(&key);
+            if self.rollouts.contains_key(&key) {
+                continue;
+            }
+            wanted.extend(self.want_again(&key));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        self.checking = true;
+        let context = Arc::clone(&self.context);
+        self.work.spawn(async move { Done::Checked(planner::plan(&context, wanted).await) });
+    }
+
+    /// The manifest of an object that may have to be applied again, and on whose account.
+    fn want_again(&mut self, key: &ObjectKey) -> Option<Wanted> {
+        let manifest = self.read_manifest(key)?;
+        if let Some(record) = self.resumed.get(key) {
+            let (commit, trigger) = (self.commit(&record.commit)?, record.trigger.clone());
+            return Some(self.want(Charged { manifest, commit }, trigger));
+        }
+        let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
+        let trigger = if let_go.is_some() { Trigger::Retry } else { Trigger::Drift(String::new()) };
+        let commit = let_go.and_then(|hold| self.commit(&hold.commit)).or_else(|| self.last_charged(key))?;
+        Some(self.want(Charged { manifest, commit }, trigger))
+    }
+
+    /// The commit that was charged with an object last, as far as the history knows; else the head.
+    fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
+        let query = Query {
+            source: Some(self.context.config.name.clone()),
+            name: Some(key.name.clone()),
+            kind: Some(key.kind.clone()),
+            namespace: key.namespace.clone(),
+            limit: Some(1),
+            ..Query::default()
+        };
+        let newest = self.context.history.records(&query).ok().and_then(|records| records.into_iter().next());
+        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
+    }
+
+    /// What the check of doubtful objects brought.
+    pub(super) fn checked(&mut self, prepared: Vec<Prepared>) {
+        let mut begun: Vec<(RecordId, Option<Record>, Prepared)> = Vec::new();
+        for prepared in prepared {
+            let key = prepared.planned.wanted.key.clone();
+            if self.rollouts.contains_key(&key) {
+                continue;
+            }
+            if let Some(record) = self.resumed.remove(&key) {
+                self.context.status.trouble(&key.to_string(), None);
+                begun.push((record.id, Some(record), prepared));
+                continue;
+            }
+            if let Some(digest) = prepared.digest {
+                self.live.entry(key.clone()).or_default().well = Some(digest);
+            }
+            if let Action::Apply(apply) = &prepared.planned.action {
+                let undoable = apply.rolls_out && !apply.creates;
+                self.correct(prepared, undoable);
+            }
+        }
+        self.begin(begun);
+    }
+
+    /// Puts an object right that somebody else has changed, or reports it.
+    fn correct(&mut self, mut prepared: Prepared, undoable: bool) {
+        let key = prepared.planned.wanted.key.clone();
+        let retry = prepared.planned.wanted.trigger == Trigger::Retry;
+        if !retry && self.context.config.drift == Drift::Report {
+            self.report_drift(&key, prepared.served);
+            return;
+        }
+        if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+            *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
+            warn!(object = %key, by, "drifted");
+        }
+        let record = self.record(&prepared.planned);
+        let Some(head) = self.planned.clone() else { return };
+        let now = self.context.clock.now();
+        match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
+            Ok(ids) => {
+                let stage = if undoable && !retry { Stage::Drifted } else { Stage::Fresh };
+                if let Some(facts) = self.live.get_mut(&key) {
+                    facts.let_go = None;
+                }
+                let corrected = self.corrected.entry(key.clone()).or_default();
+                *corrected = corrected.saturating_add(1);
+                let ranks = super::turn::Ranks::new([prepared.planned.rank()]);
+                for id in ids {
+                    info!(object = %key, "putting it right");
+                    self.roll_out(id, prepared.clone(), stage.clone(), &ranks);
+                }
+            }
+            Err(error) => {
+                warn!(object = %key, %error, "failed to write down a correction, trying again");
+                let again = self.again(&key);
+                self.doubt(key, again);
+            }
+        }
+    }
+
+    fn report_drift(&self, key: &ObjectKey, served: Option<Served>) {
+        let message = "differs from Git by somebody else's hand; left alone, as configured".to_owned();
+        self.context.status.trouble(&key.to_string(), Some(message.clone()));
+        let (context, key) = (Arc::clone(&self.context), key.clone());
+        tokio::spawn(async move {
+            let Some(served) = served else { return };
+            let read = Backoff::insist(|_| {}, || context.cluster.get(&key, &served));
+            if let Ok(Some(live)) = read.await {
+                context.tell(&key, &live, EventKind::Warning, "Drifted", message).await;
+            }
+        });
+    }
+
+    /// After how long an object is looked at again: the longer the more often it was.
+    pub(super) fn again(&mut self, key: &ObjectKey) -> Duration {
+        let times = self.corrected.entry(key.clone()).or_default();
+        *times = times.saturating_add(1);
+        (AGAIN * 2_u32.saturating_pow((*times - 1).min(8))).min(AGAIN_LONGEST)
+    }
+
+    /// At the start: what was planned, and what was under way.
+    pub(super) fn take_up(&mut self) {
+        let source = &self.context.config.name;
+        match self.context.history.heads(source) {
+            Ok(heads) => self.planned = heads.recorded.filter(|head| self.repository.mirror.commit(head).is_ok()),
+            Err(error) => warn!(%error, "failed to ask the history where it was"),
+        }
+        let open = self.context.history.open_records(source).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what was under way");
+            Vec::new()
+        });
+        let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
+        let planned = self.planned.clone();
+        for record in open {
+            if let Some(older) = newest.insert(record.object.clone(), record) {
+                self.supersede(older.id, planned.as_ref());
+            }
+        }
+        self.resumed = newest;
+    }
+
+    /// Takes up a rollout again that belay itself has broken off.
+    pub(super) fn take_up_again(&mut self, key: &ObjectKey, record: RecordId) {
+        if let Ok(Some(record)) = self.context.history.record(record) {
+            self.resumed.insert(key.clone(), record);
+        }
+        let again = self.again(key);
+        self.doubt(key.clone(), again);
+    }
+}

@@ -1,0 +1,94 @@
+//! What the daemon keeps of each live object: a few words, however large the object is.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::Value;
+
+use crate::rollout::{Hold, marks};
+
+/// What is kept of a live object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LiveFacts {
+    /// Its [`digest`], when it was last found to be as it should be.
+    pub well: Option<u64>,
+    /// Its hold.
+    pub hold: Option<Hold>,
+    /// A hold that somebody has taken off, so that its manifest is to be applied again.
+    pub let_go: Option<Hold>,
+    /// Whether somebody asked to leave it alone.
+    pub suspended: bool,
+}
+
+/// A number that changes when anybody changes an object, and not when its controllers report on it.
+pub(super) fn digest(object: &Value) -> u64 {
+    // The answer stays in this process, so that the hasher may change with the compiler.
+    let mut hasher = DefaultHasher::new();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "status" => {}
+            "metadata" => metadata(value, &mut hasher),
+            _ => (name, value.to_string()).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+fn metadata(metadata: &Value, hasher: &mut DefaultHasher) {
+    for name in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "uid"] {
+        match metadata[name].as_object() {
+            Some(entries) => {
+                // What the Deployment controller counts there is status in all but name.
+                let said = entries.iter().filter(|(key, _)| !key.starts_with("deployment.kubernetes.io/"));
+                said.for_each(|(key, value)| (name, key, value.to_string()).hash(hasher));
+            }
+            None => (name, metadata[name].to_string()).hash(hasher),
+        }
+    }
+    let own = metadata["managedFields"].as_array().into_iter().flatten();
+    for entry in own.filter(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply") {
+        entry["fieldsV1"].to_string().hash(hasher);
+    }
+}
+
+/// Who wrote an object last, other than belay and the controllers that report its status: a field manager's name.
+pub(super) fn newest_other_manager(object: &Value) -> Option<String> {
+    let entries = object["metadata"]["managedFields"].as_array()?.iter();
+    let others = entries.filter(|entry| entry["manager"] != marks::FIELD_MANAGER && entry.get("subresource").is_none());
+    let newest = others.max_by_key(|entry| entry["time"].as_str().unwrap_or_default().to_owned())?;
+    newest["manager"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reports_of_controllers_leave_the_digest_alone() {
+        let object = |change: &dyn Fn(&mut Value)| {
+            let mut object = json!({"spec": {"replicas": 1}, "metadata": {"annotations": {"a": "b"}, "generation": 1}});
+            change(&mut object);
+            digest(&object)
+        };
+        let same = object(&|_| {});
+        assert_eq!(same, object(&|object| object["status"] = json!({"replicas": 1})));
+        assert_eq!(same, object(&|object| object["metadata"]["resourceVersion"] = json!("8")));
+        assert_eq!(
+            same,
+            object(&|object| object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = json!("2"))
+        );
+        assert_ne!(same, object(&|object| object["spec"]["replicas"] = json!(2)));
+        assert_ne!(same, object(&|object| object["metadata"]["annotations"]["a"] = json!("c")));
+        assert_ne!(same, object(&|object| object["metadata"]["labels"] = json!({"a": "c"})));
+    }
+
+    #[test]
+    fn the_newest_other_manager_is_told() {
+        let object = json!({"metadata": {"managedFields": [
+            {"manager": "belay", "operation": "Apply", "time": "2026-01-01T00:00:09Z"},
+            {"manager": "kubectl-edit", "time": "2026-01-01T00:00:05Z"},
+            {"manager": "kubectl-scale", "time": "2026-01-01T00:00:07Z"},
+            {"manager": "kube-controller-manager", "subresource": "status", "time": "2026-01-01T00:00:08Z"}]}});
+        assert_eq!(newest_other_manager(&object).as_deref(), Some("kubectl-scale"));
+    }
+}

@@ -1,0 +1,273 @@
+//! Reads what a new head says: which manifests differ from the commit that was planned last, and who is to be charged.
+//! Everything here blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::shelf::{ReadFile, Shelf};
+use crate::git::{BlobId, Chain, Change, Entry, EntryKind, GitError, Mirror, OddPath};
+use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
+use crate::rollout::{Commit, CommitId};
+
+/// The most bytes of one file that are read: twice what the API server takes in one request.
+const FILE_LIMIT: u64 = 3 << 20;
+/// The most commits whose arrival is noted at once.
+const ARRIVALS: usize = 1000;
+/// The most commits that are looked through for the newest that changed one object of a file.
+const LINKS: usize = 1000;
+
+/// The repository's side of a source.
+#[derive(Clone)]
+pub(super) struct Repository {
+    pub mirror: Arc<Mirror>,
+    pub folder: String,
+    pub shelf: Arc<Mutex<Shelf>>,
+}
+
+/// What a new head says.
+#[derive(Debug)]
+pub(super) struct News {
+    pub head: CommitId,
+    /// The commits that came with it, the head first.
+    pub commits: Vec<Commit>,
+    /// The paths of files that differ from the commit that was planned last.
+    pub paths: BTreeSet<String>,
+    /// The manifests that differ from the commit that was planned last, each with the newest commit that changed it.
+    pub changed: Vec<Charged>,
+    /// What is wrong with files that differ, with the commit that made it so.
+    pub complaints: Vec<(Complaint, Arc<Commit>)>,
+    /// Objects that the commit planned last had and this one has not.
+    pub removed: BTreeSet<ObjectKey>,
+    /// Whether it leaves nothing where there was something. Then nothing of it was taken up.
+    pub emptied: bool,
+}
+
+/// A manifest, and the commit that is charged with it.
+#[derive(Clone, Debug)]
+pub(super) struct Charged {
+    pub manifest: Manifest,
+    pub commit: Arc<Commit>,
+}
+
+type Files = BTreeMap<Arc<str>, Option<ReadFile>>;
+
+impl Repository {
+    /// The shelf, for a moment.
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // Whoever panicked while holding it has left it as the last file it took up.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `head` says, against what was planned last. The shelf has it afterwards.
+    pub(super) fn news(&self, planned: Option<&CommitId>, head: &CommitId) -> Result<News, GitError> {
+        let (shelved, scopes) = {
+            let shelf = self.shelf();
+            (shelf.at.clone(), shelf.scopes.clone())
+        };
+        let for_shelf = self.mirror.changes(shelved.as_ref(), head, &self.folder)?;
+        let mut files = Files::new();
+        for change in &for_shelf.changes {
+            files.extend(self.file(change, &scopes)?);
+        }
+        files.extend(
+            for_shelf
+                .odd
+                .iter()
+                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))),
+        );
+        let for_plan = if shelved.as_ref() == planned {
+            for_shelf.changes
+        } else {
+            self.mirror.changes(planned, head, &self.folder)?.changes
+        };
+        let emptied = self.is_emptied(&files, &for_plan);
+        if !emptied {
+            files = self.shelf().update(self, head.clone(), files)?;
+        }
+        let scopes = self.shelf().scopes.clone();
+        let mut reading =
+            Reading { repository: self, scopes: &scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() };
+        let mut news = News {
+            head: head.clone(),
+            commits: Vec::new(),
+            paths: for_plan.iter().map(|change| change.path.clone()).collect(),
+            changed: Vec::new(),
+            complaints: Vec::new(),
+            removed: BTreeSet::new(),
+            emptied,
+        };
+        if !emptied {
+            reading.compare(&for_plan, &files, planned, &mut news)?;
+        }
+        for id in self.mirror.between(planned, head, ARRIVALS)? {
+            news.commits.push((*reading.commit(&id)?).clone());
+        }
+        Ok(news)
+    }
+
+    /// Whether nothing is left where there was something.
+    fn is_emptied(&self, files: &Files, for_plan: &[Change]) -> bool {
+        let holds = |read: &ReadFile| !read.file.manifests.is_empty() || !read.file.complaints.is_empty();
+        let left = files.values().flatten().any(holds);
+        let shelf = self.shelf();
+        let kept = shelf.paths().any(|path| !files.contains_key(path));
+        let gone = for_plan
+            .iter()
+            .any(|change| is_manifest(&change.path) && change.before.is_some() && change.after.is_none());
+        gone && !left && !kept
+    }
+
+    /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
+    fn file(&self, change: &Change, scopes: &Scopes) -> Result<Option<(Arc<str>, Option<ReadFile>)>, GitError> {
+        if !is_manifest(&change.path) {
+            return Ok(None);
+        }
+        let path: Arc<str> = change.path.as_str().into();
+        let read = match change.after {
+            None => return Ok(Some((path, None))),
+            Some(Entry { kind: EntryKind::File, blob }) => {
+                ReadFile { file: self.read(&change.path, blob, scopes)?, blob: Some(blob) }
+            }
+            Some(Entry { kind: EntryKind::Symlink, .. }) => {
+                let file = refused(
+                    &path,
+                    "is a symbolic link, and belay does not follow links",
+                    "put the manifest itself here",
+                );
+                ReadFile { file, blob: None }
+            }
+            Some(Entry { kind: EntryKind::Submodule, .. }) => {
+                let message = "is a submodule, and belay does not enter other repositories";
+                ReadFile { file: refused(&path, message, "follow that repository as a source of its own"), blob: None }
+            }
+        };
+        Ok(Some((path, Some(read))))
+    }
+
+    /// Reads and parses one file.
+    pub(super) fn read(&self, path: &str, blob: BlobId, scopes: &Scopes) -> Result<File, GitError> {
+        match self.mirror.read(blob, FILE_LIMIT) {
+            Ok(bytes) => Ok(read_file(path, &bytes, scopes)),
+            Err(GitError::TooLarge { size, .. }) => {
+                let message = format!("has {size} bytes, and belay reads files of up to {FILE_LIMIT}");
+                Ok(refused(
+                    &path.into(),
+                    &message,
+                    "split it, or keep it out: belay passes over names that begin with . or _",
+                ))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// One comparison of two commits: remembers what it has read.
+struct Reading<'a> {
+    repository: &'a Repository,
+    scopes: &'a Scopes,
+    head: &'a CommitId,
+    commits: BTreeMap<CommitId, Arc<Commit>>,
+    parsed: BTreeMap<(String, BlobId), Arc<File>>,
+}
+
+impl Reading<'_> {
+    fn compare(
+        &mut self,
+        changes: &[Change],
+        after: &Files,
+        planned: Option<&CommitId>,
+        news: &mut News,
+    ) -> Result<(), GitError> {
+        let changes: Vec<&Change> = changes.iter().filter(|change| is_manifest(&change.path)).collect();
+        let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
+        let repository = self.repository;
+        let chains = repository.mirror.attribution(planned, self.head, &repository.folder, &paths, LINKS)?;
+        let mut before: BTreeMap<ObjectKey, ManifestHash> = BTreeMap::new();
+        let mut unreadable = BTreeSet::new();
+        for change in &changes {
+            let file = self.side(&change.path, change.before.as_ref())?;
+            let now = after.get(change.path.as_str()).and_then(Option::as_ref);
+            if now.is_some_and(|read| read.file.unreadable) {
+                // What the file held before may still be meant.
+                unreadable.extend(file.manifests.iter().map(|manifest| manifest.key.clone()));
+            }
+            before.extend(file.manifests.iter().map(|manifest| (manifest.key.clone(), manifest.hash.clone())));
+        }
+        for change in &changes {
+            let Some(Some(ReadFile { file, .. })) = after.get(change.path.as_str()) else { continue };
+            let chain = chains.get(&change.path);
+            for manifest in &file.manifests {
+                if before.get(&manifest.key) != Some(&manifest.hash) {
+                    let commit = self.charge(&change.path, &manifest.key, chain)?;
+                    news.changed.push(Charged { manifest: manifest.clone(), commit });
+                }
+            }
+            let newest = chain.and_then(|chain| chain.links.first()).map_or(self.head, |link| &link.commit).clone();
+            for complaint in &file.complaints {
+                news.complaints.push((complaint.clone(), self.commit(&newest)?));
+            }
+        }
+        let shelf = repository.shelf();
+        news.removed = before.into_keys().filter(|key| !shelf.mentions(key) && !unreadable.contains(key)).collect();
+        Ok(())
+    }
+
+    /// The newest commit that made this very object what it is; others may have changed its file since.
+    fn charge(&mut self, path: &str, key: &ObjectKey, chain: Option<&Chain>) -> Result<Arc<Commit>, GitError> {
+        let id = match chain {
+            Some(chain) => chain.charged(|entry| {
+                let file = self.side(path, entry)?;
+                Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash.clone()))
+            })?,
+            None => None,
+        };
+        let id = id.unwrap_or(self.head).clone();
+        self.commit(&id)
+    }
+
+    fn side(&mut self, path: &str, entry: Option<&Entry>) -> Result<Arc<File>, GitError> {
+        let Some(Entry { kind: EntryKind::File, blob }) = entry else {
+            return Ok(Arc::new(read_file(path, b"", self.scopes)));
+        };
+        if let Some(file) = self.parsed.get(&(path.to_owned(), *blob)) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(self.repository.read(path, *blob, self.scopes)?);
+        self.parsed.insert((path.to_owned(), *blob), Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn commit(&mut self, id: &CommitId) -> Result<Arc<Commit>, GitError> {
+        if let Some(commit) = self.commits.get(id) {
+            return Ok(Arc::clone(commit));
+        }
+        let commit = Arc::new(self.repository.mirror.commit(id)?);
+        self.commits.insert(id.clone(), Arc::clone(&commit));
+        Ok(commit)
+    }
+}
+
+fn odd_file(odd: &OddPath) -> File {
+    refused(&odd.shown.as_str().into(), &format!("has a name that belay does not use: {}", odd.why), "rename it")
+}
+
+/// A file that holds nothing but a complaint.
+fn refused(path: &Arc<str>, message: &str, hint: &str) -> File {
+    let complaint = Complaint {
+        place: Place { path: Arc::clone(path), line: 1, column: 1 },
+        object: None,
+        message: format!("the file {message}"),
+        hint: Some(hint.to_owned()),
+        excerpt: None,
+        also: Vec::new(),
+    };
+    File {
+        path: Arc::clone(path),
+        manifests: Vec::new(),
+        complaints: vec![complaint],
+        rejected: BTreeSet::new(),
+        unreadable: true,
+        definitions: Vec::new(),
+        custom: BTreeSet::new(),
+    }
+}

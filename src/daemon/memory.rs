@@ -1,0 +1,158 @@
+//! What the daemon writes into the history, step by step. A step that can't be written is tried again, for what has not
+//! been recorded must not be done.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tracing::{error, warn};
+
+use super::context::Context;
+use crate::history::{HistoryError, Update};
+use crate::manifest::{Complaint, ObjectKey};
+use crate::rollout::{
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload, marks,
+    template,
+};
+
+/// The longest wait between two tries.
+const LONGEST: Duration = Duration::from_secs(30);
+
+impl Context {
+    /// Writes a step.
+    pub(super) async fn step(&self, record: RecordId, kind: StepKind, detail: &str) {
+        let step = Step { at: self.clock.now(), kind, detail: detail.to_owned() };
+        self.remember(|| self.history.step(record, &step)).await;
+    }
+
+    /// The revision that the cluster has given to the new template.
+    pub(super) async fn revised(&self, record: RecordId, live: &Value) {
+        let update = Update { revision: marks::revision(live), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+    }
+
+    /// The API server has the manifest: judging starts from here, also after a restart.
+    pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
+        let update = Update { outcome: Some(Outcome::UnderWay), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+        self.step(record, StepKind::Applied, &baseline_text(baseline)).await;
+    }
+
+    /// The verdict, and what was to be seen.
+    pub(super) async fn save_evidence(&self, record: RecordId, reason: &Reason, evidence: &Evidence) {
+        self.step(record, StepKind::Verdict, &reason.message).await;
+        let update = Update { reason: Some(reason.clone()), evidence: Some(evidence.clone()), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+        self.step(
+            record,
+            StepKind::Evidence,
+            &format!("{} pods, {} events", evidence.pods.len(), evidence.events.len()),
+        )
+        .await;
+    }
+
+    /// About to go back.
+    pub(super) async fn going_back(
+        &self,
+        record: RecordId,
+        reason: &Reason,
+        back_to: Option<&CommitId>,
+        back_to_revision: Option<i64>,
+        to: &str,
+    ) {
+        let update = Update {
+            outcome: Some(Outcome::RollingBack),
+            reason: Some(reason.clone()),
+            back_to: back_to.cloned(),
+            back_to_revision,
+            ..Update::default()
+        };
+        self.remember(|| self.history.update(record, &update)).await;
+        self.step(record, StepKind::GoingBack, to).await;
+    }
+
+    /// The API server has the earlier template, and the hold.
+    pub(super) async fn went_back(&self, record: RecordId, baseline: &Baseline) {
+        self.step(record, StepKind::WentBack, &baseline_text(baseline)).await;
+    }
+
+    /// The end.
+    pub(super) async fn end(&self, record: RecordId, outcome: Outcome, reason: Option<&Reason>) {
+        let at = self.clock.now();
+        self.remember(|| self.history.finish(record, outcome, reason, at)).await;
+    }
+
+    /// Complaints of the API server about a manifest that it refused when it was applied.
+    pub(super) async fn complain(&self, record: RecordId, complaints: Vec<Complaint>) {
+        let update = Update { complaints: Some(complaints), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+    }
+
+    /// Keeps the template of a workload that was seen complete, to go back to also past its history limit.
+    pub(super) fn keep_good(&self, wanted: &Wanted, live: &Value) {
+        let (Some(template), Some(workload)) = (template(live), Workload::of(&wanted.key)) else { return };
+        if !workload.can_go_back() {
+            return;
+        }
+        let at = self.clock.now();
+        let kept = self.history.keep_template(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
+        // Without it belay goes back to what the cluster keeps; that is no reason to stop.
+        if let Err(error) = kept {
+            warn!(object = %wanted.key, %error, "failed to keep the template");
+        }
+    }
+
+    /// The newest template of a workload that was seen complete.
+    pub(super) fn last_good(&self, key: &ObjectKey) -> Option<Known> {
+        let good = match self.history.last_good(&self.config.name, key) {
+            Ok(good) => good?,
+            Err(error) => {
+                warn!(object = %key, %error, "failed to ask the history for the last good revision");
+                return None;
+            }
+        };
+        let commit = good.record.commit;
+        let known = match self.history.commit(&commit) {
+            Ok(Some(known)) => TemplateMarks::of(&known),
+            _ => TemplateMarks { commit: Some(commit.to_string()), change_cause: None },
+        };
+        Some(Known { template: good.template?, commit, marks: known })
+    }
+
+    /// Where the judging of a record began, as its last step of `kind` says.
+    pub(super) fn baseline(&self, record: RecordId, kind: StepKind) -> Option<Baseline> {
+        let steps = self.history.steps(record).ok()?;
+        let step = steps.iter().rev().find(|step| step.kind == kind)?;
+        serde_json::from_str(&step.detail).ok()
+    }
+
+    /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
+    async fn remember(&self, write: impl Fn() -> Result<(), HistoryError>) {
+        let mut wait = Duration::from_millis(100);
+        loop {
+            match write() {
+                Ok(()) => {
+                    self.status.trouble("history", None);
+                    return;
+                }
+                Err(
+                    wrong @ (HistoryError::Ended { .. }
+                    | HistoryError::WrongOutcome { .. }
+                    | HistoryError::NoRecord { .. }),
+                ) => {
+                    error!(error = %wrong, "belay's own fault: the history refuses a step");
+                    return;
+                }
+                Err(trouble) => {
+                    warn!(error = %trouble, "failed to write the history, trying again");
+                    self.status.trouble("history", Some(trouble.to_string()));
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST);
+        }
+    }
+}
+
+fn baseline_text(baseline: &Baseline) -> String {
+    serde_json::to_string(baseline).expect("a baseline is plain data")
+}

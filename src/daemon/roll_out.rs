@@ -1,0 +1,288 @@
+//! The spine: one manifest of one commit, from the plan to its record.
+//!
+//! Apply, watch, judge; complete, or take back by the same apply, watch and judge. Every step is recorded before and after
+//! it is taken, so that a daemon that is killed anywhere takes it up again where it was.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::context::Context;
+use super::judging::{Cancelled, Judging, Ruled};
+use super::planner;
+use super::take_back::{self, TakeBack};
+use super::turn::Turn;
+use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
+use crate::rollout::{Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template};
+
+/// The object as the watch sees it: `None` until it has, or when it is gone.
+pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;
+
+/// One rollout to be carried through.
+pub(super) struct Work {
+    pub context: Arc<Context>,
+    pub planned: Planned,
+    pub apply: Apply,
+    pub served: Served,
+    pub record: RecordId,
+    pub turn: Turn,
+    pub cancel: CancellationToken,
+    pub live: LiveObject,
+    pub stage: Stage,
+}
+
+/// Where a rollout is taken up.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// It begins.
+    Fresh,
+    /// Somebody else has changed the object: perhaps taken it back by hand, which is respected.
+    Drifted,
+    /// It was applied before a restart, and is watched since.
+    UnderWay(Baseline),
+    /// It had failed before a restart, and was on its way back: whether the write that goes back was made.
+    GoingBack {
+        /// Why it failed.
+        reason: Reason,
+        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
+        went: Option<Baseline>,
+    },
+}
+
+/// How a rollout ended, for the source that began it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its record is final.
+    Recorded(Outcome),
+    /// It was told to stop; its record is open.
+    Stopped,
+    /// It panicked, which is belay's own fault; its record is open.
+    Fault(String),
+}
+
+impl Work {
+    /// Carries the rollout through. A panic in it is its own end, and nobody else's.
+    pub(super) async fn run(mut self) -> End {
+        let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
+            Ok(Ok(outcome)) => End::Recorded(outcome),
+            Ok(Err(Cancelled)) => End::Stopped,
+            Err(panic) => End::Fault(panic_text(&*panic)),
+        };
+        let key = self.planned.wanted.key.clone();
+        self.context.status.change(|source| {
+            source.under_way.remove(&key);
+            source.trouble.remove(&key.to_string());
+        });
+        end
+    }
+
+    async fn story(&mut self) -> Result<Outcome, Cancelled> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
+        match stage {
+            Stage::Fresh | Stage::Drifted => {
+                if stage == Stage::Drifted
+                    && let Some(live) = self.read().await?
+                    && let Some(outcome) = take_back::undone_by_hand(self, &live).await?
+                {
+                    return Ok(outcome);
+                }
+                let written = match self.apply_manifest().await? {
+                    Ok(written) => written,
+                    Err(outcome) => return Ok(outcome),
+                };
+                self.follow(written).await
+            }
+            Stage::UnderWay(baseline) => {
+                self.turn.through();
+                let live = self.read().await?;
+                self.step(StepKind::Resumed, "watching the rollout again").await?;
+                if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
+                    && let Some(outcome) = take_back::undone_by_hand(self, live).await?
+                {
+                    return Ok(outcome);
+                }
+                self.judge_from(baseline, live).await
+            }
+            Stage::GoingBack { reason, went } => {
+                self.turn.through();
+                let live = self.read().await?;
+                self.step(StepKind::Resumed, "going back again").await?;
+                self.take_back(TakeBack { reason, scene: None, went }, live).await
+            }
+        }
+    }
+
+    /// After the write: nothing to wait for, or a rollout to be judged.
+    async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+        if !self.apply.rolls_out {
+            self.wait_until_established(&written).await?;
+            self.turn.through();
+            return self.end(Outcome::Complete, None).await;
+        }
+        self.turn.through();
+        let baseline = Baseline::of(&self.planned.wanted.key, &written);
+        self.judge_from(baseline, Some(Arc::new(written))).await
+    }
+
+    /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
+    async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
+        let permit = self.unless_cancelled(self.turn.comes()).await?;
+        self.step(StepKind::Applying, "").await?;
+        let written = self.insist_on_apply(&self.apply.body).await?;
+        drop(permit);
+        match written {
+            Ok(written) => {
+                let baseline = Baseline::of(&self.planned.wanted.key, &written);
+                self.context.applied(self.record, &baseline).await;
+                info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
+                Ok(Ok(written))
+            }
+            Err(error) => {
+                self.turn.through();
+                let reason = error.to_reason();
+                warn!(object = %self.planned.wanted.key, %reason, "rejected");
+                self.context.complain(self.record, planner::complaints(&self.planned.wanted, &error)).await;
+                Ok(Err(self.end(Outcome::Rejected, Some(reason)).await?))
+            }
+        }
+    }
+
+    /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
+    /// the write of a newer commit.
+    pub(super) async fn insist_on_apply(&self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let key = &self.planned.wanted.key;
+        let mut backoff = Backoff::default();
+        let mut told = false;
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(Cancelled);
+            }
+            let error = match self.context.cluster.apply(key, &self.served, body, Mode::Real).await {
+                Ok(written) => {
+                    for warning in &written.warnings {
+                        warn!(object = %key, warning, "the API server warns");
+                    }
+                    self.context.status.trouble(&key.to_string(), None);
+                    return Ok(Ok(written.object));
+                }
+                Err(error) => error,
+            };
+            if !error.is_the_worlds() {
+                return Ok(Err(error));
+            }
+            self.context.in_the_way(key)(&error);
+            if !std::mem::replace(&mut told, true) {
+                self.step(StepKind::Waiting, &error.to_string()).await?;
+            }
+            let wait = backoff.next(&error);
+            warn!(object = %key, %error, wait_ms = wait.as_millis(), "trying again");
+            self.unless_cancelled(tokio::time::sleep(wait)).await?;
+        }
+    }
+
+    /// Judges the rollout that a write began.
+    async fn judge_from(&mut self, baseline: Baseline, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+        let mut baseline = baseline;
+        let mut live = live;
+        loop {
+            let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+            let applied = live.as_deref().and_then(template).cloned();
+            let mut judging = Judging { work: self, judge, applied, outcome: Outcome::UnderWay };
+            match judging.until_ruled(live).await? {
+                Ruled::Complete(live) => return self.complete(&live).await,
+                Ruled::Failed { reason, scene, live } => {
+                    self.context.revised(self.record, &live).await;
+                    let back = TakeBack { reason, scene: Some(scene), went: None };
+                    return self.take_back(back, Some(live)).await;
+                }
+                Ruled::TakenOver(live) => {
+                    if let Some(outcome) = take_back::undone_by_hand(self, &live).await? {
+                        return Ok(outcome);
+                    }
+                }
+                Ruled::Gone => {}
+            }
+            // Somebody deleted the workload, or wrote another template: the manifest is applied again.
+            let written = match self.insist_on_apply(&self.apply.body).await? {
+                Ok(written) => written,
+                Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
+            };
+            baseline = Baseline::of(&self.planned.wanted.key, &written);
+            self.context.applied(self.record, &baseline).await;
+            live = Some(Arc::new(written));
+        }
+    }
+
+    async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
+        let wanted = &self.planned.wanted;
+        self.context.keep_good(wanted, live);
+        self.context.revised(self.record, live).await;
+        if Workload::of(&wanted.key).is_some() {
+            let message = format!("{} is complete", wanted.commit.change_cause());
+            self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
+        }
+        self.end(Outcome::Complete, None).await
+    }
+
+    async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+        take_back::take_back(self, back, live).await
+    }
+
+    /// A definition is there when it is served; what is of it comes in a later rank.
+    async fn wait_until_established(&mut self, written: &Value) -> Result<(), Cancelled> {
+        if self.planned.wanted.key.kind != "CustomResourceDefinition" {
+            return Ok(());
+        }
+        let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
+        let mut judging = Judging { work: self, judge, applied: None, outcome: Outcome::UnderWay };
+        judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
+    }
+
+    /// Whether the live pod template is the one that this rollout's commit made, by its mark.
+    fn is_ours(&self, live: &Value) -> bool {
+        marks::annotation(live, marks::COMMIT) == Some(self.planned.wanted.commit.id.as_str())
+    }
+
+    /// The live object, read anew.
+    pub(super) async fn read(&self) -> Result<Option<Arc<Value>>, Cancelled> {
+        let key = &self.planned.wanted.key;
+        let context = &self.context;
+        let read = Backoff::insist(context.in_the_way(key), || context.cluster.get(key, &self.served));
+        let live = self.unless_cancelled(read).await?.unwrap_or_default();
+        Ok(live.map(Arc::new))
+    }
+
+    /// Writes a step into the record.
+    pub(super) async fn step(&self, kind: StepKind, detail: &str) -> Result<(), Cancelled> {
+        self.unless_cancelled(self.context.step(self.record, kind, detail)).await
+    }
+
+    /// Ends the record.
+    pub(super) async fn end(&self, outcome: Outcome, reason: Option<Reason>) -> Result<Outcome, Cancelled> {
+        let wanted = &self.planned.wanted;
+        info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason = reason.as_ref().map(ToString::to_string), "ended");
+        self.context.end(self.record, outcome, reason.as_ref()).await;
+        Ok(outcome)
+    }
+
+    /// Does something that may be broken off at any moment.
+    pub(super) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Result<T, Cancelled> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Cancelled),
+            done = future => Ok(done),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}

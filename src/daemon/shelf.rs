@@ -1,0 +1,172 @@
+//! What the repository holds, in short: which object is written where. The manifests themselves stay in Git until they
+//! are needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::look::Repository;
+use crate::git::{BlobId, GitError};
+use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Scopes};
+use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration, template};
+
+/// A file that was read: what it holds, and the id of its content where it is a file like any other.
+#[derive(Clone, Debug)]
+pub(super) struct ReadFile {
+    pub file: File,
+    pub blob: Option<BlobId>,
+}
+
+/// What the repository holds at a commit.
+pub(super) struct Shelf {
+    /// The commit.
+    pub at: Option<CommitId>,
+    pub scopes: Scopes,
+    set: ManifestSet,
+    notes: BTreeMap<Arc<str>, Note>,
+}
+
+/// What is kept of a file beside its objects.
+#[derive(Default)]
+struct Note {
+    blob: Option<BlobId>,
+    /// `apiVersion` and kind of its objects.
+    kinds: BTreeSet<(String, String)>,
+    /// What its HorizontalPodAutoscalers target.
+    scaled: BTreeSet<ObjectKey>,
+}
+
+impl Shelf {
+    /// An empty shelf. Objects that name no namespace go into `default_namespace`.
+    pub(super) fn new(default_namespace: &str) -> Shelf {
+        Shelf { at: None, scopes: Scopes::new(default_namespace), set: ManifestSet::new(), notes: BTreeMap::new() }
+    }
+
+    /// Forgets everything: the next look reads all of it again.
+    pub(super) fn forget(&mut self) {
+        *self = Shelf::new(&self.scopes.default_namespace);
+    }
+
+    /// Takes up files that differ; `None` for those that are gone. Files whose custom kinds are defined anew by that are
+    /// read again, and handed back with the others.
+    pub(super) fn update(
+        &mut self,
+        repository: &Repository,
+        at: CommitId,
+        mut files: BTreeMap<Arc<str>, Option<ReadFile>>,
+    ) -> Result<BTreeMap<Arc<str>, Option<ReadFile>>, GitError> {
+        let mut waiting: BTreeSet<Arc<str>> = files.keys().cloned().collect();
+        let mut read: BTreeSet<Arc<str>> = waiting.clone();
+        while let Some(path) = waiting.pop_first() {
+            if !read.remove(&path) {
+                let Some(blob) = self.notes.get(&path).and_then(|note| note.blob) else { continue };
+                let file = repository.read(&path, blob, &self.scopes)?;
+                files.insert(Arc::clone(&path), Some(ReadFile { file, blob: Some(blob) }));
+            }
+            let file = files.get(&path).and_then(Option::as_ref);
+            self.note(&path, file);
+            for kind in self.set.replace(&path, file.map(|read| &read.file)) {
+                self.redefine(&kind);
+                waiting.extend(self.set.files_with(&kind));
+            }
+        }
+        self.at = Some(at);
+        Ok(files)
+    }
+
+    fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
+        let Some(ReadFile { file, blob }) = read else {
+            self.notes.remove(path);
+            return;
+        };
+        let note = Note {
+            blob: *blob,
+            kinds: file
+                .manifests
+                .iter()
+                .map(|manifest| (manifest.api_version.clone(), manifest.key.kind.clone()))
+                .collect(),
+            scaled: file.manifests.iter().filter_map(scale_target).collect(),
+        };
+        self.notes.insert(Arc::clone(path), note);
+    }
+
+    fn redefine(&mut self, kind: &GroupKind) {
+        match self.set.definition(kind) {
+            Some(definition) => self.scopes.define(definition.clone()),
+            None => self.scopes.forget(kind),
+        }
+    }
+
+    /// The paths of its files.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.set.paths()
+    }
+
+    /// The kinds of its objects, as `apiVersion` and kind.
+    pub(super) fn kinds(&self) -> BTreeSet<(String, String)> {
+        self.notes.values().flat_map(|note| note.kinds.iter().cloned()).collect()
+    }
+
+    /// All objects.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.set.iter().map(|(key, _)| key)
+    }
+
+    /// Whether an object is written here.
+    pub(super) fn has(&self, key: &ObjectKey) -> bool {
+        self.set.locate(key).is_some()
+    }
+
+    /// Whether an object is meant to be there, also where something is wrong with its manifest, or with the whole of a
+    /// file that held it.
+    pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
+        self.set.mentions(key)
+    }
+
+    /// The hash of an object's manifest.
+    pub(super) fn hash(&self, key: &ObjectKey) -> Option<ManifestHash> {
+        self.set.locate(key).map(|located| located.hash)
+    }
+
+    /// Complaints about objects that are written in more than one file.
+    pub(super) fn duplicates(&self) -> Vec<Complaint> {
+        self.set.duplicates()
+    }
+
+    /// The manifest of an object, read from the mirror.
+    pub(super) fn manifest(&self, repository: &Repository, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
+        let Some(located) = self.set.locate(key) else { return Ok(None) };
+        let path = located.place.path;
+        let Some(blob) = self.notes.get(&path).and_then(|note| note.blob) else { return Ok(None) };
+        let file = repository.read(&path, blob, &self.scopes)?;
+        Ok(file.manifests.into_iter().find(|manifest| manifest.key == *key))
+    }
+
+    /// The hash of the ConfigMaps and Secrets of this repository that a workload's template names.
+    pub(super) fn configuration(&self, manifest: &Manifest) -> Option<String> {
+        let names = named_configuration(template(manifest.value())?, manifest.key.namespace.as_deref());
+        let known: Vec<(ObjectKey, String)> =
+            names.into_iter().filter_map(|key| self.hash(&key).map(|hash| (key, hash.to_string()))).collect();
+        configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str())))
+    }
+
+    /// Whether an autoscaler of this repository decides how many replicas an object has.
+    pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
+        let scaled = self.notes.values().any(|note| note.scaled.contains(key));
+        if scaled { Replicas::LeftOut } else { Replicas::AsWritten }
+    }
+}
+
+fn scale_target(manifest: &Manifest) -> Option<ObjectKey> {
+    if manifest.key.group != "autoscaling" || manifest.key.kind != "HorizontalPodAutoscaler" {
+        return None;
+    }
+    let target = &manifest.value()["spec"]["scaleTargetRef"];
+    let version = target["apiVersion"].as_str().unwrap_or_default();
+    Some(ObjectKey {
+        group: version.split_once('/').map(|(group, _)| group).unwrap_or_default().to_owned(),
+        kind: target["kind"].as_str()?.to_owned(),
+        namespace: manifest.key.namespace.clone(),
+        name: target["name"].as_str()?.to_owned(),
+    })
+}

@@ -1,0 +1,289 @@
+//! Follows one source: looks at its repository, plans what a new head says, and keeps the rollouts going.
+//!
+//! One loop owns everything that the source knows. Whatever takes time (the repository, planning, each rollout) runs
+//! beside it and reports back, so that a newer commit is never kept waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::context::Context;
+use super::live::LiveFacts;
+use super::look::{News, Repository};
+use super::planner::Prepared;
+use super::roll_out::End;
+use super::shelf::Shelf;
+use crate::cluster::{Seen, Served, Watched};
+use crate::git::{Follow, GitError};
+use crate::manifest::ObjectKey;
+use crate::rollout::{CommitId, Outcome, Record, RecordId};
+
+/// How long changes of live objects gather before they are checked together.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// One followed source.
+pub(super) struct Source {
+    pub context: Arc<Context>,
+    pub repository: Repository,
+    pub follow: Follow,
+    pub wake: Arc<tokio::sync::Notify>,
+    pub stop: CancellationToken,
+    /// A head that was refused, and why.
+    pub refused: Option<(CommitId, String)>,
+    /// The head whose plan was recorded last.
+    pub planned: Option<CommitId>,
+    pub live: BTreeMap<ObjectKey, LiveFacts>,
+    pub watched: Watched,
+    pub seen: mpsc::Receiver<Seen>,
+    pub rollouts: BTreeMap<ObjectKey, Rollout>,
+    /// Objects that may not be as they should be, and when that is looked into.
+    pub doubtful: BTreeMap<ObjectKey, Instant>,
+    /// How often an object was put right lately, so that two who disagree do not fight at full speed.
+    pub corrected: BTreeMap<ObjectKey, u32>,
+    /// Records that were open when the daemon started.
+    pub resumed: BTreeMap<ObjectKey, Record>,
+    pub work: JoinSet<Done>,
+    /// The plan that is being made, and its number.
+    pub planning: Option<(AbortHandle, u64)>,
+    pub plans: u64,
+    pub checking: bool,
+    pub looking: bool,
+    pub next_look: Instant,
+}
+
+/// A rollout under way.
+pub(super) struct Rollout {
+    pub record: RecordId,
+    pub cancel: CancellationToken,
+    /// Cancelled when the rollout's task has ended.
+    pub ended: CancellationToken,
+    pub live: watch::Sender<Option<Arc<Value>>>,
+    /// The commit that takes its place.
+    pub superseded_by: Option<CommitId>,
+}
+
+/// What ran beside the loop, and is through.
+pub(super) enum Done {
+    /// The repository was looked at.
+    Looked(Result<Looked, GitError>),
+    /// A plan is ready: its number, what it is for, and what it is.
+    Planned(u64, Box<News>, Vec<Prepared>),
+    /// The cluster serves these kinds.
+    Served(Vec<Served>),
+    /// Doubtful objects were checked.
+    Checked(Vec<Prepared>),
+    /// A rollout ended.
+    RolledOut(ObjectKey, End),
+}
+
+/// What a look at the repository brought.
+pub(super) enum Looked {
+    /// Nothing new.
+    Same(Option<CommitId>),
+    /// A new head.
+    New(Box<News>),
+}
+
+impl Source {
+    /// Follows the source until it is told to stop.
+    pub(super) async fn follow(mut self) {
+        let name = self.context.config.name.clone();
+        info!(source = name, repository = %self.repository.mirror.location(), "following");
+        self.take_up();
+        loop {
+            self.publish_settled();
+            let check_at = self.next_check();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                Some(done) = self.work.join_next(), if !self.work.is_empty() => match done {
+                    Ok(done) => self.done(done),
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => self.fault(&error),
+                },
+                Some(seen) = self.seen.recv() => self.saw(seen),
+                () = self.wake.notified() => self.next_look = Instant::now(),
+                () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = sleep_until(check_at) => self.check(),
+            }
+        }
+        self.shut_down().await;
+        info!(source = name, "stopped");
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Looked(looked) => {
+                self.looking = false;
+                self.looked(looked);
+            }
+            Done::Planned(number, news, prepared)
+                if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
+            {
+                self.planning = None;
+                self.carry_out(*news, prepared);
+            }
+            // A newer head has come meanwhile.
+            Done::Planned(..) => {}
+            Done::Served(kinds) => kinds.iter().for_each(|served| self.watched.also(served)),
+            Done::Checked(prepared) => {
+                self.checking = false;
+                self.checked(prepared);
+            }
+            Done::RolledOut(key, end) => self.rolled_out(&key, end),
+        }
+    }
+
+    /// A panic of ours, outside of a rollout: what it was doing is begun again.
+    fn fault(&mut self, error: &tokio::task::JoinError) {
+        error!(%error, "belay's own fault: a task panicked");
+        self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
+        self.looking = false;
+        self.checking = false;
+        self.planning = None;
+        self.shelf().forget();
+        self.next_look = Instant::now() + self.context.config.interval.0;
+    }
+
+    /// Looks at the repository, beside the loop.
+    fn look(&mut self) {
+        self.looking = true;
+        self.next_look = Instant::now() + self.context.config.interval.0;
+        let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
+        let planned = self.planned.clone();
+        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
+        self.work.spawn(async move {
+            let look = move || {
+                repository.mirror.fetch(&follow, &stop)?;
+                let Some(head) = repository.mirror.head(&follow)? else { return Ok(Looked::Same(None)) };
+                if known.as_ref() == Some(&head) {
+                    return Ok(Looked::Same(Some(head)));
+                }
+                repository.news(planned.as_ref(), &head).map(|news| Looked::New(Box::new(news)))
+            };
+            match tokio::task::spawn_blocking(look).await {
+                Ok(looked) => Done::Looked(looked),
+                // A panic while reading the repository: told to the loop as one of this task.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        });
+    }
+
+    fn looked(&mut self, looked: Result<Looked, GitError>) {
+        let now = self.context.clock.now();
+        let looked = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                warn!(%error, "failed to look at the repository");
+                self.context.status.trouble("repository", Some(error.to_string()));
+                return;
+            }
+        };
+        self.context.status.change(|source| source.looked = Some(now));
+        match looked {
+            Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
+            Looked::Same(None) => {
+                let message = format!("{} has no {} yet", self.repository.mirror.location(), self.follow);
+                self.context.status.trouble("repository", Some(message));
+            }
+            Looked::New(news) => {
+                self.context.status.trouble("repository", None);
+                self.heard(*news);
+            }
+        }
+        if let Some((_, message)) = &self.refused {
+            self.context.status.trouble("repository", Some(message.clone()));
+        }
+    }
+
+    /// What the repository holds, for a moment. Never kept over an await.
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.repository.shelf()
+    }
+
+    fn rolled_out(&mut self, key: &ObjectKey, end: End) {
+        let Some(rollout) = self.rollouts.remove(key) else { return };
+        match end {
+            End::Recorded(outcome) => {
+                if outcome == Outcome::Complete {
+                    self.corrected.remove(key);
+                }
+                let live = rollout.live.borrow().clone();
+                match live {
+                    Some(live) => self.look_at(key, &live),
+                    None => self.doubt(key.clone(), Duration::ZERO),
+                }
+            }
+            End::Stopped => self.supersede(rollout.record, rollout.superseded_by.as_ref()),
+            End::Fault(message) => {
+                error!(object = %key, message, "belay's own fault: a rollout panicked");
+                self.context.status.trouble(&key.to_string(), Some(format!("belay's own fault: {message}")));
+                self.take_up_again(key, rollout.record);
+            }
+        }
+        // Whoever waits for its end may go on, now that it is in the books.
+        rollout.ended.cancel();
+    }
+
+    /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
+    async fn shut_down(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(3);
+        for rollout in self.rollouts.values() {
+            rollout.cancel.cancel();
+        }
+        if let Some((planning, _)) = self.planning.take() {
+            planning.abort();
+        }
+        let all = async { while self.work.join_next().await.is_some() {} };
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            warn!("some requests were still under way");
+        }
+        self.work.shutdown().await;
+    }
+
+    fn publish_settled(&self) {
+        let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
+        let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
+        self.context.status.change(|source| source.settled = idle && through && self.resumed.is_empty());
+    }
+
+    /// Puts an object on the list of those to be checked.
+    pub(super) fn doubt(&mut self, key: ObjectKey, after: Duration) {
+        let at = Instant::now() + after.max(GATHER);
+        self.doubtful.entry(key).and_modify(|known| *known = at.min(*known)).or_insert(at);
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        if self.checking || self.planning.is_some() || self.planned.is_none() {
+            return None;
+        }
+        self.doubtful.values().min().copied()
+    }
+
+    /// The keys with rollouts that a plan for these objects must wait for; they are told to stop.
+    pub(super) fn replace(&mut self, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<CancellationToken> {
+        let mut ended = Vec::new();
+        for (key, rollout) in &mut self.rollouts {
+            if keys.contains(key) {
+                rollout.superseded_by = Some(by.clone());
+                rollout.cancel.cancel();
+                ended.push(rollout.ended.clone());
+            }
+        }
+        ended
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,100 @@
+//! Whose turn it is: the objects of one rank side by side, rank after rank, and never too many requests at once.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::rollout::Rank;
+
+/// The ranks of one plan: how many objects of each are not through yet.
+#[derive(Clone, Debug)]
+pub(super) struct Ranks(Arc<watch::Sender<Vec<(Rank, usize)>>>);
+
+impl Ranks {
+    /// The ranks of a plan whose objects have these.
+    pub(super) fn new(ranks: impl IntoIterator<Item = Rank>) -> Ranks {
+        let mut waiting: Vec<(Rank, usize)> = Vec::new();
+        for rank in ranks {
+            match waiting.iter_mut().find(|(known, _)| *known == rank) {
+                Some((_, count)) => *count += 1,
+                None => waiting.push((rank, 1)),
+            }
+        }
+        Ranks(Arc::new(watch::Sender::new(waiting)))
+    }
+
+    /// The turn of one object of `rank`.
+    pub(super) fn turn(&self, rank: Rank, requests: Arc<Semaphore>) -> Turn {
+        Turn { ranks: self.clone(), rank, requests, through: false }
+    }
+}
+
+/// The turn of one object. It is through when it has been applied, or will not be for now; at the latest when dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    ranks: Ranks,
+    rank: Rank,
+    requests: Arc<Semaphore>,
+    through: bool,
+}
+
+impl Turn {
+    /// Waits until every object of the ranks before is through, and until there is room for another request.
+    pub(super) async fn comes(&self) -> OwnedSemaphorePermit {
+        let mut waiting = self.ranks.0.subscribe();
+        let before =
+            |waiting: &Vec<(Rank, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
+        // The sender lives as long as this turn does.
+        let _ = waiting.wait_for(before).await;
+        Arc::clone(&self.requests).acquire_owned().await.expect("the semaphore is never closed")
+    }
+
+    /// The object does not keep the later ranks waiting any more.
+    pub(super) fn through(&mut self) {
+        if std::mem::replace(&mut self.through, true) {
+            return;
+        }
+        self.ranks.0.send_modify(|waiting| {
+            if let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == self.rank) {
+                *count = count.saturating_sub(1);
+            }
+        });
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.through();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rank_waits_for_all_of_the_one_before() {
+        let ranks = Ranks::new([Rank::Definitions, Rank::Definitions, Rank::Workloads]);
+        let requests = Arc::new(Semaphore::new(4));
+        let mut first = ranks.turn(Rank::Definitions, Arc::clone(&requests));
+        let second = ranks.turn(Rank::Definitions, Arc::clone(&requests));
+        let workload = ranks.turn(Rank::Workloads, Arc::clone(&requests));
+        let waits = |turn: &Turn| {
+            let comes = turn.ranks.turn(turn.rank, Arc::clone(&turn.requests));
+            async move {
+                let waits = tokio::time::timeout(Duration::from_secs(1), comes.comes()).await.is_err();
+                // This probe was never counted in.
+                std::mem::forget(comes);
+                waits
+            }
+        };
+        assert!(!waits(&second).await);
+        assert!(waits(&workload).await);
+        first.through();
+        first.through();
+        assert!(waits(&workload).await, "through counts once");
+        drop(second);
+        assert!(!waits(&workload).await);
+    }
+}

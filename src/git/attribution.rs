@@ -1,0 +1,376 @@
+//! Who changed a file: for each path the commits that changed it, newest first, through merges.
+//!
+//! A change that came in with a merge is charged to the commit on the side branch: from each commit the walk goes on to
+//! the first parent that has the same content, and only where no parent has it did the commit itself, be it a merge,
+//! change it. That is how `git log -- <path>` sees it. The order is that of the graph; clocks play no part.
+
+use std::collections::{BTreeMap, HashMap};
+
+use git2::Repository;
+
+use super::error::GitError;
+use super::graph::{Graph, Node};
+use super::mirror::{Mirror, commit_id, oid};
+use super::tree::Entry;
+use crate::rollout::CommitId;
+
+/// The commits that changed one file between two commits. `links[0]` is the newest; where a merge brought several lines
+/// together, each line goes on from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// The commits. Empty when the file is the same at both ends.
+    pub links: Vec<Link>,
+}
+
+/// A commit that changed the file against each of its parents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The commit.
+    pub commit: CommitId,
+    /// What the file was after it; `None` when it deleted the file.
+    pub after: Option<Entry>,
+    /// What it was before, one for each parent. Empty when the walk reached its limit and this commit is but a guess.
+    pub before: Vec<Before>,
+}
+
+/// What the file was in one parent of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// What it was; `None` when it was not there.
+    pub content: Option<Entry>,
+    /// Who had made it so.
+    pub next: Next,
+}
+
+/// Who had made a file what it was before a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The link with this index in the chain.
+    Link(usize),
+    /// A commit that `from` comes from too.
+    Earlier,
+    /// Nobody: the file was not there.
+    Nobody,
+    /// It was not looked for any further.
+    Unknown,
+}
+
+impl Chain {
+    /// The commit that is charged with one thing in the file, an object of several: the newest that made it what it is.
+    /// `value` reads the thing out of a content; `None` stands for no file.
+    ///
+    /// # Errors
+    ///
+    /// Those of `value`.
+    pub fn charged<T: PartialEq, E>(
+        &self,
+        mut value: impl FnMut(Option<&Entry>) -> Result<T, E>,
+    ) -> Result<Option<&CommitId>, E> {
+        let Some(mut link) = self.links.first() else { return Ok(None) };
+        let now = value(link.after.as_ref())?;
+        'links: loop {
+            for before in &link.before {
+                if let Next::Link(next) = before.next
+                    && value(before.content.as_ref())? == now
+                {
+                    link = &self.links[next];
+                    continue 'links;
+                }
+            }
+            return Ok(Some(&link.commit));
+        }
+    }
+}
+
+impl Mirror {
+    /// For each of these paths below `folder` the commits that changed it after `from` and up to `to`; in all of history
+    /// where `from` is `None`. At most `links` commits are named for a path: 1 is enough where a file is one thing.
+    ///
+    /// A path that differs always has a commit to be charged. Where a merge took the older of two versions, that is the
+    /// merge; where `to` has nothing that `from` had not, as after a branch was moved back, it is the commit that last
+    /// changed the file in the history of `to`; and where [`super::Limits::walk`] commits did not tell, `to` itself.
+    ///
+    /// # Errors
+    ///
+    /// When a commit is unknown, or the mirror can't be read.
+    pub fn attribution(
+        &self,
+        from: Option<&CommitId>,
+        to: &CommitId,
+        folder: &str,
+        paths: &[String],
+        links: usize,
+    ) -> Result<BTreeMap<String, Chain>, GitError> {
+        self.with(|repository| {
+            self.with_graph(|graph| {
+                let ends = self.ends(repository, from, to, folder, paths)?;
+                let (from, to_node) = match self.load_both(repository, graph, from, to) {
+                    // Too long a history to be held: nothing can be told.
+                    Err(GitError::TooMany { .. }) => return Ok(guessed(to, paths, &ends)),
+                    loaded => loaded?,
+                };
+                let mut walk = Walk::new(self, repository, graph, folder, paths, links.max(1));
+                walk.run(from, to_node, &ends)?;
+                if from.is_some() {
+                    walk.mend(to_node, &ends)?;
+                }
+                Ok(paths.iter().cloned().zip(walk.chains).collect())
+            })
+        })
+    }
+
+    fn load_both(
+        &self,
+        repository: &Repository,
+        graph: &mut Graph,
+        from: Option<&CommitId>,
+        to: &CommitId,
+    ) -> Result<(Option<Node>, Node), GitError> {
+        let mut load =
+            |id: &CommitId| graph.load(repository, oid(id)?, self.limits.history, |error| self.missing(id, error));
+        Ok((from.map(&mut load).transpose()?, load(to)?))
+    }
+
+    /// What these paths are at both ends. Costs what differs, not what there is.
+    fn ends(
+        &self,
+        repository: &Repository,
+        from: Option<&CommitId>,
+        to: &CommitId,
+        folder: &str,
+        paths: &[String],
+    ) -> Result<Vec<Ends>, GitError> {
+        let mut tree = |id: &CommitId| {
+            let known = repository.find_commit(oid(id)?).map_err(|error| self.missing(id, &error))?;
+            self.folder_at(repository, known.id(), folder)
+        };
+        let before = from.map(&mut tree).transpose()?.flatten();
+        let changes = self.compare(repository, before, tree(to)?, folder)?.changes;
+        let ends: HashMap<&str, Ends> =
+            changes.iter().map(|change| (change.path.as_str(), (change.before, change.after))).collect();
+        Ok(paths.iter().map(|path| ends.get(path.as_str()).copied().unwrap_or_default()).collect())
+    }
+}
+
+/// What a file is at `from` and at `to`. Nothing twice for one that is the same.
+type Ends = (Option<Entry>, Option<Entry>);
+
+fn guessed(to: &CommitId, paths: &[String], ends: &[Ends]) -> BTreeMap<String, Chain> {
+    let guess = |(path, (_, after)): (&String, &Ends)| {
+        (path.clone(), Chain { links: vec![Link { commit: to.clone(), after: *after, before: Vec::new() }] })
+    };
+    paths.iter().zip(ends).filter(|(_, (before, after))| before != after).map(guess).collect()
+}
+
+/// The index of a path among those that are asked for.
+type PathNumber = usize;
+
+/// Who wants to know who made a file what it is at a commit: the beginning of its chain, or one side of a link.
+#[derive(Clone, Copy)]
+enum Waiter {
+    Beginning,
+    Side { link: usize, side: usize },
+}
+
+/// What is asked about one file at one commit.
+struct Question {
+    content: Option<Entry>,
+    waiters: Vec<Waiter>,
+}
+
+type Questions = HashMap<PathNumber, Question>;
+
+struct Walk<'a> {
+    mirror: &'a Mirror,
+    repository: &'a Repository,
+    graph: &'a Graph,
+    folder: &'a str,
+    numbers: HashMap<&'a str, PathNumber>,
+    most: usize,
+    chains: Vec<Chain>,
+    /// The newest merge that took one of several versions of a file.
+    choices: HashMap<PathNumber, Link>,
+    asked: HashMap<Node, Questions>,
+    left: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        mirror: &'a Mirror,
+        repository: &'a Repository,
+        graph: &'a Graph,
+        folder: &'a str,
+        paths: &'a [String],
+        most: usize,
+    ) -> Walk<'a> {
+        Walk {
+            mirror,
+            repository,
+            graph,
+            folder,
+            numbers: paths.iter().enumerate().map(|(number, path)| (path.as_str(), number)).collect(),
+            most,
+            chains: vec![Chain::default(); paths.len()],
+            choices: HashMap::new(),
+            asked: HashMap::new(),
+            left: mirror.limits.walk,
+        }
+    }
+
+    /// Asks at `to` about all paths that differ and have no link yet, and follows them down.
+    fn run(&mut self, from: Option<Node>, to: Node, ends: &[Ends]) -> Result<(), GitError> {
+        let question = |content| Question { content, waiters: vec![Waiter::Beginning] };
+        let open =
+            |(number, (before, after)): &(PathNumber, &Ends)| before != after && self.chains[*number].links.is_empty();
+        let questions = ends.iter().enumerate().filter(open);
+        let questions: Questions = questions.map(|(number, (_, after))| (number, question(*after))).collect();
+        if questions.is_empty() {
+            return Ok(());
+        }
+        self.asked = HashMap::from([(to, questions)]);
+        let mut steps = self.graph.steps(from, to);
+        while !self.asked.is_empty()
+            && let Some((node, is_new)) = steps.next()
+        {
+            let Some(questions) = self.asked.remove(&node) else { continue };
+            if !is_new {
+                self.answer(questions, Next::Earlier);
+            } else if self.left == 0 {
+                self.guess(to, questions);
+            } else {
+                self.left -= 1;
+                self.commit(node, questions)?;
+            }
+        }
+        for (_, questions) in std::mem::take(&mut self.asked) {
+            self.answer(questions, Next::Earlier);
+        }
+        Ok(())
+    }
+
+    /// Charges somebody with each path that differs although nobody after `from` changed it.
+    fn mend(&mut self, to: Node, ends: &[Ends]) -> Result<(), GitError> {
+        for (number, chain) in self.chains.iter_mut().enumerate() {
+            if chain.links.is_empty() {
+                chain.links.extend(self.choices.remove(&number));
+            }
+        }
+        self.run(None, to, ends)
+    }
+
+    fn commit(&mut self, node: Node, mut questions: Questions) -> Result<(), GitError> {
+        let parents = self.graph.parents(node);
+        if parents.is_empty() {
+            for (number, question) in questions {
+                self.link(node, number, question, &[(None, None)]);
+            }
+            return Ok(());
+        }
+        let mut differs: Vec<HashMap<PathNumber, Option<Entry>>> = Vec::new();
+        for parent in parents {
+            differs.push(self.differs(node, *parent, &questions)?);
+        }
+        for number in differs.iter().flat_map(HashMap::keys).copied().collect::<Vec<_>>() {
+            let Some(question) = questions.remove(&number) else { continue };
+            let sides: Vec<(Option<Node>, Option<Entry>)> = parents
+                .iter()
+                .zip(&differs)
+                .map(|(parent, differs)| (Some(*parent), differs.get(&number).copied().unwrap_or(question.content)))
+                .collect();
+            match differs.iter().position(|differs| !differs.contains_key(&number)) {
+                None => self.link(node, number, question, &sides),
+                Some(same) => {
+                    if question.waiters.iter().any(|waiter| matches!(waiter, Waiter::Beginning)) {
+                        let side =
+                            |(_, content): &(_, Option<Entry>)| Before { content: *content, next: Next::Unknown };
+                        let before = sides.iter().map(side).collect();
+                        let commit = commit_id(self.graph.id(node));
+                        let choice = Link { commit, after: question.content, before };
+                        self.choices.entry(number).or_insert(choice);
+                    }
+                    self.ask(parents[same], number, question);
+                }
+            }
+        }
+        // All the rest, mostly by far, is as in the first parent.
+        self.ask_all(parents[0], questions);
+        Ok(())
+    }
+
+    /// The paths that are asked about and differ from a parent, with what they were there.
+    fn differs(
+        &self,
+        node: Node,
+        parent: Node,
+        questions: &Questions,
+    ) -> Result<HashMap<PathNumber, Option<Entry>>, GitError> {
+        let tree = |node| self.mirror.folder_at(self.repository, self.graph.id(node), self.folder);
+        let changes = self.mirror.compare(self.repository, tree(parent)?, tree(node)?, self.folder)?.changes;
+        let wanted = changes.iter().filter_map(|change| {
+            let number = *self.numbers.get(change.path.as_str())?;
+            questions.contains_key(&number).then_some((number, change.before))
+        });
+        Ok(wanted.collect())
+    }
+
+    /// This commit made the file what it is.
+    fn link(&mut self, node: Node, number: PathNumber, question: Question, sides: &[(Option<Node>, Option<Entry>)]) {
+        let links = &mut self.chains[number].links;
+        let link = links.len();
+        let before = |(_, content): &(Option<Node>, Option<Entry>)| Before {
+            content: *content,
+            next: if content.is_none() { Next::Nobody } else { Next::Unknown },
+        };
+        links.push(Link {
+            commit: commit_id(self.graph.id(node)),
+            after: question.content,
+            before: sides.iter().map(before).collect(),
+        });
+        let goes_on = links.len() < self.most;
+        self.answer(HashMap::from([(number, question)]), Next::Link(link));
+        for (side, (parent, content)) in sides.iter().enumerate() {
+            if let (Some(parent), Some(_), true) = (parent, content, goes_on) {
+                let question = Question { content: *content, waiters: vec![Waiter::Side { link, side }] };
+                self.ask(*parent, number, question);
+            }
+        }
+    }
+
+    fn ask(&mut self, node: Node, number: PathNumber, question: Question) {
+        self.ask_all(node, HashMap::from([(number, question)]));
+    }
+
+    fn ask_all(&mut self, node: Node, questions: Questions) {
+        if questions.is_empty() {
+            return;
+        }
+        let there = self.asked.entry(node).or_default();
+        let fewer = if there.len() < questions.len() { std::mem::replace(there, questions) } else { questions };
+        for (number, question) in fewer {
+            match there.get_mut(&number) {
+                Some(same) => same.waiters.extend(question.waiters),
+                None => drop(there.insert(number, question)),
+            }
+        }
+    }
+
+    fn answer(&mut self, questions: Questions, next: Next) {
+        for (number, question) in questions {
+            for waiter in question.waiters {
+                if let Waiter::Side { link, side } = waiter {
+                    self.chains[number].links[link].before[side].next = next;
+                }
+            }
+        }
+    }
+
+    fn guess(&mut self, to: Node, questions: Questions) {
+        for (number, question) in questions {
+            let links = &mut self.chains[number].links;
+            if links.is_empty() && question.waiters.iter().any(|waiter| matches!(waiter, Waiter::Beginning)) {
+                let commit = commit_id(self.graph.id(to));
+                links.push(Link { commit, after: question.content, before: Vec::new() });
+            }
+        }
+    }
+}

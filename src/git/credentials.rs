@@ -1,0 +1,227 @@
+//! What belay shows to a Git server, and only to the one that it is for.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use git2::{Cred, CredentialType};
+
+use super::error::GitError;
+use super::location::{Location, Origin, Scheme};
+
+/// No password, token or passphrase is longer.
+const SECRET_LIMIT: u64 = 64 << 10;
+/// How often a server may ask in one connection. It asks again when it did not like the answer.
+const QUESTIONS: usize = 8;
+
+/// The names of the files in which credentials are, bound to one server. The files are read when they are needed, so
+/// that they can be exchanged while belay runs, and what is in them is kept no longer than that.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    origin: Option<Origin>,
+    user: Option<String>,
+    token_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    passphrase_file: Option<PathBuf>,
+    agent: Agent,
+    known_hosts: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Agent {
+    #[default]
+    Unused,
+    Used,
+}
+
+impl Credentials {
+    /// None yet, to be filled in for the server of `location`: its scheme, host and port. No other server is shown them.
+    #[must_use]
+    pub fn new(location: &Location) -> Credentials {
+        let user = location.user().map(str::to_owned);
+        Credentials { origin: location.origin().cloned(), user, ..Credentials::default() }
+    }
+
+    /// The user, where the location does not name one. `git` without it.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Credentials {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// The file with the password or token for `https`. One line; a line break at its end does not count.
+    #[must_use]
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Credentials {
+        self.token_file = Some(path.into());
+        self
+    }
+
+    /// The file with the private key for `ssh`.
+    #[must_use]
+    pub fn key_file(mut self, path: impl Into<PathBuf>) -> Credentials {
+        self.key_file = Some(path.into());
+        self
+    }
+
+    /// The file with the passphrase of that key.
+    #[must_use]
+    pub fn passphrase_file(mut self, path: impl Into<PathBuf>) -> Credentials {
+        self.passphrase_file = Some(path.into());
+        self
+    }
+
+    /// Asks the ssh agent of `$SSH_AUTH_SOCK` where no key file is given or the server does not want that key.
+    #[must_use]
+    pub fn agent(mut self) -> Credentials {
+        self.agent = Agent::Used;
+        self
+    }
+
+    /// The file with the keys of the servers that are trusted; `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`
+    /// without it. A server that is in none of them is never spoken to.
+    #[must_use]
+    pub fn known_hosts(mut self, path: impl Into<PathBuf>) -> Credentials {
+        self.known_hosts = Some(path.into());
+        self
+    }
+
+    /// Whom they are for.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    pub(super) fn known_hosts_file(&self) -> Option<&Path> {
+        self.known_hosts.as_deref()
+    }
+
+    /// What answers the questions of one connection.
+    pub(super) fn answers(&self) -> Answers<'_> {
+        Answers { credentials: self, asked: 0, shown: Vec::new(), problem: None }
+    }
+}
+
+/// Answers a server's questions, each credential once: a server that does not like one will not like it better the
+/// second time, and libgit2 would ask for ever.
+pub(super) struct Answers<'a> {
+    credentials: &'a Credentials,
+    asked: usize,
+    shown: Vec<CredentialType>,
+    /// Why there was no answer; libgit2 only hands through a text.
+    pub(super) problem: Option<GitError>,
+}
+
+impl Answers<'_> {
+    /// The answer to one question: `url` is where libgit2 really is, perhaps after a redirect.
+    pub(super) fn answer(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, git2::Error> {
+        self.asked += 1;
+        let answer = if self.asked > QUESTIONS { Err(None) } else { self.find(url, allowed) };
+        answer.map_err(|problem| {
+            self.problem = self.problem.take().or(problem);
+            git2::Error::new(git2::ErrorCode::Auth, git2::ErrorClass::Callback, "no credential that the server takes")
+        })
+    }
+
+    /// What was shown so far, in words.
+    pub(super) fn shown(&self) -> String {
+        let word = |kind: &CredentialType| match *kind {
+            CredentialType::USER_PASS_PLAINTEXT => "the token",
+            CredentialType::SSH_KEY => "the ssh key",
+            _ => "the user",
+        };
+        let mut words: Vec<&str> = self.shown.iter().map(word).filter(|word| *word != "the user").collect();
+        words.dedup();
+        words.join(" and ")
+    }
+
+    fn find(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, Option<GitError>> {
+        let credentials = self.credentials;
+        let origin = credentials.origin.as_ref().ok_or(None)?;
+        if !origin.is_of(url) {
+            return Err(Some(GitError::Refused {
+                repository: origin.to_string(),
+                message: "it redirects to another server and asks for credentials there, which belay does not give; \
+                          write the new address into the configuration"
+                    .to_owned(),
+            }));
+        }
+        let user = credentials.user.as_deref().unwrap_or("git");
+        if allowed.contains(CredentialType::USERNAME) {
+            return Cred::username(user).map_err(|_| None);
+        }
+        if origin.scheme == Scheme::Ssh && allowed.contains(CredentialType::SSH_KEY) {
+            if let Some(key) = &credentials.key_file
+                && self.first_time(CredentialType::SSH_KEY)
+            {
+                return self.key(user, key).map_err(Some);
+            }
+            if credentials.agent == Agent::Used && self.first_time(CredentialType::SSH_MEMORY) {
+                return Cred::ssh_key_from_agent(user).map_err(|_| None);
+            }
+        }
+        if origin.scheme != Scheme::Ssh
+            && allowed.contains(CredentialType::USER_PASS_PLAINTEXT)
+            && let Some(file) = &credentials.token_file
+            && self.first_time(CredentialType::USER_PASS_PLAINTEXT)
+        {
+            let token = secret("token file", file).map_err(Some)?;
+            return Cred::userpass_plaintext(user, &token.0).map_err(|_| None);
+        }
+        Err(None)
+    }
+
+    fn key(&self, user: &str, file: &Path) -> Result<Cred, GitError> {
+        let unusable = |_| GitError::Credential {
+            what: "ssh key",
+            path: file.to_owned(),
+            why: "libssh2 can't use it; PEM and OpenSSH private keys are known".to_owned(),
+        };
+        File::open(file).map_err(|error| unreadable("ssh key", file, &error.to_string()))?;
+        let passphrase = match &self.credentials.passphrase_file {
+            Some(file) => Some(secret("passphrase file", file)?),
+            None => None,
+        };
+        Cred::ssh_key(user, None, file, passphrase.as_ref().map(|passphrase| passphrase.0.as_str())).map_err(unusable)
+    }
+
+    fn first_time(&mut self, kind: CredentialType) -> bool {
+        let first = !self.shown.contains(&kind);
+        self.shown.push(kind);
+        first
+    }
+}
+
+/// Something that must not be seen.
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
+    let file = File::open(path).map_err(|error| unreadable(what, path, &error.to_string()))?;
+    let mut text = String::new();
+    let read = file.take(SECRET_LIMIT + 1).read_to_string(&mut text);
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(unreadable(what, path, "not UTF-8")),
+        Err(error) => Err(unreadable(what, path, &error.to_string())),
+        Ok(length) if length as u64 > SECRET_LIMIT => Err(unreadable(what, path, "longer than 64 KiB")),
+        Ok(_) => {
+            let secret = text.trim_end_matches(['\r', '\n']);
+            if secret.is_empty() {
+                return Err(unreadable(what, path, "it is empty"));
+            }
+            if secret.contains(['\n', '\r', '\0']) {
+                return Err(unreadable(what, path, "it has more than one line"));
+            }
+            Ok(Secret(secret.to_owned()))
+        }
+    }
+}
+
+fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {
+    GitError::Credential { what, path: path.to_owned(), why: why.to_owned() }
+}

@@ -1,0 +1,266 @@
+//! What can go wrong with a repository, told to the person who runs belay: what, where, what to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::rollout::CommitId;
+
+/// Why something about a repository failed. None of the texts has a credential in it.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no repository at that path.
+    #[error("there is no Git repository at {}: {why}", path.display())]
+    NoRepository {
+        /// The path, as configured.
+        path: PathBuf,
+        /// What was found instead.
+        why: String,
+    },
+    /// The repository on this machine belongs to another user, who could make belay run or read what they like.
+    #[error(
+        "the repository {} belongs to another user than belay runs as; if you trust that user, tell Git so: git config \
+         --system --add safe.directory '{}'",
+        path.display(), path.display()
+    )]
+    ForeignOwner {
+        /// The path, as configured.
+        path: PathBuf,
+    },
+    /// The repository uses a feature that libgit2 does not know.
+    #[error("the repository {repository} can't be read: {what}")]
+    Unsupported {
+        /// The repository.
+        repository: String,
+        /// Which feature, and what to do.
+        what: String,
+    },
+    /// A shallow clone has no history to tell who changed what.
+    #[error(
+        "the repository {repository} is a shallow clone: its history is cut off; complete it with: git fetch --unshallow"
+    )]
+    Shallow {
+        /// The repository.
+        repository: String,
+    },
+    /// Nothing has been pushed yet.
+    #[error("the repository {repository} is empty: push a first commit")]
+    Empty {
+        /// The repository.
+        repository: String,
+    },
+    /// The branch to follow is not there.
+    #[error("the repository {repository} has no branch {branch}; it has {}", listed(others, "no branch at all"))]
+    NoBranch {
+        /// The repository.
+        repository: String,
+        /// The branch.
+        branch: String,
+        /// The branches that there are.
+        others: Vec<String>,
+    },
+    /// No tag matches.
+    #[error("the repository {repository} has no tag that matches {pattern}; it has {}", listed(others, "no tags"))]
+    NoTag {
+        /// The repository.
+        repository: String,
+        /// The pattern.
+        pattern: String,
+        /// The tags that there are.
+        others: Vec<String>,
+    },
+    /// The commit is not there, or not reachable from any branch or tag.
+    #[error("the repository {repository} has no commit {commit} on any branch or tag")]
+    NoCommit {
+        /// The repository.
+        repository: String,
+        /// The commit.
+        commit: CommitId,
+    },
+    /// A branch or tag does not lead to a commit.
+    #[error("{reference} of the repository {repository} is not a commit but a {kind}")]
+    NotACommit {
+        /// The repository.
+        repository: String,
+        /// The branch or tag.
+        reference: String,
+        /// What it is.
+        kind: String,
+    },
+    /// The folder to follow is not in that commit.
+    #[error("commit {} has no folder {folder}; it has {}", commit.short(), listed(others, "no folders at all"))]
+    NoFolder {
+        /// The commit.
+        commit: CommitId,
+        /// The folder.
+        folder: String,
+        /// The folders that there are, as deep as the path could be followed.
+        others: Vec<String>,
+    },
+    /// The path to follow is something else than a folder.
+    #[error("{folder} in commit {} is not a folder but a {kind}", commit.short())]
+    NotAFolder {
+        /// The commit.
+        commit: CommitId,
+        /// The path.
+        folder: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The server could not be reached, or it broke off. It is worth trying again.
+    #[error("failed to fetch from {repository}: {message}")]
+    Unreachable {
+        /// The repository.
+        repository: String,
+        /// What happened.
+        message: String,
+    },
+    /// The server wants other credentials, or any at all.
+    #[error("{repository} refused belay: {message}")]
+    Refused {
+        /// The repository.
+        repository: String,
+        /// What happened, and what to do.
+        message: String,
+    },
+    /// The server can't prove that it is the one.
+    #[error("{repository} is not trusted: {message}")]
+    Untrusted {
+        /// The repository.
+        repository: String,
+        /// What is wrong with its key or certificate, and what to do.
+        message: String,
+    },
+    /// A file with a credential can't be used.
+    #[error("failed to read the {what} {}: {why}", path.display())]
+    Credential {
+        /// Which credential.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why; never what is in it.
+        why: String,
+    },
+    /// Something is larger than belay reads.
+    #[error("{what} has {size} bytes; the limit is {limit}")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// There is more of something than belay reads.
+    #[error("{what}: more than {limit}")]
+    TooMany {
+        /// What.
+        what: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A fetch took longer than it may.
+    #[error("fetching from {repository} took longer than {} s", after.as_secs())]
+    TooSlow {
+        /// The repository.
+        repository: String,
+        /// The limit.
+        after: Duration,
+    },
+    /// A fetch was given up because belay stops.
+    #[error("fetching was given up because belay stops")]
+    Cancelled,
+    /// An object of the repository that is followed can't be read.
+    #[error("the repository {repository} is damaged: {message}; git fsck tells more")]
+    DamagedSource {
+        /// The repository.
+        repository: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// belay's own copy can't be read. [`super::Mirror::start_over`] helps.
+    #[error("belay's copy of the repository in {} is damaged: {message}", path.display())]
+    DamagedMirror {
+        /// The folder of the copy.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Another process holds the mirror.
+    #[error("another belay is using {}; wait for it, or give this one a --state-dir of its own", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The working copy is not in a state in which belay edits it.
+    #[error("{why}")]
+    WorkingCopy {
+        /// What, and what to do.
+        why: String,
+    },
+    /// A push was refused.
+    #[error("{repository} did not take the push: {message}")]
+    PushRefused {
+        /// The repository.
+        repository: String,
+        /// What it said.
+        message: String,
+    },
+    /// The file system refused something.
+    #[error("failed to {doing} {}: {source}", path.display())]
+    Io {
+        /// What belay was doing.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// libgit2 refused something.
+    #[error("failed to {doing}: {message}")]
+    Git {
+        /// What belay was doing.
+        doing: String,
+        /// What libgit2 says.
+        message: String,
+    },
+}
+
+impl GitError {
+    /// Whether trying again later may help without anybody doing anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            GitError::Unreachable { .. } | GitError::TooSlow { .. } | GitError::Io { .. } | GitError::Busy { .. }
+        )
+    }
+
+    /// Whether [`super::Mirror::start_over`] is what helps.
+    #[must_use]
+    pub fn wants_a_new_mirror(&self) -> bool {
+        matches!(self, GitError::DamagedMirror { .. })
+    }
+}
+
+/// Turns an error of libgit2 into one of ours that says what was being done.
+pub(super) fn while_doing(doing: impl Into<String>) -> impl FnOnce(git2::Error) -> GitError {
+    move |error| GitError::Git { doing: doing.into(), message: error.message().to_owned() }
+}
+
+/// Turns an error of the file system into one of ours.
+pub(super) fn with_file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> GitError {
+    move |source| GitError::Io { doing, path: path.into(), source }
+}
+
+/// `a, b and 17 more`.
+fn listed(names: &[String], none: &str) -> String {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return none.to_owned();
+    }
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| name.chars().take(100).collect()).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,197 @@
+//! Which commit comes from which, held in memory, so that every question about it has an exact answer.
+//!
+//! libgit2's own walks cut corners by the commits' clocks and can be wrong where those run backwards. Here every commit
+//! has a generation, one more than the largest of its parents': a commit can only come from commits of lower
+//! generations. Clocks play no part.
+
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+use git2::{Oid, Repository};
+
+use super::error::GitError;
+
+/// The number of a commit in a [`Graph`].
+pub(super) type Node = u32;
+
+/// The commits of a repository, as far as they were asked for.
+#[derive(Default)]
+pub(super) struct Graph {
+    numbers: HashMap<Oid, Node>,
+    commits: Vec<Commit>,
+}
+
+struct Commit {
+    id: Oid,
+    generation: u32,
+    parents: Box<[Node]>,
+}
+
+impl Graph {
+    /// Adds a commit and everything that it comes from. At most `limit` commits are held.
+    pub(super) fn load(
+        &mut self,
+        repository: &Repository,
+        tip: Oid,
+        limit: usize,
+        damaged: impl Fn(&git2::Error) -> GitError,
+    ) -> Result<Node, GitError> {
+        // Parents first; an explicit stack, for histories are longer than call stacks.
+        let mut stack: Vec<(Oid, Option<Vec<Oid>>)> = vec![(tip, None)];
+        while let Some((id, parents)) = stack.pop() {
+            if self.numbers.contains_key(&id) {
+                continue;
+            }
+            match parents {
+                None => {
+                    let parents: Vec<Oid> =
+                        repository.find_commit(id).map_err(|error| damaged(&error))?.parent_ids().collect();
+                    let missing: Vec<Oid> =
+                        parents.iter().filter(|parent| !self.numbers.contains_key(parent)).copied().collect();
+                    stack.push((id, Some(parents)));
+                    stack.extend(missing.into_iter().map(|parent| (parent, None)));
+                }
+                Some(parents) => {
+                    if self.commits.len() >= limit {
+                        return Err(GitError::TooMany { what: "the history has too many commits".to_owned(), limit });
+                    }
+                    self.add(id, &parents);
+                }
+            }
+        }
+        Ok(self.numbers[&tip])
+    }
+
+    fn add(&mut self, id: Oid, parents: &[Oid]) {
+        let parents: Box<[Node]> = parents.iter().map(|parent| self.numbers[parent]).collect();
+        let generation = parents.iter().map(|parent| self.generation(*parent) + 1).max().unwrap_or(0);
+        let number = Node::try_from(self.commits.len()).expect("a limit far below 2^32");
+        self.commits.push(Commit { id, generation, parents });
+        self.numbers.insert(id, number);
+    }
+
+    pub(super) fn id(&self, node: Node) -> Oid {
+        self.commits[node as usize].id
+    }
+
+    /// The ids of all commits that have been loaded.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Oid> + '_ {
+        self.commits.iter().map(|commit| commit.id)
+    }
+
+    pub(super) fn parents(&self, node: Node) -> &[Node] {
+        &self.commits[node as usize].parents
+    }
+
+    pub(super) fn generation(&self, node: Node) -> u32 {
+        self.commits[node as usize].generation
+    }
+
+    /// Whether `later` is `earlier` or comes from it.
+    pub(super) fn comes_from(&self, later: Node, earlier: Node) -> bool {
+        let mut seen = BTreeSet::from([later]);
+        let mut stack = vec![later];
+        while let Some(node) = stack.pop() {
+            if node == earlier {
+                return true;
+            }
+            for parent in self.parents(node) {
+                if self.generation(*parent) >= self.generation(earlier) && seen.insert(*parent) {
+                    stack.push(*parent);
+                }
+            }
+        }
+        false
+    }
+
+    /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`
+    /// when there are more than `limit`.
+    pub(super) fn between(&self, from: Option<Node>, to: Node, limit: usize) -> Option<Vec<Node>> {
+        let mut walk = Walk::new(self, from, to);
+        let mut between = Vec::new();
+        while walk.only_to > 0 {
+            let (node, paint) = walk.next()?;
+            if paint == TO {
+                if between.len() == limit {
+                    return None;
+                }
+                between.push(node);
+            }
+        }
+        Some(between)
+    }
+
+    /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
+    /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
+    pub(super) fn steps(&self, from: Option<Node>, to: Node) -> impl Iterator<Item = (Node, bool)> + use<'_> {
+        let mut walk = Walk::new(self, from, to);
+        std::iter::from_fn(move || {
+            while walk.only_to > 0 {
+                let (node, paint) = walk.next()?;
+                if paint != FROM {
+                    return Some((node, paint == TO));
+                }
+            }
+            None
+        })
+    }
+
+    /// The newest commit that both are or come from: of several, none comes from another.
+    pub(super) fn common(&self, one: Node, other: Node) -> Option<Node> {
+        let mut walk = Walk::new(self, Some(one), other);
+        loop {
+            let (node, paint) = walk.next()?;
+            if paint == FROM | TO {
+                return Some(node);
+            }
+        }
+    }
+}
+
+const FROM: u8 = 1;
+const TO: u8 = 2;
+
+/// Goes down from two commits at once, each commit after everything that comes from it: by falling generation. So when a
+/// commit is taken out of the queue, it is known from which of the two it can be reached.
+struct Walk<'a> {
+    graph: &'a Graph,
+    paints: HashMap<Node, u8>,
+    queue: BinaryHeap<(u32, Node)>,
+    /// How many in the queue have so far been reached from `to` alone.
+    only_to: usize,
+}
+
+impl Walk<'_> {
+    fn new(graph: &Graph, from: Option<Node>, to: Node) -> Walk<'_> {
+        let mut walk = Walk { graph, paints: HashMap::new(), queue: BinaryHeap::new(), only_to: 0 };
+        walk.paint(to, TO);
+        if let Some(from) = from {
+            walk.paint(from, FROM);
+        }
+        walk
+    }
+
+    fn next(&mut self) -> Option<(Node, u8)> {
+        let (_, node) = self.queue.pop()?;
+        let paint = self.paints[&node];
+        self.only_to -= usize::from(paint == TO);
+        for parent in self.graph.parents(node) {
+            self.paint(*parent, paint);
+        }
+        Some((node, paint))
+    }
+
+    fn paint(&mut self, node: Node, paint: u8) {
+        match self.paints.get_mut(&node) {
+            None => {
+                self.paints.insert(node, paint);
+                self.queue.push((self.graph.generation(node), node));
+                self.only_to += usize::from(paint == TO);
+            }
+            Some(before) => {
+                let after = *before | paint;
+                self.only_to -= usize::from(*before == TO && after != TO);
+                *before = after;
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Fetching from a repository on this machine, without a git program and without trusting it to stand still.
+//!
+//! libgit2 can fetch from a path, but it packs every object anew and takes all branches: 11 s for 83,000 objects, where
+//! copying the packs takes milliseconds. So the objects are brought over here:
+//!
+//! 1. The first time, the repository's packs are copied as they are. That is only a short cut; if it fails half way, or
+//!    the repository is repacked meanwhile, nothing depends on it.
+//! 2. Then every commit that is new is compared with its first parent, oldest first, and each object of it that the
+//!    mirror lacks is put into one new pack. A pack is there as a whole or not at all.
+//! 3. Only then are the references moved. So what a reference of the mirror leads to is complete, whatever happens to
+//!    the repository, and whenever belay is killed.
+//!
+//! Copies are taken, never hard links: a link would let the owner of the repository change the mirror afterwards.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
+use tokio_util::sync::CancellationToken;
+
+use super::error::{GitError, while_doing, with_file};
+use super::follow::{Follow, Offer};
+use super::limits::Limits;
+
+/// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
+const ATTEMPTS: usize = 3;
+/// How many repositories may borrow objects from each other in a chain, as in Git itself.
+const ALTERNATES: usize = 5;
+
+/// A repository on this machine, opened for reading.
+pub(super) struct Source {
+    repository: Repository,
+    path: PathBuf,
+}
+
+impl Source {
+    /// Opens it. It must be a complete one, of the user that belay runs as or declared safe.
+    pub(super) fn open(path: &Path) -> Result<Source, GitError> {
+        let flags = RepositoryOpenFlags::NO_SEARCH;
+        let repository =
+            Repository::open_ext(path, flags, std::iter::empty::<&Path>()).map_err(|error| refusal(path, &error))?;
+        if repository.is_shallow() {
+            return Err(GitError::Shallow { repository: path.display().to_string() });
+        }
+        Ok(Source { repository, path: path.to_owned() })
+    }
+
+    /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
+    pub(super) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
+        let reading = || while_doing(format!("read the branches of {}", self.path.display()));
+        let mut offer = Offer::default();
+        if let Follow::Branch(branch) = follow {
+            let name = format!("refs/heads/{branch}");
+            let found = self.repository.find_reference(&name).and_then(|reference| reference.resolve());
+            if let Some(target) = found.ok().and_then(|reference| reference.target()) {
+                offer.references.insert(name, target);
+                return Ok(offer);
+            }
+        }
+        for reference in self.repository.references().map_err(reading())? {
+            let reference = reference.map_err(reading())?;
+            let Ok(name) = reference.name() else { continue };
+            // A symbolic branch follows another one.
+            let resolved = reference.resolve().ok().and_then(|resolved| resolved.target());
+            if let Some(target) = resolved {
+                offer.references.insert(name.to_owned(), target);
+            }
+        }
+        if let Ok(head) = self.repository.find_reference("HEAD")
+            && let Ok(Some(target)) = head.symbolic_target()
+        {
+            offer.default_branch = target.strip_prefix("refs/heads/").map(str::to_owned);
+        }
+        Ok(offer)
+    }
+
+    /// Brings over everything that `wanted` needs. Returns how many objects were new.
+    pub(super) fn import(
+        mut self,
+        mirror: &Repository,
+        wanted: &[Oid],
+        limits: &Limits,
+        stop: &CancellationToken,
+    ) -> Result<usize, GitError> {
+        let known = tips(mirror)?;
+        if known.is_empty() {
+            let copied = copy_packs(&self.repository, mirror, limits, stop);
+            if let Err(error) = copied {
+                tracing::debug!(%error, "failed to copy packs; object by object then");
+            }
+        }
+        let mut attempt = 1;
+        loop {
+            let import = Import { source: &self.repository, path: &self.path, mirror, stop };
+            match import.run(&known, wanted) {
+                Ok(objects) => return Ok(objects),
+                Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::Object(error)) if attempt == ATTEMPTS => {
+                    let repository = self.path.display().to_string();
+                    return Err(GitError::DamagedSource { repository, message: error.message().to_owned() });
+                }
+                Err(Trouble::Object(_)) => {
+                    attempt += 1;
+                    self = Source::open(&self.path)?;
+                }
+            }
+        }
+    }
+}
+
+/// Why an import stopped: for good, or because an object of the repository could not be read, which may only have moved.
+enum Trouble {
+    Final(GitError),
+    Object(git2::Error),
+}
+
+impl From<git2::Error> for Trouble {
+    fn from(error: git2::Error) -> Trouble {
+        Trouble::Object(error)
+    }
+}
+
+struct Import<'a> {
+    source: &'a Repository,
+    path: &'a Path,
+    mirror: &'a Repository,
+    stop: &'a CancellationToken,
+}
+
+impl Import<'_> {
+    fn run(&self, known: &[Oid], wanted: &[Oid]) -> Result<usize, Trouble> {
+        let ours = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
+        ours.refresh().map_err(|error| self.failed("open the mirror", error))?;
+        let mut missing = Missing { source: self.source, ours, seen: HashSet::new(), objects: Vec::new() };
+        let mut walk = self.source.revwalk()?;
+        walk.set_sorting(Sort::TOPOLOGICAL | Sort::REVERSE)?;
+        for id in wanted {
+            // A tag may stand before a tag that stands before a commit.
+            let mut object = self.source.find_object(*id, None)?;
+            while let Some(tag) = object.as_tag() {
+                missing.add(tag.id());
+                object = tag.target()?;
+            }
+            if object.kind() == Some(ObjectType::Commit) {
+                walk.push(object.id())?;
+            }
+        }
+        let theirs = self.source.odb()?;
+        for tip in known.iter().filter(|tip| theirs.exists(**tip)) {
+            if self.source.find_commit(*tip).is_ok() {
+                walk.hide(*tip)?;
+            }
+        }
+        for id in walk {
+            if self.stop.is_cancelled() {
+                return Err(Trouble::Final(GitError::Cancelled));
+            }
+            let commit = self.source.find_commit(id?)?;
+            let parent = commit.parent_ids().next();
+            let before = parent.map(|parent| self.source.find_commit(parent)).transpose()?;
+            missing.tree(commit.tree_id(), before.map(|commit| commit.tree_id()))?;
+            missing.add(commit.id());
+        }
+        self.pack(&missing.objects)?;
+        Ok(missing.objects.len())
+    }
+
+    fn pack(&self, objects: &[(Oid, Option<String>)]) -> Result<(), Trouble> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let mut builder = self.source.packbuilder()?;
+        for (id, name) in objects {
+            builder.insert_object(*id, name.as_deref())?;
+        }
+        let folder = self.mirror.path().join("objects/pack");
+        fs::create_dir_all(&folder)
+            .map_err(|error| Trouble::Final(with_file("make the folder", folder.clone())(error)))?;
+        builder.write(&folder, 0o444)?;
+        let odb = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
+        odb.refresh().map_err(|error| self.failed("open the mirror", error))
+    }
+
+    fn failed(&self, doing: &str, error: git2::Error) -> Trouble {
+        Trouble::Final(while_doing(format!("{doing} of {}", self.path.display()))(error))
+    }
+}
+
+/// Collects what the mirror lacks.
+struct Missing<'a> {
+    source: &'a Repository,
+    ours: Odb<'a>,
+    seen: HashSet<Oid>,
+    /// Each with a name that lets similar ones stand together in the pack.
+    objects: Vec<(Oid, Option<String>)>,
+}
+
+impl Missing<'_> {
+    fn add(&mut self, id: Oid) {
+        self.add_named(id, None);
+    }
+
+    fn add_named(&mut self, id: Oid, name: Option<String>) {
+        // Without a refresh: the mirror is locked, nobody else adds to it.
+        if self.seen.insert(id) && !self.ours.exists_ext(id, OdbLookupFlags::NO_REFRESH) {
+            self.objects.push((id, name));
+        }
+    }
+
+    /// Adds what is in a tree and not in the one that the first parent had in its place; of that all is there already.
+    /// The existence of a tree says nothing about what is in it: a copied pack may hold what no branch leads to.
+    fn tree(&mut self, root: Oid, before: Option<Oid>) -> Result<(), git2::Error> {
+        let mut stack = vec![(root, before)];
+        while let Some((id, before)) = stack.pop() {
+            if before == Some(id) || self.seen.contains(&id) {
+                continue;
+            }
+            let before = before.map(|before| self.source.find_tree(before)).transpose()?;
+            for entry in &self.source.find_tree(id)? {
+                let old = before.as_ref().and_then(|tree| tree.get_name_bytes(entry.name_bytes()));
+                if old.as_ref().is_some_and(|old| old.id() == entry.id()) {
+                    continue;
+                }
+                match entry.kind() {
+                    Some(ObjectType::Tree) => {
+                        let old = old.filter(|old| old.kind() == Some(ObjectType::Tree));
+                        stack.push((entry.id(), old.map(|old| old.id())));
+                    }
+                    Some(ObjectType::Blob) => {
+                        self.add_named(entry.id(), entry.name().ok().map(str::to_owned));
+                    }
+                    // The commit of a submodule is in another repository.
+                    _ => {}
+                }
+            }
+            self.add_named(id, None);
+        }
+        Ok(())
+    }
+}
+
+/// What the references of the mirror lead to; all of it is complete.
+fn tips(mirror: &Repository) -> Result<Vec<Oid>, GitError> {
+    let reading = || while_doing("read the references of the mirror");
+    let mut tips = Vec::new();
+    for reference in mirror.references().map_err(reading())? {
+        tips.extend(reference.map_err(reading())?.target());
+    }
+    Ok(tips)
+}
+
+/// Copies all packs of a repository, and of those that it borrows from, as they are.
+fn copy_packs(
+    source: &Repository,
+    mirror: &Repository,
+    limits: &Limits,
+    stop: &CancellationToken,
+) -> Result<(), GitError> {
+    let to = mirror.path().join("objects/pack");
+    let mut room = limits.fetch_bytes;
+    for folder in object_folders(&source.commondir().join("objects")) {
+        let folder = folder.join("pack");
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for index in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+            let pack = index.with_extension("pack");
+            let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+            if index.extension().is_none_or(|extension| extension != "idx") || !is_file(&index) || !is_file(&pack) {
+                continue;
+            }
+            let size = fs::metadata(&pack).map_err(with_file("read", &pack))?.len();
+            room = room.checked_sub(size).ok_or_else(|| GitError::TooLarge {
+                what: format!("all packs of {}", source.path().display()),
+                size: limits.fetch_bytes - room + size,
+                limit: limits.fetch_bytes,
+            })?;
+            if stop.is_cancelled() {
+                return Err(GitError::Cancelled);
+            }
+            // The index comes last: without it a pack is not seen.
+            copy(&pack, &to)?;
+            copy(&index, &to)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(file: &Path, to: &Path) -> Result<(), GitError> {
+    let Some(name) = file.file_name() else { return Ok(()) };
+    let (temporary, end) = (to.join("tmp_copy"), to.join(name));
+    if end.exists() {
+        return Ok(());
+    }
+    fs::copy(file, &temporary).map_err(with_file("copy", file))?;
+    fs::rename(&temporary, &end).map_err(with_file("rename", temporary))
+}
+
+/// The folder of a repository's objects, and those that it borrows from: one path a line in `info/alternates`.
+fn object_folders(objects: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![objects.to_owned()];
+    let mut at = 0;
+    while at < folders.len() && folders.len() < 1 + ALTERNATES {
+        let here = folders[at].clone();
+        at += 1;
+        let Ok(text) = fs::read_to_string(here.join("info/alternates")) else { continue };
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let folder = here.join(line);
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    folders
+}
+
+fn refusal(path: &Path, error: &git2::Error) -> GitError {
+    let (path, message) = (path.to_owned(), error.message());
+    let repository = path.display().to_string();
+    match error.code() {
+        ErrorCode::Owner => GitError::ForeignOwner { path },
+        ErrorCode::NotFound if !path.exists() => GitError::NoRepository { path, why: "nothing is there".to_owned() },
+        ErrorCode::NotFound => {
+            let why = if path.is_dir() { "the folder is not a repository" } else { "it is not a folder" };
+            GitError::NoRepository { path, why: why.to_owned() }
+        }
+        _ if message.contains("partialclone") => GitError::Unsupported {
+            repository,
+            what: "it is a partial clone, in which objects are missing; follow the repository that it was cloned from"
+                .to_owned(),
+        },
+        _ if message.contains("refstorage") => GitError::Unsupported {
+            repository,
+            what: "it keeps its branches in a reftable; change it with: git refs migrate --ref-format=files".to_owned(),
+        },
+        _ if message.contains("objectformat") || message.contains("object format") => {
+            GitError::Unsupported { repository, what: "its ids are SHA-256; belay knows SHA-1 repositories".to_owned() }
+        }
+        _ if message.contains("extension") => GitError::Unsupported { repository, what: message.to_owned() },
+        _ => GitError::NoRepository { path, why: message.to_owned() },
+    }
+}

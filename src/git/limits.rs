@@ -1,0 +1,38 @@
+//! How much a repository may cost. Everything read from one is bounded by these.
+
+use std::time::Duration;
+
+/// Bounds on what belay reads from a repository; each has a default that no repository of manifests comes near.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many bytes one fetch may bring, 4 GiB by default.
+    pub fetch_bytes: u64,
+    /// How long one fetch may take, 10 minutes by default. A server that says nothing at all is given up sooner: after
+    /// 15 s while connecting, after 60 s later on.
+    pub fetch_time: Duration,
+    /// How many files and folders one comparison or listing may touch, 1,000,000 by default.
+    pub entries: usize,
+    /// How many folders may stand inside each other, 64 by default.
+    pub depth: usize,
+    /// How many commits are looked at to find the one that changed a file, 50,000 by default.
+    pub walk: usize,
+    /// How many commits a history may have at all, 2,000,000 by default. Some 60 bytes of memory each, and only once a
+    /// question needs the whole graph.
+    pub history: usize,
+    /// How many packs the mirror may have before the small ones are joined, 32 by default.
+    pub packs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            fetch_bytes: 4 << 30,
+            fetch_time: Duration::from_secs(600),
+            entries: 1_000_000,
+            depth: 64,
+            walk: 50_000,
+            history: 2_000_000,
+            packs: 32,
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! What is in a folder at a commit, and what differs between two commits: trees compared by object id, folder by folder,
+//! so that a folder in which nothing changed is never opened.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use git2::{ErrorCode, ObjectType, Oid, Repository};
+
+use super::error::GitError;
+use super::mirror::{Mirror, oid};
+use crate::rollout::CommitId;
+
+/// No path of a file is longer, in bytes.
+const PATH_LIMIT: usize = 4096;
+
+/// The id of a file's content. Equal ids are equal contents.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub(super) Oid);
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One entry of a folder that is not itself a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entry {
+    /// What it is.
+    pub kind: EntryKind,
+    /// What is in it; of a submodule, the commit that it stands at.
+    pub blob: BlobId,
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryKind {
+    /// A file, executable or not.
+    File,
+    /// A symbolic link. Its content is where it leads; belay never goes there.
+    Symlink,
+    /// Another repository. belay never enters it.
+    Submodule,
+}
+
+/// A path at which something differs between two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The path, from the root of the repository.
+    pub path: String,
+    /// What was there before.
+    pub before: Option<Entry>,
+    /// What is there now.
+    pub after: Option<Entry>,
+}
+
+/// What differs between two commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Where something differs, by path.
+    pub changes: Vec<Change>,
+    /// What is new or differs and has a path that can't be used.
+    pub odd: Vec<OddPath>,
+}
+
+/// The files of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// What there is, by path from the root of the repository.
+    pub files: Vec<(String, Entry)>,
+    /// What has a path that can't be used.
+    pub odd: Vec<OddPath>,
+}
+
+/// A path that belay does not use: not UTF-8, with control characters, or not a path at all. It stands for everything
+/// below it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OddPath {
+    /// The path, with what can't be shown escaped (`\xff`, `\n`).
+    pub shown: String,
+    /// What is odd about it.
+    pub why: &'static str,
+}
+
+impl Mirror {
+    /// What differs in `folder` between two commits; everything in it is new where `from` is `None`, or did not have the
+    /// folder. `""` is the whole repository. Costs one read for each folder that differs.
+    ///
+    /// # Errors
+    ///
+    /// When a commit is unknown, when `to` has no such folder, and when more differs than [`super::Limits`] allow.
+    pub fn changes(&self, from: Option<&CommitId>, to: &CommitId, folder: &str) -> Result<Changes, GitError> {
+        self.with(|repository| {
+            let before = match from {
+                None => None,
+                Some(from) => match self.folder(repository, from, folder) {
+                    Ok(tree) => Some(tree),
+                    Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => None,
+                    Err(error) => return Err(error),
+                },
+            };
+            let after = self.folder(repository, to, folder)?;
+            self.compare(repository, before, Some(after), folder)
+        })
+    }
+
+    /// Everything in `folder` at a commit, and in the folders below it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mirror::changes`].
+    pub fn files(&self, at: &CommitId, folder: &str) -> Result<Files, GitError> {
+        let Changes { changes, odd } = self.changes(None, at, folder)?;
+        let files = changes.into_iter().filter_map(|change| Some((change.path, change.after?))).collect();
+        Ok(Files { files, odd })
+    }
+
+    /// What is in a file, if that is at most `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError::TooLarge`] when it is more, found out without reading it.
+    pub fn read(&self, blob: BlobId, limit: u64) -> Result<Vec<u8>, GitError> {
+        self.with(|repository| {
+            let odb = repository.odb().map_err(|error| self.damaged(&error))?;
+            let (size, kind) = odb.read_header(blob.0).map_err(|error| self.damaged(&error))?;
+            if size as u64 > limit {
+                return Err(GitError::TooLarge { what: format!("blob {blob}"), size: size as u64, limit });
+            }
+            if kind != ObjectType::Blob {
+                let message = format!("{blob} is not the content of a file but a {kind}");
+                return Err(GitError::DamagedMirror { path: self.path(), message });
+            }
+            Ok(odb.read(blob.0).map_err(|error| self.damaged(&error))?.data().to_vec())
+        })
+    }
+
+    /// The tree of a folder at a commit.
+    pub(super) fn folder(&self, repository: &Repository, at: &CommitId, folder: &str) -> Result<Oid, GitError> {
+        let commit = match repository.find_commit(oid(at)?) {
+            Ok(commit) => commit,
+            Err(error) if error.code() == ErrorCode::NotFound => {
+                return Err(GitError::NoCommit { repository: self.location.to_string(), commit: at.clone() });
+            }
+            Err(error) => return Err(self.damaged(&error)),
+        };
+        let found = self.descend(repository, commit.tree_id(), folder)?;
+        match found {
+            Descent::Tree(tree) => Ok(tree),
+            Descent::Missing(others) => {
+                Err(GitError::NoFolder { commit: at.clone(), folder: folder.to_owned(), others })
+            }
+            Descent::Other(kind) => Err(GitError::NotAFolder { commit: at.clone(), folder: folder.to_owned(), kind }),
+        }
+    }
+
+    /// The tree of a folder at a commit that is known to be there; `None` where it has no such folder.
+    pub(super) fn folder_at(&self, repository: &Repository, at: Oid, folder: &str) -> Result<Option<Oid>, GitError> {
+        let commit = repository.find_commit(at).map_err(|error| self.damaged(&error))?;
+        match self.descend(repository, commit.tree_id(), folder)? {
+            Descent::Tree(tree) => Ok(Some(tree)),
+            Descent::Missing(_) | Descent::Other(_) => Ok(None),
+        }
+    }
+
+    /// What differs between two trees, whose path is `folder`.
+    pub(super) fn compare(
+        &self,
+        repository: &Repository,
+        before: Option<Oid>,
+        after: Option<Oid>,
+        folder: &str,
+    ) -> Result<Changes, GitError> {
+        let mut comparison =
+            Comparison { mirror: self, repository, found: Changes::default(), entries: 0, path: String::new() };
+        for part in parts(folder) {
+            comparison.path.push_str(part);
+            comparison.path.push('/');
+        }
+        comparison.trees(before, after, 0)?;
+        // A file that became a folder stands in Git's order between its neighbours in two places.
+        comparison.found.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        comparison.found.odd.sort();
+        Ok(comparison.found)
+    }
+
+    fn descend(&self, repository: &Repository, root: Oid, folder: &str) -> Result<Descent, GitError> {
+        let mut tree = root;
+        let mut walked = String::new();
+        for part in parts(folder) {
+            let here = repository.find_tree(tree).map_err(|error| self.damaged(&error))?;
+            match here.get_name_bytes(part.as_bytes()) {
+                Some(entry) if entry.kind() == Some(ObjectType::Tree) => tree = entry.id(),
+                Some(entry) => return Ok(Descent::Other(kind_of(entry.filemode()).word())),
+                None => {
+                    let folders = here.iter().filter(|entry| entry.kind() == Some(ObjectType::Tree));
+                    let named = folders.map(|entry| format!("{walked}{}", shown(entry.name_bytes())));
+                    return Ok(Descent::Missing(named.collect()));
+                }
+            }
+            walked.push_str(part);
+            walked.push('/');
+        }
+        Ok(Descent::Tree(tree))
+    }
+}
+
+impl EntryKind {
+    fn word(self) -> &'static str {
+        match self {
+            EntryKind::File => "file",
+            EntryKind::Symlink => "symbolic link",
+            EntryKind::Submodule => "submodule",
+        }
+    }
+}
+
+enum Descent {
+    Tree(Oid),
+    Missing(Vec<String>),
+    Other(&'static str),
+}
+
+/// A comparison under way: where it is, and what it has found.
+struct Comparison<'a> {
+    mirror: &'a Mirror,
+    repository: &'a Repository,
+    found: Changes,
+    entries: usize,
+    /// The folder that is being compared, with a slash at its end; nothing for the root.
+    path: String,
+}
+
+/// One entry of a tree, before it is known whether anybody wants it.
+struct Raw {
+    name: Vec<u8>,
+    mode: i32,
+    id: Oid,
+}
+
+impl Raw {
+    fn is_tree(&self) -> bool {
+        self.mode == 0o40000
+    }
+
+    /// Git's order: a folder stands where its name with a slash would.
+    fn order(&self, other: &Raw) -> Ordering {
+        let (one, two) = (self.name.iter(), other.name.iter());
+        let slash = |raw: &Raw| raw.is_tree().then_some(&b'/').into_iter();
+        one.chain(slash(self)).cmp(two.chain(slash(other)))
+    }
+
+    fn entry(&self) -> Entry {
+        Entry { kind: kind_of(self.mode), blob: BlobId(self.id) }
+    }
+
+    /// Whether belay sees them as the same; the executable bit is not looked at.
+    fn is_same_as(&self, other: &Raw) -> bool {
+        self.id == other.id && self.is_tree() == other.is_tree() && (self.is_tree() || self.entry() == other.entry())
+    }
+}
+
+impl Comparison<'_> {
+    fn trees(&mut self, before: Option<Oid>, after: Option<Oid>, depth: usize) -> Result<(), GitError> {
+        if before == after {
+            return Ok(());
+        }
+        if depth > self.mirror.limits.depth {
+            let what = format!("{} is too deep; folders inside each other", self.path);
+            return Err(GitError::TooMany { what, limit: self.mirror.limits.depth });
+        }
+        let mut before = self.entries(before)?.into_iter().peekable();
+        let mut after = self.entries(after)?.into_iter().peekable();
+        loop {
+            let order = match (before.peek(), after.peek()) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(one), Some(other)) => one.order(other),
+            };
+            let one = if order.is_le() { before.next() } else { None };
+            let other = if order.is_ge() { after.next() } else { None };
+            self.pair(one, other, depth)?;
+        }
+    }
+
+    /// Two entries of one name and sort, of which one may be missing.
+    fn pair(&mut self, before: Option<Raw>, after: Option<Raw>, depth: usize) -> Result<(), GitError> {
+        if let (Some(one), Some(other)) = (&before, &after)
+            && one.is_same_as(other)
+        {
+            return Ok(());
+        }
+        let Some(name) = before.as_ref().or(after.as_ref()).map(|raw| raw.name.clone()) else { return Ok(()) };
+        let name = match usable(&name, self.path.len()) {
+            Ok(name) => name,
+            Err(why) => {
+                if after.is_some() {
+                    let shown = format!("{}{}", self.path, shown(&name));
+                    self.found.odd.push(OddPath { shown, why });
+                }
+                return Ok(());
+            }
+        };
+        let is_tree = |raw: &Option<Raw>| raw.as_ref().is_some_and(Raw::is_tree);
+        if is_tree(&before) || is_tree(&after) {
+            let length = self.path.len();
+            self.path.push_str(name);
+            self.path.push('/');
+            let id = |raw: Option<Raw>| raw.map(|raw| raw.id);
+            self.trees(id(before), id(after), depth + 1)?;
+            self.path.truncate(length);
+            return Ok(());
+        }
+        let entry = |raw: &Option<Raw>| raw.as_ref().map(Raw::entry);
+        let path = format!("{}{name}", self.path);
+        self.found.changes.push(Change { path, before: entry(&before), after: entry(&after) });
+        Ok(())
+    }
+
+    fn entries(&mut self, tree: Option<Oid>) -> Result<Vec<Raw>, GitError> {
+        let Some(id) = tree else { return Ok(Vec::new()) };
+        let tree = self.repository.find_tree(id).map_err(|error| self.mirror.damaged(&error))?;
+        self.entries += tree.len();
+        if self.entries > self.mirror.limits.entries {
+            let what =
+                format!("{} has too many files and folders", if self.path.is_empty() { "/" } else { &self.path });
+            return Err(GitError::TooMany { what, limit: self.mirror.limits.entries });
+        }
+        let raw = |entry: git2::TreeEntry<'_>| Raw {
+            name: entry.name_bytes().to_vec(),
+            mode: entry.filemode(),
+            id: entry.id(),
+        };
+        let mut entries: Vec<Raw> = tree.iter().map(raw).collect();
+        // A tree that was not made by Git may have any order, and a name twice. The last one counts.
+        if !entries.is_sorted_by(|one, other| one.order(other).is_lt()) {
+            entries.reverse();
+            entries.sort_by(Raw::order);
+            entries.dedup_by(|one, other| one.order(other).is_eq());
+        }
+        Ok(entries)
+    }
+}
+
+/// The folders of a path, without empty ones and `.`.
+fn parts(folder: &str) -> impl Iterator<Item = &str> {
+    folder.split('/').filter(|part| !part.is_empty() && *part != ".")
+}
+
+fn kind_of(mode: i32) -> EntryKind {
+    match mode {
+        0o120000 => EntryKind::Symlink,
+        0o160000 => EntryKind::Submodule,
+        _ => EntryKind::File,
+    }
+}
+
+fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
+    let Ok(text) = std::str::from_utf8(name) else { return Err("its name is not UTF-8") };
+    if text.chars().any(char::is_control) {
+        return Err("its name has control characters");
+    }
+    if text.is_empty() || text == "." || text == ".." || text.contains('/') {
+        return Err("its name is not one that a file can have");
+    }
+    if before + text.len() > PATH_LIMIT {
+        return Err("its path is longer than 4096 bytes");
+    }
+    Ok(text)
+}
+
+fn shown(name: &[u8]) -> String {
+    let text: String = name
+        .utf8_chunks()
+        .flat_map(|chunk| {
+            let valid =
+                chunk.valid().chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] });
+            let invalid = chunk.invalid().iter().flat_map(|byte| format!("\\x{byte:02x}").chars().collect::<Vec<_>>());
+            valid.chain(invalid).collect::<Vec<char>>()
+        })
+        .take(PATH_LIMIT)
+        .collect();
+    text
+}

@@ -1,0 +1,126 @@
+//! What can go wrong with the history file.
+
+use std::path::PathBuf;
+
+use crate::manifest::ObjectKey;
+use crate::rollout::{Outcome, RecordId};
+
+/// Why something about the history failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// There is no history file to read.
+    #[error("there is no history at {}: no daemon has run with this state folder yet", path.display())]
+    Missing {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// A newer belay wrote the file. It is left alone.
+    #[error(
+        "the history {} was written by a newer belay (format {found}, this one knows {known}): run that one, or give \
+         this one a --state-dir of its own",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i32,
+        /// The newest format that is known here.
+        known: i32,
+    },
+    /// An older belay wrote the file, and only a daemon may change it.
+    #[error(
+        "the history {} was written by an older belay (format {found}, this one reads {known}): start this belay's \
+         daemon once",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i32,
+        /// The format that is read here.
+        known: i32,
+    },
+    /// The file turned out to be unreadable while it was in use. [`super::History::start_over`] helps.
+    #[error("the history {} is damaged: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        message: String,
+    },
+    /// Another process has been writing for too long.
+    #[error("failed to {doing}: another process is writing the history")]
+    Busy {
+        /// What belay was doing.
+        doing: &'static str,
+    },
+    /// There is no such record.
+    #[error("there is no record {}", id.0)]
+    NoRecord {
+        /// Its number.
+        id: RecordId,
+    },
+    /// A record has ended, and stays as it ended.
+    #[error("record {} has already ended: {outcome}", id.0)]
+    Ended {
+        /// Its number.
+        id: RecordId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A record ends with [`super::History::finish`] and nothing else, and only in what is an end.
+    #[error("record {} can't become {outcome} in this way", id.0)]
+    WrongOutcome {
+        /// Its number.
+        id: RecordId,
+        /// What was asked for.
+        outcome: Outcome,
+    },
+    /// A history that was opened for reading.
+    #[error("this history was opened for reading only")]
+    ReadOnly,
+    /// What is in a Secret is never written down.
+    #[error("{object} is a Secret: nothing of it is kept")]
+    Secret {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// Something is larger than the history keeps.
+    #[error("{what} has {size} bytes; the history keeps {limit} at most")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The file system refused something.
+    #[error("failed to {doing} {}: {source}", path.display())]
+    Io {
+        /// What belay was doing.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// SQLite refused something.
+    #[error("failed to {doing}: {message}")]
+    Sql {
+        /// What belay was doing.
+        doing: &'static str,
+        /// What SQLite says.
+        message: String,
+    },
+}
+
+impl HistoryError {
+    /// Whether [`super::History::start_over`] is what helps.
+    #[must_use]
+    pub fn wants_a_new_file(&self) -> bool {
+        matches!(self, HistoryError::Damaged { .. })
+    }
+}

@@ -1,0 +1,299 @@
+//! The file itself: found or made, of which format, damaged or not.
+
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::aside::{set_aside, with_suffix};
+use super::error::HistoryError;
+use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
+
+/// How long a writer waits for another process that is writing.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many prepared statements are kept for each connection.
+const STATEMENTS: usize = 64;
+
+/// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
+/// by any number of other processes, `sqlite3 history.db` among them.
+///
+/// Cheap to clone and to share; calls block for microseconds. What a call has written is there after a `kill -9`.
+#[derive(Clone)]
+pub struct History(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// A connection of its own, so that a long look does not hold up what the daemon writes. Dropped before the writer:
+    /// only a writer that closes last puts everything into the one file.
+    reader: Mutex<Connection>,
+    /// `None` where the file was opened for reading.
+    writer: Option<Mutex<Connection>>,
+}
+
+/// How the history file was found when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// As it was left.
+    Existing,
+    /// There was none.
+    Fresh,
+    /// It was an older belay's and has been brought to this format.
+    Migrated {
+        /// Its format before.
+        from: i32,
+        /// Its format now.
+        to: i32,
+    },
+    /// It could not be read, and has been renamed.
+    SetAside {
+        /// What was wrong.
+        why: String,
+        /// Its name now.
+        to: PathBuf,
+    },
+}
+
+impl History {
+    /// Opens the history file in a folder for writing, or makes one. One that is damaged, or that can't be read, is
+    /// renamed with the time, and a fresh one is begun.
+    ///
+    /// # Errors
+    ///
+    /// When a newer belay wrote it, when the folder can't be written, and when another process holds the file for 5 s.
+    pub fn open(folder: &Path, now: Timestamp) -> Result<(History, Opened), HistoryError> {
+        fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
+        let path = folder.join("history.db");
+        let (writer, opened) = match open_for_writing(&path) {
+            Ok(found) => found,
+            Err(Trouble::Final(error)) => return Err(error),
+            Err(Trouble::Unreadable(why)) => {
+                let to = set_aside(&path, now)?;
+                match open_for_writing(&path) {
+                    Ok((writer, _)) => (writer, Opened::SetAside { why, to }),
+                    Err(Trouble::Final(error)) => return Err(error),
+                    Err(Trouble::Unreadable(message)) => return Err(HistoryError::Damaged { path, message }),
+                }
+            }
+        };
+        let reader = open_for_reading(&path)?;
+        Ok((History(Arc::new(Inner { path, writer: Some(Mutex::new(writer)), reader: Mutex::new(reader) })), opened))
+    }
+
+    /// Opens the history file in a folder for reading, beside a daemon or without one. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, when it can't be read, and when it has another format than this belay's.
+    pub fn read_only(folder: &Path) -> Result<History, HistoryError> {
+        let path = folder.join("history.db");
+        if !path.exists() {
+            return Err(HistoryError::Missing { path });
+        }
+        let reader = open_for_reading(&path)?;
+        let known = newest_format();
+        match format_of(&reader).map_err(|error| sql("read the history's format", &path)(error))? {
+            found if found > known => Err(HistoryError::Newer { path, found, known }),
+            found if found < known => Err(HistoryError::Older { path, found, known }),
+            _ => Ok(History(Arc::new(Inner { path, writer: None, reader: Mutex::new(reader) }))),
+        }
+    }
+
+    /// Renames the file and begins a fresh one, for when it turned out to be damaged while in use. Other clones of this
+    /// history use the fresh one too. Returns the old one's name now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`History::open`].
+    pub fn start_over(&self, now: Timestamp) -> Result<PathBuf, HistoryError> {
+        let mut writer = self.writer()?;
+        let mut reader = self.reader();
+        let to = set_aside(&self.0.path, now)?;
+        let opened = open_for_writing(&self.0.path);
+        let (fresh, _) = opened.map_err(|trouble| match trouble {
+            Trouble::Final(error) => error,
+            Trouble::Unreadable(message) => HistoryError::Damaged { path: self.0.path.clone(), message },
+        })?;
+        *reader = open_for_reading(&self.0.path)?;
+        *writer = fresh;
+        Ok(to)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Runs `work` in one transaction: all of it is there afterwards, or nothing.
+    pub(super) fn write<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        let mut connection = self.writer()?;
+        let done = (|| {
+            // Immediate: a transaction that begins by reading could not be let through later.
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })();
+        done.map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Runs `work` on one unchanging state of the file.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        let mut connection = self.reader();
+        let done = (|| {
+            let transaction = connection.transaction()?;
+            let value = work(&transaction)?;
+            transaction.finish()?;
+            Ok(value)
+        })();
+        done.map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Runs `work`, which is something that SQLite does not do inside a transaction.
+    pub(super) fn outside_transactions<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        work(&*self.writer()?).map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Both connections, for a test that counts what they do.
+    #[cfg(test)]
+    pub(super) fn each_connection(&self, mut look: impl FnMut(&mut Connection)) {
+        look(&mut self.writer().unwrap());
+        look(&mut self.reader());
+    }
+
+    fn explain(&self, doing: &'static str, failure: Failure) -> HistoryError {
+        match failure {
+            Failure::Sql(error) => sql(doing, &self.0.path)(error),
+            Failure::Ours(error) => error,
+        }
+    }
+
+    fn writer(&self) -> Result<MutexGuard<'_, Connection>, HistoryError> {
+        let writer = self.0.writer.as_ref().ok_or(HistoryError::ReadOnly)?;
+        // A panic rolls its transaction back when that is dropped; the connection is as good as before.
+        Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.0.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a piece of work failed: SQLite refused, or we did.
+pub(super) enum Failure {
+    Sql(rusqlite::Error),
+    Ours(HistoryError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sql(error)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Failure {
+        Failure::Ours(error)
+    }
+}
+
+enum Trouble {
+    /// The file is no use, but can be put aside.
+    Unreadable(String),
+    Final(HistoryError),
+}
+
+fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
+    let fresh = fs::symlink_metadata(path).is_err();
+    if fresh {
+        // Evidence may hold what an application logs: readable for the daemon's user and group.
+        let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(path);
+        made.map_err(|error| Trouble::Final(io("make", path)(error)))?;
+    }
+    let judge = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(
+            ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
+        ) => Trouble::Unreadable(error.to_string()),
+        _ => Trouble::Final(sql("open the history", path)(error)),
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(judge)?;
+    connection.busy_timeout(PATIENCE).map_err(judge)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(judge)?;
+    let found = format_of(&connection).map_err(judge)?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(judge)?;
+    if application != APPLICATION && tables > 0 {
+        return Err(Trouble::Unreadable("it is a database of another program".to_owned()));
+    }
+    let known = newest_format();
+    if found > known {
+        return Err(Trouble::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
+    }
+    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(judge)?;
+    if sound != "ok" {
+        return Err(Trouble::Unreadable(sound));
+    }
+    set_up(&connection).map_err(judge)?;
+    migrate(&mut connection).map_err(judge)?;
+    let opened = match found {
+        0 => Opened::Fresh,
+        _ if found == known => Opened::Existing,
+        _ => Opened::Migrated { from: found, to: known },
+    };
+    Ok((connection, opened))
+}
+
+fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let look = |connection: Connection| {
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        format_of(&connection)?;
+        Ok(connection)
+    };
+    match Connection::open_with_flags(path, flags).and_then(look) {
+        Ok(connection) => Ok(connection),
+        // Without a daemon, in a folder that one may only read, SQLite can't make the small file by which readers and
+        // writers know of each other. There is no writer then, so the file can be taken as it is.
+        Err(_) if !with_suffix(path, "-wal").exists() => {
+            let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            let opened = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags).and_then(look);
+            opened.map_err(sql("open the history", path))
+        }
+        Err(error) => Err(sql("open the history", path)(error)),
+    }
+}
+
+/// Turns an error of the file system into one of ours.
+pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> HistoryError + 'a {
+    move |source| HistoryError::Io { doing, path: path.to_owned(), source }
+}
+
+fn sql<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(rusqlite::Error) -> HistoryError + 'a {
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            HistoryError::Damaged { path: path.to_owned(), message: error.to_string() }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::Busy { doing },
+        _ => HistoryError::Sql { doing, message: error.to_string() },
+    }
+}

@@ -1,0 +1,116 @@
+//! One manifest: an object as written in a file.
+
+use serde_json::Value;
+
+use super::yaml::{At, Placed, Span};
+use super::{ManifestHash, ObjectKey, Place};
+
+/// One Kubernetes object as written in a file; nothing is wrong with it that can be seen without a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// What the object is called. Its namespace is the one that it will be in, also where the manifest names none.
+    pub key: ObjectKey,
+    /// `apps/v1`.
+    pub api_version: String,
+    /// Where it is written: its first key.
+    pub place: Place,
+    /// What it says, as one number.
+    pub hash: ManifestHash,
+    /// Which document of the file it is in, as [`yaml::documents`](super::yaml::documents) counts them, from 0.
+    pub document: usize,
+    /// Which item it is, from 0, where the document is a list.
+    pub item: Option<usize>,
+    pub(super) placed: Placed,
+}
+
+impl Manifest {
+    /// The object, as kubectl would send it. It has no namespace where the manifest names none.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        self.placed.value()
+    }
+
+    /// The version in its group, `v1`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.api_version.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The object with the place of each of its parts.
+    #[must_use]
+    pub fn placed(&self) -> &Placed {
+        &self.placed
+    }
+
+    /// Where a field is written: its key, or the item itself. Where there is no such field, what of it there is nearest.
+    ///
+    /// Understands paths as API servers write them in errors: `spec.template.spec.containers[0].image`,
+    /// `.spec.ports[name="http"].port`, `metadata.annotations[example.com/a.b]`, `spec.hard.requests.cpu`.
+    #[must_use]
+    pub fn place_of(&self, field_path: &str) -> Place {
+        let mut at = self.placed.root();
+        let mut span = at.span();
+        let mut rest = field_path.trim_start_matches('.');
+        while !rest.is_empty() {
+            let Some((inner, key, after)) = step(at, rest) else { break };
+            (at, span, rest) = (inner, key, after);
+        }
+        Place { path: self.place.path.clone(), line: span.start.line, column: span.start.column }
+    }
+}
+
+/// Takes one step of a path: what it leads to, where that is written, and the rest of the path.
+fn step<'p, 'r>(at: At<'p>, path: &'r str) -> Option<(At<'p>, Span, &'r str)> {
+    let path = path.trim_start_matches('.');
+    if let Some(inside) = path.strip_prefix('[') {
+        let end = closing_bracket(inside)?;
+        let (selector, rest) = (&inside[..end], &inside[end + 1..]);
+        return select(at, selector).map(|(inner, key)| (inner, key, rest));
+    }
+    // A key may have points in it: the longest that is there.
+    let whole = path.find('[').unwrap_or(path.len());
+    let mut end = whole;
+    loop {
+        if let Some(child) = at.entry(&path[..end]) {
+            return Some((child.at, child.key, &path[end..]));
+        }
+        end = path[..end].rfind('.')?;
+    }
+}
+
+fn select<'p>(at: At<'p>, selector: &str) -> Option<(At<'p>, Span)> {
+    if at.value().is_object() {
+        let child = at.entry(selector.trim_matches('"'))?;
+        return Some((child.at, child.key));
+    }
+    if let Ok(index) = selector.parse::<usize>() {
+        let child = at.children().nth(index)?;
+        return Some((child.at, child.key));
+    }
+    // `[name="http"]`, `[containerPort=80,protocol="TCP"]`: the first item that has all of them; `[="x"]`: a value.
+    let wanted: Vec<(&str, &str)> = selector.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    let says = |value: &Value, wanted: &str| match value {
+        Value::String(text) => text == wanted.trim_matches('"'),
+        other => other.to_string() == wanted,
+    };
+    let fits = |value: &Value| {
+        let fits = |(key, wanted): &(&str, &str)| match *key {
+            "" => says(value, wanted),
+            // A key that the manifest leaves to its default can't be compared.
+            key => value.get(key).is_none_or(|value| says(value, wanted)),
+        };
+        let named = wanted.iter().any(|(key, _)| key.is_empty() || value.get(key).is_some());
+        named && wanted.iter().all(fits)
+    };
+    let child = at.children().find(|child| fits(child.at.value()))?;
+    Some((child.at, child.key))
+}
+
+/// The end of `[…]`, quoted brackets not counted.
+fn closing_bracket(inside: &str) -> Option<usize> {
+    let mut quoted = false;
+    inside.char_indices().find_map(|(at, c)| {
+        quoted ^= c == '"';
+        (c == ']' && !quoted).then_some(at)
+    })
+}

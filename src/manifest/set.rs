@@ -1,0 +1,247 @@
+//! One file: text to manifests, or complaints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::object_of::{self, Read};
+use super::report::{Report, Showing, Subject, Words};
+use super::schema::Definition;
+use super::scopes::GroupKind;
+use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
+use super::{Complaint, Manifest, ObjectKey, Scopes, paths};
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// Its path, from the root of the repository.
+    pub path: Arc<str>,
+    /// The manifests that nothing is wrong with, in the order in which they are written.
+    pub manifests: Vec<Manifest>,
+    /// Everything that is wrong with the file, in the order of places.
+    pub complaints: Vec<Complaint>,
+    /// The objects that something is wrong with: they are meant to be there, so nothing may take them for deleted.
+    pub rejected: BTreeSet<ObjectKey>,
+    /// Whether it holds something of which not even the name could be read. What the file held before may be meant.
+    pub unreadable: bool,
+    /// The definitions of custom kinds in it.
+    pub definitions: Vec<Definition>,
+    /// The kinds in it that are not Kubernetes' own: it must be read again when what is known about one of them changes.
+    pub custom: BTreeSet<GroupKind>,
+}
+
+/// Reads a file. The same bytes, path and `scopes` always give the same answer.
+///
+/// Every document is read for itself: what is wrong with one does not keep the others from being manifests. An object that
+/// something is wrong with, or that is written twice, is no manifest.
+#[must_use]
+pub fn read_file(path: &str, bytes: &[u8], scopes: &Scopes) -> File {
+    let path: Arc<str> = path.into();
+    let limit = Limits::default().file_bytes;
+    if bytes.len() > limit {
+        let message = format!("the file is larger than {}", yaml::size(limit));
+        return nothing_but(path, "", yaml::YamlComplaint::new(Span::default(), message).hint("split it"));
+    }
+    match yaml::decode(bytes) {
+        Ok(text) => Reader::new(path, &text, &Lines::new(&text), scopes).read(),
+        Err(complaint) => nothing_but(path, "", complaint),
+    }
+}
+
+/// A file that could not be read at all.
+fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlComplaint) -> File {
+    let lines = Lines::new(text);
+    let mut report = Report::new(path.clone(), text, &lines);
+    report.add_yaml(&Subject { object: None, showing: Showing::Nothing }, complaint);
+    File {
+        path,
+        manifests: Vec::new(),
+        complaints: report.finish(),
+        rejected: BTreeSet::new(),
+        unreadable: true,
+        definitions: Vec::new(),
+        custom: BTreeSet::new(),
+    }
+}
+
+struct Reader<'r, 't> {
+    path: Arc<str>,
+    scopes: &'r Scopes,
+    report: Report<'t>,
+    manifests: Vec<Manifest>,
+    rejected: BTreeSet<ObjectKey>,
+    unreadable: bool,
+    definitions: Vec<Definition>,
+    custom: BTreeSet<GroupKind>,
+    /// Where the first document is that is no object at all.
+    stranger: Option<Span>,
+}
+
+impl<'r, 't> Reader<'r, 't> {
+    fn new(path: Arc<str>, text: &'t str, lines: &'t Lines, scopes: &'r Scopes) -> Reader<'r, 't> {
+        Reader {
+            report: Report::new(path.clone(), text, lines),
+            path,
+            scopes,
+            manifests: Vec::new(),
+            rejected: BTreeSet::new(),
+            unreadable: false,
+            definitions: Vec::new(),
+            custom: BTreeSet::new(),
+            stranger: None,
+        }
+    }
+
+    fn read(mut self) -> File {
+        let text = self.report.text();
+        let (documents, complaints) = yaml::documents(text);
+        for mut complaint in complaints {
+            let lost = complaint.lost.clone().map(|lost| &text[lost]);
+            self.unreadable |= lost.is_some();
+            if lost.is_some_and(|lost| lost.contains("{{")) {
+                complaint.hint = Some("{{ begins a template, which belay does not fill in".to_owned());
+            }
+            let showing = if lost.is_some_and(may_be_secret) { Showing::Nothing } else { Showing::Everything };
+            self.report.add_yaml(&Subject { object: None, showing }, complaint);
+        }
+        for (index, document) in documents.iter().enumerate() {
+            self.document(index, document);
+        }
+        if let Some(span) = self.stranger {
+            self.strangers(span);
+        }
+        self.reject_twins();
+        let Reader { path, report, manifests, rejected, unreadable, definitions, custom, .. } = self;
+        File { path, manifests, complaints: report.finish(), rejected, unreadable, definitions, custom }
+    }
+
+    fn document(&mut self, index: usize, document: &Document<'_>) {
+        let (placed, complaints) = document.read();
+        let text = &document.text()[document.range()];
+        let showing = match &placed {
+            Some(placed) => object_of::showing(placed.value()),
+            None if may_be_secret(text) => Showing::Nothing,
+            None => Showing::Everything,
+        };
+        let broken = !complaints.is_empty();
+        for complaint in complaints {
+            self.report.add_yaml(&Subject { object: None, showing }, complaint);
+        }
+        let Some(placed) = placed else {
+            self.unreadable = true;
+            return;
+        };
+        self.top(index, &placed, broken);
+    }
+
+    /// A document's only object, or the items of a list.
+    fn top(&mut self, index: usize, placed: &Placed, broken: bool) {
+        let root = placed.root();
+        if !root.value().is_object() {
+            self.stranger.get_or_insert(root.span());
+            return;
+        }
+        let kind = root.text("kind").unwrap_or_default();
+        let is_list = root.value().get("items").is_some_and(|items| items.is_array() || items.is_null());
+        if !kind.ends_with("List") || !(is_list || kind == "List") {
+            return self.object(root, (index, None), broken, None);
+        }
+        let Some(items) = root.entry("items") else {
+            let subject = Subject { object: None, showing: Showing::Everything };
+            let span = root.entry("kind").map_or_else(|| root.span(), |kind| kind.at.span());
+            self.report.add(&subject, Words::at_value(span, "a List needs items"));
+            self.unreadable = true;
+            return;
+        };
+        // An item of a `DeploymentList` may leave out what the list says.
+        let of_kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
+        let inherited = of_kind.zip(root.text("apiVersion"));
+        for (number, item) in items.at.children().enumerate() {
+            if !item.at.value().is_object() {
+                let subject = Subject { object: None, showing: object_of::showing(root.value()) };
+                self.report.add(&subject, Words::at_value(item.at.span(), "an item of a List must be an object"));
+                self.unreadable = true;
+                continue;
+            }
+            self.object(item.at, (index, Some(number)), broken, inherited);
+        }
+    }
+
+    fn object(
+        &mut self,
+        at: At<'_>,
+        (document, item): (usize, Option<usize>),
+        broken: bool,
+        inherited: Option<(&str, &str)>,
+    ) {
+        match object_of::read(&mut self.report, at, self.scopes, inherited) {
+            Read::Stranger => {
+                self.stranger.get_or_insert(at.span());
+            }
+            Read::Nameless => self.unreadable = true,
+            Read::Rejected { key, custom } => {
+                self.custom.extend(custom);
+                self.rejected.insert(key);
+            }
+            Read::Fine { manifest, custom, definition } => {
+                self.custom.extend(custom);
+                if broken {
+                    // Which of two values of a key was meant is not known.
+                    self.rejected.insert(manifest.key);
+                } else {
+                    self.definitions.extend(definition);
+                    self.manifests.push(Manifest { document, item, ..*manifest });
+                }
+            }
+        }
+    }
+
+    /// One complaint for a file that holds something else than objects.
+    fn strangers(&mut self, span: Span) {
+        let (message, hint) = paths::other_tool(&self.path).unwrap_or((
+            "this is no Kubernetes object: it has neither apiVersion nor kind",
+            "keep other files out: begin their name or their folder's with _ or .",
+        ));
+        let start = Span { start: span.start, end: span.start };
+        let subject = Subject { object: None, showing: Showing::Nothing };
+        self.report.add(&subject, Words::at_value(start, message).hint(hint));
+        self.unreadable = true;
+    }
+
+    /// An object that is written twice in the file is neither one nor the other.
+    fn reject_twins(&mut self) {
+        let mut first: BTreeMap<ObjectKey, Span> = BTreeMap::new();
+        let mut twins = BTreeSet::new();
+        for manifest in &self.manifests {
+            let span = manifest.placed.root().span();
+            let start = Span { start: span.start, end: span.start };
+            let Some(first) = first.get(&manifest.key) else {
+                first.insert(manifest.key.clone(), start);
+                continue;
+            };
+            twins.insert(manifest.key.clone());
+            let subject = Subject { object: Some(manifest.key.clone()), showing: Showing::Nothing };
+            let words = Words::at_value(start, format!("{} is written twice", manifest.key))
+                .hint("leave one of them out")
+                .also(*first, "first written here");
+            self.report.add(&subject, words);
+        }
+        self.manifests.retain(|manifest| !twins.contains(&manifest.key));
+        self.definitions.retain(|definition| definition_is_kept(definition, &twins));
+        self.rejected.append(&mut twins);
+    }
+}
+
+fn definition_is_kept(definition: &Definition, twins: &BTreeSet<ObjectKey>) -> bool {
+    !twins.iter().any(|twin| twin.kind == "CustomResourceDefinition" && twin.name == definition.name)
+}
+
+/// Whether a document that can't be read may hold a Secret: then nothing of it is shown.
+fn may_be_secret(text: &str) -> bool {
+    let word = |at: usize, length: usize| {
+        let around = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
+    };
+    let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
+    let config = says("ConfigMap");
+    says("Secret") || says("secret") || says("SecretList") || says("stringData") || (says("data") && !config)
+}

@@ -1,0 +1,119 @@
+//! Where kubectl's YAML 1.1 and the parser of events, which knows YAML 1.2, part ways.
+//!
+//! What kubectl refuses or reads in another way is refused here, with what to write so that both agree.
+
+use std::ops::Range;
+
+use super::{Content, Node, Span, Style, YamlComplaint};
+
+/// They end a line in YAML 1.1, but not in YAML 1.2.
+const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
+/// Looks at a node as it is written; `flow` says that it stands between brackets.
+///
+/// # Errors
+/// What kubectl would not read, or not in this way.
+pub(super) fn check(text: &str, here: Span, tag: Option<Span>, style: Style, flow: bool) -> Result<(), YamlComplaint> {
+    let tabs = YamlComplaint::new(here, "a tab stands where only spaces may indent").hint("indent with spaces");
+    if tab_indents(text, here) {
+        return Err(tabs);
+    }
+    let written = here.slice(text);
+    match style {
+        Style::Literal | Style::Folded if begins_with_tab(written) => return Err(tabs),
+        Style::Double if escapes_slash(written) => {
+            return Err(YamlComplaint::new(here, "kubectl's YAML does not know the escape \\/").hint("write / alone"));
+        }
+        Style::Plain if flow && (written.starts_with(':') || written.contains('?')) => {
+            return Err(YamlComplaint::new(here, "between brackets, kubectl reads : and ? as indicators here")
+                .hint("put the text in quotes"));
+        }
+        _ => {}
+    }
+    let at = |offset: u32| text.as_bytes().get(offset as usize).copied().unwrap_or(b' ');
+    let bracket = |byte: u8| matches!(byte, b',' | b'[' | b']' | b'{' | b'}');
+    if flow && tag.is_some_and(|tag| bracket(at(tag.end.offset))) {
+        return Err(YamlComplaint::new(here, "a tag needs a space behind it between brackets"));
+    }
+    let colon = style == Style::Plain && !written.is_empty() && at(here.end.offset) == b':';
+    if flow && colon && bracket(at(here.end.offset + 1)) {
+        return Err(YamlComplaint::new(here, "between brackets, kubectl takes this : for a part of the text")
+            .hint("put a space behind it"));
+    }
+    breaks(text, here, style)
+}
+
+fn tab_indents(text: &str, here: Span) -> bool {
+    let start = here.start.offset as usize;
+    if !text[..start].ends_with('\t') {
+        return false;
+    }
+    let before = text[..start].trim_end_matches([' ', '\t']);
+    before.is_empty() || before.ends_with(['\n', '\r', '-', '?'])
+}
+
+/// Whether the first line of a block scalar begins with a tab, which kubectl does not take for text.
+fn begins_with_tab(written: &str) -> bool {
+    let (header, lines) = written.split_once('\n').unwrap_or((written, ""));
+    let told = header.split('#').next().unwrap_or_default().contains(|c: char| c.is_ascii_digit());
+    let first = lines.split('\n').find(|line| !line.trim_matches([' ', '\r']).is_empty());
+    !told && first.is_some_and(|line| line.trim_start_matches(' ').starts_with('\t'))
+}
+
+fn escapes_slash(written: &str) -> bool {
+    let mut bytes = written.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' && bytes.next() == Some(b'/') {
+            return true;
+        }
+    }
+    false
+}
+
+/// U+0085, U+2028 and U+2029 end a line in YAML 1.1. Inside quotes the last two are kept all the same.
+fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
+    let written = here.slice(text);
+    let Some(at) = written.find(BREAKS) else { return Ok(()) };
+    let kept = |(at, found): (usize, &str)| {
+        let blank = |c: char| c.is_whitespace();
+        let end = at + found.len();
+        found != "\u{85}" && !written[..at].ends_with(blank) && !written[end..].starts_with(blank)
+    };
+    let quoted = matches!(style, Style::Single | Style::Double);
+    if quoted && written.match_indices(BREAKS).all(kept) {
+        return Ok(());
+    }
+    let c = written[at..].chars().next().unwrap_or_default();
+    Err(YamlComplaint::new(here, format!("kubectl takes U+{:04X} for the end of a line", u32::from(c)))
+        .hint(format!("write it as \\u{:04x} in double quotes", u32::from(c))))
+}
+
+/// Where such a character stands outside of every scalar: in a comment, mostly, and what follows it would be content.
+pub(super) fn break_outside(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<usize> {
+    let scalars =
+        || nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
+    let mut spans = scalars().peekable();
+    text[range.clone()].match_indices(BREAKS).map(|(at, _)| range.start + at).find(|at| {
+        while spans.next_if(|span| span.end <= *at).is_some() {}
+        spans.peek().is_none_or(|span| span.start > *at)
+    })
+}
+
+/// Where the header of a block scalar begins, its `|` or `>`: between what the parser had passed before it and its text.
+pub(super) fn header(text: &str, passed: usize, until: usize) -> usize {
+    let mut at = passed.min(until);
+    let bytes = text.as_bytes();
+    while at < until {
+        match bytes[at] {
+            b'|' | b'>' => return at,
+            b'#' => at += skip(&bytes[at..until], |byte| matches!(byte, b'\n' | b'\r')),
+            b'&' | b'!' => at += skip(&bytes[at..until], |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')),
+            _ => at += 1,
+        }
+    }
+    until
+}
+
+fn skip(bytes: &[u8], end: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| end(*byte)).unwrap_or(bytes.len())
+}

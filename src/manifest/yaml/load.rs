@@ -1,0 +1,341 @@
+//! YAML events to nodes: bounded, with kubectl's refusals where the parser of events is more generous.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, StructureStyle};
+
+use super::node::{Content, Document, Layout, Node, NodeId, Position, Span, Style, Tag, Weight};
+use super::text::{Lines, forbidden, narrow};
+use super::{Limits, YamlComplaint, dialect, limits};
+
+type Events<'t> = Parser<'t, StrInput<'t>>;
+
+/// Reads one document, and says what follows it in its part of the text: kubectl reads only the first.
+///
+/// # Errors
+/// What is wrong with it, where it can't be read.
+pub(super) fn document<'t>(
+    text: &'t str,
+    lines: &Lines,
+    range: &Range<usize>,
+    limits: Limits,
+) -> Result<(Option<Document<'t>>, Option<YamlComplaint>), YamlComplaint> {
+    let part = &text[range.clone()];
+    if let Some((at, c)) = forbidden(part) {
+        let at = range.start + at;
+        let span = lines.span(text, at, at + c.len_utf8());
+        return Err(YamlComplaint::new(span, format!("the character U+{:04X} is not allowed", u32::from(c)))
+            .hint("remove it, or write it as an escape in double quotes"));
+    }
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        emit_anchor_events: true,
+        emit_comments: false,
+        // Deeper than ours, so that the limit is said in our words.
+        flow_nesting_limit: limits.depth + 2,
+        block_nesting_limit: limits.depth + 2,
+    };
+    let base = Base { line: lines.position(text, range.start).line - 1, offset: range.start };
+    let mut events = Parser::new_from_str_with_options(part, options);
+    let mut loader = Loader {
+        text,
+        lines,
+        passed: range.start,
+        base,
+        limits,
+        nodes: Vec::new(),
+        open: Vec::new(),
+        anchors: Vec::new(),
+    };
+    loader.run(&mut events)?;
+    let nodes = loader.nodes;
+    if let Some(at) = dialect::break_outside(text, range, &nodes) {
+        let span = lines.span(text, at, at + 1);
+        return Err(YamlComplaint::new(span, "kubectl takes this character for the end of a line").hint("remove it"));
+    }
+    let trailing = trailing(&mut events, base);
+    let nothing = match nodes.first() {
+        None => true,
+        Some(Node { content: Content::Scalar { text, style: Style::Plain }, tag: None, .. }) => {
+            super::scalar::is_null(text)
+        }
+        Some(_) => false,
+    };
+    let document = (!nothing).then(|| Document { text, nodes, json: false, range: range.clone() });
+    Ok((document, trailing))
+}
+
+/// What stands behind the first document of a part.
+fn trailing(events: &mut Events<'_>, base: Base) -> Option<YamlComplaint> {
+    let span = match events.next_event()? {
+        Ok((Event::StreamEnd, _)) => return None,
+        Ok((_, span)) => base.span(span),
+        Err(error) => base.at(error.marker()),
+    };
+    let message = "kubectl reads nothing from here to the next line with ---";
+    let lost = base.offset + span.start.offset as usize..base.offset + span.start.offset as usize;
+    Some(YamlComplaint { lost: Some(lost), ..YamlComplaint::new(span, message).hint("begin it with a line ---") })
+}
+
+/// Where the part begins that the parser counts from.
+#[derive(Clone, Copy)]
+struct Base {
+    line: u32,
+    offset: usize,
+}
+
+impl Base {
+    fn position(self, marker: &Marker) -> Position {
+        Position {
+            offset: narrow(self.offset + marker.byte_offset().unwrap_or_default()),
+            line: self.line + narrow(marker.line()),
+            column: narrow(marker.col()) + 1,
+        }
+    }
+
+    fn span(self, span: granit_parser::Span) -> Span {
+        Span { start: self.position(&span.start), end: self.position(&span.end) }
+    }
+
+    fn at(self, marker: &Marker) -> Span {
+        let position = self.position(marker);
+        Span { start: position, end: position }
+    }
+}
+
+struct Loader<'l, 't> {
+    text: &'t str,
+    lines: &'l Lines,
+    /// How far the parser's events have come.
+    passed: usize,
+    base: Base,
+    limits: Limits,
+    nodes: Vec<Node<'t>>,
+    /// The collections that are not closed yet, outermost first.
+    open: Vec<NodeId>,
+    /// The node of each anchor, by the parser's number for it.
+    anchors: Vec<Option<NodeId>>,
+}
+
+impl<'t> Loader<'_, 't> {
+    fn run(&mut self, events: &mut Events<'t>) -> Result<(), YamlComplaint> {
+        while let Some(next) = events.next_event() {
+            let (event, span) = next.map_err(|error| self.refused(&error))?;
+            let here = self.base.span(span);
+            match event {
+                Event::StreamEnd | Event::DocumentEnd => return Ok(()),
+                Event::Scalar(text, style, anchor, tag) => {
+                    let style = scalar_style(style);
+                    let tag_span = span.tag_span().map(|tag| self.base.span(tag));
+                    let here = self.whole(here, style);
+                    dialect::check(self.text, here, tag_span, style, self.in_flow())?;
+                    let node = self.push(here, tag.as_deref(), Content::Scalar { text, style })?;
+                    self.anchor(anchor, node);
+                    self.attach(node)?;
+                }
+                Event::SequenceStart(style, anchor, tag) => {
+                    let content = Content::Sequence { items: Vec::new(), layout: layout(style) };
+                    self.start(here, tag.as_deref(), content, anchor)?;
+                }
+                Event::MappingStart(style, anchor, tag) => {
+                    let content = Content::Mapping { entries: Vec::new(), layout: layout(style) };
+                    self.start(here, tag.as_deref(), content, anchor)?;
+                }
+                Event::SequenceEnd | Event::MappingEnd => self.end(here)?,
+                Event::Alias(anchor) => self.alias(here, anchor)?,
+                Event::Anchor(_, name) => {
+                    // It is told behind its node, though it stands before it.
+                    self.name_anchor(here, name)?;
+                    continue;
+                }
+                _ => {}
+            }
+            self.passed = here.end.offset as usize;
+        }
+        Ok(())
+    }
+
+    /// The parser says where the text of a block scalar is, and an empty value to stand before its `:`.
+    fn whole(&self, here: Span, style: Style) -> Span {
+        let start = match style {
+            Style::Literal | Style::Folded => dialect::header(self.text, self.passed, here.start.offset as usize),
+            Style::Plain if here.start == here.end => {
+                let colon = self.text[here.start.offset as usize..].starts_with(':');
+                let at = here.start;
+                let start = if colon { Position { offset: at.offset + 1, column: at.column + 1, ..at } } else { at };
+                return Span { start, end: start };
+            }
+            _ => return here,
+        };
+        Span { start: self.lines.position(self.text, start), end: here.end }
+    }
+
+    fn in_flow(&self) -> bool {
+        self.open.last().is_some_and(|id| {
+            matches!(
+                self.node(*id).content,
+                Content::Sequence { layout: Layout::Flow, .. } | Content::Mapping { layout: Layout::Flow, .. }
+            )
+        })
+    }
+
+    fn start(
+        &mut self,
+        span: Span,
+        tag: Option<&granit_parser::Tag>,
+        content: Content<'t>,
+        anchor: usize,
+    ) -> Result<(), YamlComplaint> {
+        dialect::check(self.text, span, None, Style::Double, self.in_flow())?;
+        let node = self.push(span, tag, content)?;
+        self.anchor(anchor, node);
+        self.open.push(node);
+        if self.open.len() > self.limits.depth { Err(self.too_deep(span)) } else { Ok(()) }
+    }
+
+    fn end(&mut self, here: Span) -> Result<(), YamlComplaint> {
+        let Some(id) = self.open.pop() else { return Ok(()) };
+        let end = match &self.node(id).content {
+            Content::Sequence { layout: Layout::Flow, .. } | Content::Mapping { layout: Layout::Flow, .. } => here.end,
+            // A block ends where its last entry does, not where the next line begins.
+            Content::Sequence { items, .. } => items.last().map_or(here.start, |last| self.node(*last).span.end),
+            Content::Mapping { entries, .. } => entries
+                .last()
+                .map_or(here.start, |(key, value)| self.node(*value).span.end.max(self.node(*key).span.end)),
+            _ => here.end,
+        };
+        self.nodes[id.0 as usize].span.end = end.max(self.node(id).span.start);
+        self.attach(id)
+    }
+
+    fn alias(&mut self, here: Span, anchor: usize) -> Result<(), YamlComplaint> {
+        let Some(target) = self.anchors.get(anchor).copied().flatten() else {
+            return Err(YamlComplaint::new(here, "the alias has no anchor above it"));
+        };
+        if self.open.contains(&target) {
+            return Err(YamlComplaint::new(here, "the alias stands inside what it stands for"));
+        }
+        let weight = self.node(target).weight;
+        if self.open.len() + weight.height > self.limits.depth {
+            return Err(self.too_deep(here));
+        }
+        let node = self.push(here, None, Content::Alias { target })?;
+        self.nodes[node.0 as usize].weight = weight;
+        self.attach(node)
+    }
+
+    /// kubectl takes ASCII letters, digits, `-` and `_` for the name of an anchor.
+    fn name_anchor(&mut self, here: Span, name: Cow<'t, str>) -> Result<(), YamlComplaint> {
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+            return Err(YamlComplaint::new(here, "the name of an anchor may only have letters, digits, - and _"));
+        }
+        if let Some(node) = self.nodes.last_mut() {
+            node.anchor = Some(name);
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        span: Span,
+        tag: Option<&granit_parser::Tag>,
+        content: Content<'t>,
+    ) -> Result<NodeId, YamlComplaint> {
+        if self.nodes.len() >= self.limits.nodes {
+            return Err(self.too_many(span));
+        }
+        let bytes = if let Content::Scalar { text, .. } = &content { text.len() + 3 } else { 2 };
+        let weight = Weight { nodes: 1, bytes, height: 0 };
+        let id = NodeId(narrow(self.nodes.len()));
+        self.nodes.push(Node { span, tag: tag.map(tag_of), anchor: None, content, weight });
+        Ok(id)
+    }
+
+    fn anchor(&mut self, anchor: usize, node: NodeId) {
+        if anchor != 0 {
+            if self.anchors.len() <= anchor {
+                self.anchors.resize(anchor + 1, None);
+            }
+            self.anchors[anchor] = Some(node);
+        }
+    }
+
+    /// Gives a finished node to the collection that it belongs to.
+    fn attach(&mut self, node: NodeId) -> Result<(), YamlComplaint> {
+        let Some(parent) = self.open.last().copied() else { return Ok(()) };
+        let child = self.node(node).weight;
+        let parent = &mut self.nodes[parent.0 as usize];
+        parent.weight.nodes += child.nodes;
+        parent.weight.bytes += child.bytes;
+        parent.weight.height = parent.weight.height.max(child.height + 1);
+        let weight = parent.weight;
+        match &mut parent.content {
+            Content::Sequence { items, .. } => items.push(node),
+            Content::Mapping { entries, .. } => match entries.last_mut() {
+                // A key waits for its value paired with itself.
+                Some((key, value)) if key == value => *value = node,
+                _ => entries.push((node, node)),
+            },
+            Content::Scalar { .. } | Content::Alias { .. } => {}
+        }
+        if weight.nodes > self.limits.nodes || weight.bytes > self.limits.document_bytes {
+            return Err(self.too_many(self.node(node).span));
+        }
+        Ok(())
+    }
+
+    fn node(&self, id: NodeId) -> &Node<'t> {
+        &self.nodes[id.0 as usize]
+    }
+
+    fn too_deep(&self, span: Span) -> YamlComplaint {
+        YamlComplaint::new(span, format!("nested deeper than {} levels", self.limits.depth))
+    }
+
+    fn too_many(&self, span: Span) -> YamlComplaint {
+        let size = limits::size(self.limits.document_bytes);
+        let message =
+            format!("the document grows beyond {} values or {size} here, aliases expanded", self.limits.nodes);
+        YamlComplaint::new(span, message).hint("split it, or write less with aliases")
+    }
+
+    fn refused(&self, error: &ScanError) -> YamlComplaint {
+        if *error.kind() == granit_parser::ErrorKind::RecursionLimitExceeded {
+            return self.too_deep(self.base.at(error.marker()));
+        }
+        super::syntax::complaint(error, self.base.at(error.marker()))
+    }
+}
+
+fn scalar_style(style: ScalarStyle) -> Style {
+    match style {
+        ScalarStyle::Plain => Style::Plain,
+        ScalarStyle::SingleQuoted => Style::Single,
+        ScalarStyle::DoubleQuoted => Style::Double,
+        ScalarStyle::Literal => Style::Literal,
+        ScalarStyle::Folded => Style::Folded,
+    }
+}
+
+fn layout(style: StructureStyle) -> Layout {
+    match style {
+        StructureStyle::Block => Layout::Block,
+        StructureStyle::Flow => Layout::Flow,
+    }
+}
+
+fn tag_of(tag: &granit_parser::Tag) -> Tag {
+    match tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() {
+        Some("str") => Tag::Text,
+        Some("binary") => Tag::Binary,
+        Some("bool") => Tag::Boolean,
+        Some("int") => Tag::Integer,
+        Some("float") => Tag::Float,
+        Some("null") => Tag::Null,
+        Some("timestamp") => Tag::Timestamp,
+        Some("merge") => Tag::Merge,
+        _ if tag.original() == "!" => Tag::NonSpecific,
+        _ => Tag::Other,
+    }
+}

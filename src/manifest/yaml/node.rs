@@ -1,0 +1,204 @@
+//! A document as it is written: nodes, their style, and where they are.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Bytes from the beginning of the text.
+    pub offset: u32,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl Default for Position {
+    /// The beginning of the text.
+    fn default() -> Position {
+        Position { offset: 0, line: 1, column: 1 }
+    }
+}
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// Its first character.
+    pub start: Position,
+    /// Behind its last character.
+    pub end: Position,
+}
+
+impl Span {
+    /// The bytes of it.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.start.offset as usize..self.end.offset as usize
+    }
+
+    /// The text of it; empty where the text is another one.
+    #[must_use]
+    pub fn slice<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.range()).unwrap_or_default()
+    }
+}
+
+/// Names a node of one [`Document`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(super) u32);
+
+/// One document of a text.
+#[derive(Clone, Debug)]
+pub struct Document<'t> {
+    pub(super) text: &'t str,
+    /// Every node, a parent before its children.
+    pub(super) nodes: Vec<Node<'t>>,
+    /// Whether it was read as JSON: its scalars then mean what JSON says.
+    pub(super) json: bool,
+    pub(super) range: Range<usize>,
+}
+
+impl<'t> Document<'t> {
+    /// The whole text of the file.
+    #[must_use]
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// The bytes between this document's separators.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The outermost node.
+    #[must_use]
+    pub fn root(&self) -> NodeId {
+        NodeId(0)
+    }
+
+    /// A node of this document.
+    ///
+    /// # Panics
+    /// For an id of another document.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &Node<'t> {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// A node, or what it is an alias of.
+    #[must_use]
+    pub fn resolve(&self, id: NodeId) -> (NodeId, &Node<'t>) {
+        match self.node(id) {
+            Node { content: Content::Alias { target }, .. } => (*target, self.node(*target)),
+            node => (id, node),
+        }
+    }
+}
+
+/// A key, a value, or an item.
+#[derive(Clone, Debug)]
+pub struct Node<'t> {
+    /// Where its content is written, quotes and brackets included, anchor and tag not.
+    ///
+    /// An empty value has an empty span, where its text would begin at the earliest.
+    pub span: Span,
+    /// Its tag, where one is written.
+    pub tag: Option<Tag>,
+    /// The name of its anchor, where it has one.
+    pub anchor: Option<Cow<'t, str>>,
+    /// What it is.
+    pub content: Content<'t>,
+    /// How many nodes it is with everything below it, aliases expanded.
+    pub(super) weight: Weight,
+}
+
+/// What a node expands to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Weight {
+    pub(super) nodes: usize,
+    pub(super) bytes: usize,
+    /// How many levels there are below it.
+    pub(super) height: usize,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum Content<'t> {
+    /// A single value.
+    Scalar {
+        /// The text, quotes and escapes resolved.
+        text: Cow<'t, str>,
+        /// How it is written.
+        style: Style,
+    },
+    /// A list.
+    Sequence {
+        /// Its items.
+        items: Vec<NodeId>,
+        /// How it is written.
+        layout: Layout,
+    },
+    /// Keys with values, in the order in which they are written.
+    Mapping {
+        /// Its keys and values.
+        entries: Vec<(NodeId, NodeId)>,
+        /// How it is written.
+        layout: Layout,
+    },
+    /// `*name`: the node with that anchor.
+    Alias {
+        /// The node with that anchor, never an alias itself.
+        target: NodeId,
+    },
+}
+
+/// How a scalar is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Without quotes.
+    Plain,
+    /// `'single'`.
+    Single,
+    /// `"double"`.
+    Double,
+    /// `|`: line by line.
+    Literal,
+    /// `>`: lines joined.
+    Folded,
+}
+
+/// How a list or mapping is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A line for each entry.
+    Block,
+    /// Between brackets.
+    Flow,
+}
+
+/// A tag, as far as it changes what a scalar means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// `!!str`.
+    Text,
+    /// `!!binary`: base64 of the text that is meant.
+    Binary,
+    /// `!!bool`.
+    Boolean,
+    /// `!!int`.
+    Integer,
+    /// `!!float`.
+    Float,
+    /// `!!null`.
+    Null,
+    /// `!!timestamp`.
+    Timestamp,
+    /// `!!merge`.
+    Merge,
+    /// `!`: the value is text, but `<<` is still a merge.
+    NonSpecific,
+    /// Any other: the value is text.
+    Other,
+}

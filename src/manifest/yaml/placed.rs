@@ -1,0 +1,325 @@
+//! What a document means: a JSON value, and for each part of it where it is written.
+
+use serde_json::{Map, Value};
+
+use super::YamlComplaint;
+use super::node::{Content, Document, Node, NodeId, Span, Style, Tag};
+use super::scalar::{self, Scalar, Unreadable};
+
+/// A value, and where each part of it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    value: Value,
+    /// One for each value in `value`, a parent before its children, in the order in which `value` has them.
+    spots: Vec<Spot>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spot {
+    /// Where the key is written that the value belongs to; the value's own place for an item.
+    key: Span,
+    value: Span,
+    /// How many spots there are from here to the end of this value.
+    size: u32,
+}
+
+impl Placed {
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The value itself; the places are dropped.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        self.value
+    }
+
+    /// The same with `apiVersion` and `kind`, where it lacks them; they have the place of the whole.
+    pub(in crate::manifest) fn with_type(mut self, api_version: &str, kind: &str) -> Placed {
+        for (name, text) in [("apiVersion", api_version), ("kind", kind)] {
+            if self.value.get(name).is_none_or(Value::is_null) {
+                self = self.with_text(name, text);
+            }
+        }
+        self
+    }
+
+    fn with_text(mut self, name: &str, text: &str) -> Placed {
+        let Some(map) = self.value.as_object_mut() else { return self };
+        let before = map.keys().take_while(|key| key.as_str() < name).count();
+        let replaced = map.insert(name.to_owned(), Value::String(text.to_owned())).is_some();
+        let mut at = 1;
+        for _ in 0..before {
+            at += self.spots.get(at).map_or(1, |spot| spot.size as usize);
+        }
+        let whole = self.spots.first().map_or_else(Span::default, |spot| spot.value);
+        if !replaced && at <= self.spots.len() {
+            self.spots.insert(at, Spot { key: whole, value: whole, size: 1 });
+            self.spots[0].size += 1;
+        }
+        self
+    }
+
+    /// The outermost value.
+    #[must_use]
+    pub fn root(&self) -> At<'_> {
+        At { value: &self.value, spots: &self.spots }
+    }
+}
+
+/// A value inside a [`Placed`].
+#[derive(Clone, Copy, Debug)]
+pub struct At<'p> {
+    value: &'p Value,
+    spots: &'p [Spot],
+}
+
+/// An entry of a mapping, or an item of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Child<'p> {
+    /// The key; empty for an item.
+    pub name: &'p str,
+    /// Where the key is written; for an item, where the value is.
+    pub key: Span,
+    /// The value.
+    pub at: At<'p>,
+}
+
+impl<'p> At<'p> {
+    /// The value.
+    #[must_use]
+    pub fn value(self) -> &'p Value {
+        self.value
+    }
+
+    /// Where it is written.
+    #[must_use]
+    pub fn span(self) -> Span {
+        self.spots.first().map_or_else(Span::default, |spot| spot.value)
+    }
+
+    /// Its entries in the order of their keys, or its items; none for a single value.
+    pub fn children(self) -> impl Iterator<Item = Child<'p>> {
+        let entries = self.value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value));
+        let items = self.value.as_array().into_iter().flatten().map(|value| ("", value));
+        let mut rest = self.spots.get(1..).unwrap_or_default();
+        entries.chain(items).map_while(move |(name, value)| {
+            let first = rest.first()?;
+            let (spots, after) = rest.split_at_checked(first.size as usize)?;
+            rest = after;
+            Some(Child { name, key: first.key, at: At { value, spots } })
+        })
+    }
+
+    /// The entry with a key.
+    #[must_use]
+    pub fn entry(self, name: &str) -> Option<Child<'p>> {
+        self.value.get(name)?;
+        self.children().find(|child| child.name == name)
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<At<'p>> {
+        self.entry(name).map(|child| child.at)
+    }
+
+    /// The value of a key as text.
+    #[must_use]
+    pub fn text(self, name: &str) -> Option<&'p str> {
+        self.value.get(name)?.as_str()
+    }
+
+    /// A copy of the value with its places.
+    #[must_use]
+    pub fn to_placed(self) -> Placed {
+        Placed { value: self.value.clone(), spots: self.spots.to_vec() }
+    }
+}
+
+impl Document<'_> {
+    /// What kubectl makes of the document, aliases and merge keys resolved, and what is wrong with it.
+    ///
+    /// `None` where it can't be read at all: a tag that its value doesn't fit, a key that is no text, an infinity, a merge
+    /// of what is no mapping. A key written twice is a complaint, and the last one counts.
+    #[must_use]
+    pub fn read(&self) -> (Option<Placed>, Vec<YamlComplaint>) {
+        let mut reader = Reader { document: self, spots: Vec::new(), complaints: Vec::new(), unreadable: false };
+        let span = self.node(self.root()).span;
+        let value = reader.value(self.root(), span);
+        let Reader { spots, mut complaints, unreadable, .. } = reader;
+        // What an alias stands for is read once for each alias.
+        complaints.sort_by(|a, b| (a.span, &a.message).cmp(&(b.span, &b.message)));
+        complaints.dedup();
+        (if unreadable { None } else { Some(Placed { value, spots }) }, complaints)
+    }
+}
+
+struct Reader<'d, 't> {
+    document: &'d Document<'t>,
+    spots: Vec<Spot>,
+    complaints: Vec<YamlComplaint>,
+    unreadable: bool,
+}
+
+/// An entry of a mapping, its key read.
+struct Entry {
+    name: String,
+    key: NodeId,
+    value: NodeId,
+    /// The mapping that it is written in, which a merge makes another one than it ends up in.
+    within: NodeId,
+}
+
+impl<'d> Reader<'d, '_> {
+    /// The value of a node, `key` being where its key is written.
+    fn value(&mut self, id: NodeId, key: Span) -> Value {
+        let (_, node) = self.document.resolve(id);
+        let at = self.spots.len();
+        self.spots.push(Spot { key, value: node.span, size: 1 });
+        let value = match &node.content {
+            Content::Scalar { .. } => self.scalar(node),
+            Content::Sequence { items, .. } => {
+                let items = items.iter().map(|item| {
+                    let span = self.document.resolve(*item).1.span;
+                    self.value(*item, span)
+                });
+                Value::Array(items.collect())
+            }
+            Content::Mapping { .. } => self.mapping(id),
+            Content::Alias { .. } => Value::Null,
+        };
+        let size = self.spots.len() - at;
+        self.spots[at].size = super::text::narrow(size);
+        value
+    }
+
+    /// A mapping's entries, merges included. The last one of a name counts, in the order in which they are written: a
+    /// merge that stands behind a key replaces it.
+    fn mapping(&mut self, id: NodeId) -> Value {
+        let mut entries = Vec::new();
+        self.entries(id, &mut entries);
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut map = Map::new();
+        for same in entries.chunk_by_mut(|a, b| a.name == b.name) {
+            self.report_twice(same);
+            let Some(Entry { name, key, value, .. }) = same.last_mut() else { continue };
+            let span = self.document.resolve(*key).1.span;
+            let value = self.value(*value, span);
+            map.insert(std::mem::take(name), value);
+        }
+        Value::Object(map)
+    }
+
+    fn report_twice(&mut self, same: &[Entry]) {
+        for (at, entry) in same.iter().enumerate().skip(1) {
+            let Some(first) = same[..at].iter().find(|first| first.within == entry.within) else { continue };
+            let span = |entry: &Entry| self.document.node(entry.key).span;
+            self.complaints.push(YamlComplaint {
+                also: Some((span(first), "first written here".to_owned())),
+                ..YamlComplaint::new(span(entry), format!("the key {} is written twice", entry.name))
+                    .hint("leave one of them out")
+            });
+        }
+    }
+
+    fn entries(&mut self, id: NodeId, entries: &mut Vec<Entry>) {
+        let (within, node) = self.document.resolve(id);
+        let Content::Mapping { entries: written, .. } = &node.content else { return };
+        for (key, value) in written {
+            if self.is_merge(*key) {
+                self.merge(*value, entries);
+            } else if let Some(name) = self.key(*key) {
+                entries.push(Entry { name, key: *key, value: *value, within });
+            }
+        }
+    }
+
+    fn merge(&mut self, value: NodeId, entries: &mut Vec<Entry>) {
+        // The first of a list counts most. An alias may stand for a mapping here, but not for a list of them.
+        let sources: Vec<NodeId> = match &self.document.node(value).content {
+            Content::Sequence { items, .. } => items.iter().rev().copied().collect(),
+            _ => vec![value],
+        };
+        for source in sources {
+            match self.document.resolve(source).1.content {
+                Content::Mapping { .. } => self.entries(source, entries),
+                _ => self.refuse(source, "only mappings can be merged", "<< takes a mapping, or a list of them"),
+            }
+        }
+    }
+
+    fn is_merge(&self, key: NodeId) -> bool {
+        let node = self.document.node(key);
+        let Content::Scalar { text, style } = &node.content else { return false };
+        !self.document.json
+            && text == "<<"
+            && match node.tag {
+                None => *style == Style::Plain,
+                Some(tag) => matches!(tag, Tag::Merge | Tag::NonSpecific),
+            }
+    }
+
+    fn scalar(&mut self, node: &'d Node<'_>) -> Value {
+        let Content::Scalar { text, style } = &node.content else { return Value::Null };
+        if self.document.json {
+            return self.json_scalar(node);
+        }
+        match scalar::resolve(text, *style, node.tag).map(Scalar::value) {
+            Ok(Some(value)) => value,
+            Ok(None) => self.unreadable(node.span, "not a number that JSON has", "write it in quotes if text is meant"),
+            Err(Unreadable::NotWhatItsTagSays) => self.unreadable(node.span, "the value is not what its tag says", ""),
+            Err(Unreadable::NotBase64) => self.unreadable(node.span, "not valid base64, as !!binary asks for", ""),
+        }
+    }
+
+    fn json_scalar(&mut self, node: &'d Node<'_>) -> Value {
+        let Content::Scalar { text, style } = &node.content else { return Value::Null };
+        match (*style, text.as_ref()) {
+            (Style::Plain, "null") => Value::Null,
+            (Style::Plain, "true") => Value::Bool(true),
+            (Style::Plain, "false") => Value::Bool(false),
+            (Style::Plain, number) => {
+                let whole = number.parse::<i64>().ok().map(Value::from);
+                let any = || scalar::float(number.parse().ok().filter(|value: &f64| value.is_finite())?);
+                match whole.or_else(|| any().map(Value::Number)) {
+                    Some(value) => value,
+                    None => self.unreadable(node.span, "the number is too large", ""),
+                }
+            }
+            (_, text) => Value::String(text.to_owned()),
+        }
+    }
+
+    fn key(&mut self, id: NodeId) -> Option<String> {
+        let (_, node) = self.document.resolve(id);
+        let Content::Scalar { text, style } = &node.content else {
+            self.refuse(id, "a key may not be a list or a mapping", "");
+            return None;
+        };
+        if self.document.json {
+            return Some(text.clone().into_owned());
+        }
+        match scalar::resolve(text, *style, node.tag).map(Scalar::key) {
+            Ok(Some(name)) => return Some(name),
+            Ok(None) => self.refuse(id, "a key must be text", "write the key in quotes"),
+            Err(Unreadable::NotBase64) => self.refuse(id, "not valid base64, as !!binary asks for", ""),
+            Err(Unreadable::NotWhatItsTagSays) => self.refuse(id, "the key is not what its tag says", ""),
+        }
+        None
+    }
+
+    fn refuse(&mut self, id: NodeId, message: &str, hint: &str) {
+        // The value stays what it is; the document is refused.
+        self.unreadable(self.document.node(id).span, message, hint);
+    }
+
+    fn unreadable(&mut self, span: Span, message: &str, hint: &str) -> Value {
+        let complaint = YamlComplaint::new(span, message);
+        self.unreadable = true;
+        self.complaints.push(if hint.is_empty() { complaint } else { complaint.hint(hint) });
+        Value::Null
+    }
+}

@@ -1,0 +1,233 @@
+//! `metadata.managedFields`: who owns which fields, since when.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::look::Look;
+use super::super::words::quote;
+use super::field_set::FieldSet;
+
+/// So many managers that update are told apart; the oldest of more become one.
+const MOST_UPDATERS: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply,
+    /// Any other write.
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// Who: in the order in which the real server sorts its names for them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Manager {
+    /// The name.
+    pub name: String,
+    /// How it writes.
+    pub operation: Operation,
+    /// Through which version; empty for appliers, which are the same in every version.
+    pub version: String,
+    /// Through which subresource; empty for none.
+    pub subresource: String,
+}
+
+impl Manager {
+    /// How errors name it: `"kubectl-client-side-apply" using apps/v1`.
+    pub fn shown(&self) -> String {
+        let mut shown = quote(&self.name);
+        if !self.subresource.is_empty() {
+            shown.push_str(&format!(" with subresource {}", quote(&self.subresource)));
+        }
+        if self.operation == Operation::Update {
+            shown.push_str(&format!(" using {}", self.version));
+        }
+        shown
+    }
+}
+
+/// What a manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The fields.
+    pub fields: FieldSet,
+    /// The version that they are of.
+    pub version: String,
+    /// Since when, in the stored form.
+    pub time: Option<String>,
+}
+
+/// All managers of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managers(pub BTreeMap<Manager, Owned>);
+
+impl Managers {
+    /// Reads `managedFields`.
+    ///
+    /// # Errors
+    /// For entries that are not as the server writes them.
+    pub fn read(entries: &[Value]) -> Result<Managers, String> {
+        let mut managers = Managers::default();
+        for (index, entry) in entries.iter().enumerate() {
+            let operation = match entry.text("operation") {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+            };
+            let version = entry.text("apiVersion");
+            if version.is_empty() {
+                return Err("apiVersion must not be empty".to_owned());
+            }
+            match entry.text("fieldsType") {
+                "FieldsV1" => {}
+                "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+                other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", quote(other))),
+            }
+            let fields = match entry.some("fieldsV1") {
+                Some(fields) => FieldSet::read(fields)?,
+                None => FieldSet::default(),
+            };
+            let manager = Manager {
+                name: entry.text("manager").to_owned(),
+                operation,
+                version: if operation == Operation::Apply { String::new() } else { version.to_owned() },
+                subresource: entry.text("subresource").to_owned(),
+            };
+            let time = entry.some("time").and_then(Value::as_str).map(str::to_owned);
+            managers.0.insert(manager, Owned { fields, version: version.to_owned(), time });
+        }
+        Ok(managers)
+    }
+
+    /// `managedFields`, in the real server's order: by operation, time, name, version, subresource.
+    pub fn write(&self) -> Vec<Value> {
+        let mut sorted: Vec<(&Manager, &Owned)> = self.0.iter().collect();
+        sorted.sort_by_key(|(manager, owned)| {
+            (manager.operation, &owned.time, &manager.name, &owned.version, &manager.subresource)
+        });
+        sorted.into_iter().map(|(manager, owned)| write(manager, owned)).collect()
+    }
+
+    /// Takes managers away that own nothing.
+    pub fn drop_empty(&mut self) {
+        self.0.retain(|_, owned| !owned.fields.is_empty());
+    }
+
+    /// Makes one of the oldest updaters if there are too many.
+    pub fn cap(&mut self) {
+        let is_updater = |manager: &&Manager| manager.operation == Operation::Update;
+        let mut updaters: Vec<Manager> = self.0.keys().filter(is_updater).cloned().collect();
+        if updaters.len() <= MOST_UPDATERS {
+            return;
+        }
+        updaters.sort_by_key(|manager| (self.0[manager].time.clone(), manager.clone()));
+        let mut count = updaters.len();
+        let mut first_of_version: BTreeMap<String, Manager> = BTreeMap::new();
+        for manager in updaters {
+            if count <= MOST_UPDATERS {
+                return;
+            }
+            let version = manager.version.clone();
+            let Some(first) = first_of_version.get(&version).cloned() else {
+                first_of_version.insert(version, manager);
+                continue;
+            };
+            let bucket = Manager {
+                name: ANCIENT.to_owned(),
+                operation: Operation::Update,
+                version,
+                subresource: String::new(),
+            };
+            if !self.0.contains_key(&bucket)
+                && let Some(owned) = self.0.remove(&first)
+            {
+                self.0.insert(bucket.clone(), owned);
+            }
+            if let (Some(owned), Some(into)) = (self.0.remove(&manager), self.0.get_mut(&bucket)) {
+                into.fields.unite(&owned.fields);
+                into.time = owned.time;
+            }
+            count -= 1;
+        }
+    }
+}
+
+fn write(manager: &Manager, owned: &Owned) -> Value {
+    let mut entry = json!({
+        "operation": manager.operation.name(), "apiVersion": owned.version,
+        "fieldsType": "FieldsV1", "fieldsV1": owned.fields.write(),
+    });
+    let texts = [("manager", Some(&manager.name)), ("subresource", Some(&manager.subresource)), ("time", owned.time.as_ref())];
+    for (name, text) in texts {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            entry[name] = json!(text);
+        }
+    }
+    entry
+}
+
+/// Whether `managedFields` are to start anew: an empty list, or one empty entry.
+pub fn is_reset(entries: Option<&Value>) -> bool {
+    match entries.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => entry.as_object().is_some_and(serde_json::Map::is_empty),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Managers, is_reset};
+
+    fn entry(name: &str, second: usize) -> Value {
+        json!({
+            "manager": name, "operation": "Update", "apiVersion": "v1", "time": format!("2030-01-01T00:00:{second:02}Z"),
+            "fieldsType": "FieldsV1", "fieldsV1": { "f:data": { format!("f:{name}"): {} } },
+        })
+    }
+
+    #[test]
+    fn the_oldest_of_many_updaters_become_one() {
+        let entries: Vec<Value> = (0..12).map(|index| entry(&format!("m{index:02}"), 30 - index)).collect();
+        let mut managers = Managers::read(&entries).unwrap();
+        managers.cap();
+        let written = managers.write();
+        let names: Vec<&str> = written.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
+        assert_eq!(names, ["ancient-changes", "m08", "m07", "m06", "m05", "m04", "m03", "m02", "m01", "m00"]);
+        assert_eq!(written[0]["fieldsV1"], json!({ "f:data": { "f:m09": {}, "f:m10": {}, "f:m11": {} } }));
+        assert_eq!(written[0]["time"], "2030-01-01T00:00:21Z");
+    }
+
+    #[test]
+    fn entries_are_sorted_by_operation_then_time() {
+        let mut entries = vec![entry("b", 1), entry("a", 1), entry("c", 0)];
+        entries.push(json!({
+            "manager": "z", "operation": "Apply", "apiVersion": "v1", "time": "2031-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": { "f:data": {} },
+        }));
+        let written = Managers::read(&entries).unwrap().write();
+        let names: Vec<&str> = written.iter().map(|entry| entry["manager"].as_str().unwrap()).collect();
+        assert_eq!(names, ["z", "c", "a", "b"]);
+    }
+
+    #[test]
+    fn an_empty_list_or_entry_is_a_reset() {
+        assert!(is_reset(Some(&json!([]))));
+        assert!(is_reset(Some(&json!([{}]))));
+        assert!(!is_reset(Some(&json!([{ "manager": "a" }]))));
+        assert!(!is_reset(None));
+    }
+}

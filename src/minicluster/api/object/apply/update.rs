@@ -1,0 +1,138 @@
+//! How ownership moves: what a write changes is the writer's, what it removes is nobody's, what is applied is owned by
+//! everyone who applies it.
+
+use serde_json::Value;
+
+use super::super::Write;
+use super::super::read::api_version;
+use super::compare::{Comparison, compare};
+use super::field_set::FieldSet;
+use super::managers::{Manager, Managers, Operation, Owned};
+use super::merge::merge;
+use super::remove::without;
+use super::{manager, owner_of_nothing, own, reset, touch};
+use crate::kinds::Type;
+
+/// A field that somebody else owns with another value.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// Who, as errors name it.
+    pub manager: String,
+    /// Which field, `.spec.replicas`.
+    pub path: String,
+}
+
+/// Records a write that is no apply.
+pub fn update(managers: &mut Managers, before: &Value, after: &Value, ty: &Type, write: &Write<'_>) {
+    let writer = manager(write, Operation::Update);
+    if let Some(taken) = changes(managers, before, after, ty, write, None) {
+        let owned = managers.0.entry(writer.clone()).or_insert_with(|| owner_of_nothing(write));
+        owned.fields.unite(&taken);
+        touch(managers, &writer, write);
+    }
+}
+
+/// What an object held before anybody's ownership was recorded belongs to an entry of its own.
+pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &Write<'_>) {
+    let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, Operation::Update) };
+    if let Some(taken) = changes(managers, empty, live, ty, write, None) {
+        managers.0.insert(writer.clone(), Owned { fields: taken, ..owner_of_nothing(write) });
+        touch(managers, &writer, write);
+    }
+}
+
+/// Takes what changed away from all managers but `except`; what the writer gets, if anything.
+fn changes(
+    managers: &mut Managers,
+    before: &Value,
+    after: &Value,
+    ty: &Type,
+    write: &Write<'_>,
+    except: Option<&Manager>,
+) -> Option<FieldSet> {
+    let comparison = compare(before, after, ty).outside(&reset::fields(write));
+    take_away(managers, &comparison, except);
+    let mut taken = comparison.modified;
+    taken.unite(&comparison.added);
+    let taken = taken.difference(&reset::never_owned());
+    (!taken.is_empty()).then_some(taken)
+}
+
+fn take_away(managers: &mut Managers, comparison: &Comparison, except: Option<&Manager>) {
+    for (manager, owned) in &mut managers.0 {
+        if Some(manager) != except {
+            let left = owned.fields.difference(&comparison.modified).difference(&comparison.added);
+            owned.fields = left.difference(&comparison.removed);
+        }
+    }
+    managers.drop_empty();
+}
+
+/// Applies: the merged object, and who owns what then.
+///
+/// # Errors
+/// The conflicts, unless forced.
+pub fn apply(
+    managers: Managers,
+    live: &Value,
+    applied: &Value,
+    ty: &Type,
+    write: &Write<'_>,
+    force: bool,
+) -> Result<(Value, Managers), Vec<Conflict>> {
+    let mut managers = managers;
+    let applier = manager(write, Operation::Apply);
+    let merged = merge(Some(live), Some(applied), ty).unwrap_or(Value::Null);
+    let last = managers.0.get(&applier).cloned();
+    let set = own::fields(applied, ty).outside(&reset::fields(write));
+    let time = last.as_ref().and_then(|last| last.time.clone());
+    let version = api_version(write.definition);
+    managers.0.insert(applier.clone(), Owned { fields: set, version, time });
+    let merged = match &last {
+        Some(last) if !last.fields.is_empty() => prune(&merged, &managers, &last.fields, ty),
+        _ => merged,
+    };
+    let comparison = compare(live, &merged, ty).outside(&reset::fields(write));
+    if !force {
+        let conflicts = conflicts(&managers, &comparison, &applier);
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+    }
+    take_away(&mut managers, &comparison, Some(&applier));
+    if let Some(owned) = managers.0.get_mut(&applier) {
+        owned.fields = owned.fields.difference(&reset::never_owned());
+    }
+    managers.drop_empty();
+    Ok((merged, managers))
+}
+
+fn conflicts(managers: &Managers, comparison: &Comparison, applier: &Manager) -> Vec<Conflict> {
+    let mut changed = comparison.modified.clone();
+    changed.unite(&comparison.added);
+    let mut conflicts = Vec::new();
+    for (manager, owned) in managers.0.iter().filter(|(manager, _)| *manager != applier) {
+        for path in owned.fields.intersection(&changed).paths() {
+            conflicts.push(Conflict { manager: manager.shown(), path });
+        }
+    }
+    conflicts
+}
+
+/// Takes out what the applier applied last time and does not any more, unless somebody else owns it.
+fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Value {
+    let last = last.with_named_fields(ty);
+    let pruned = without(merged, &last, ty);
+    // What was taken out with it, but is owned, is put back.
+    let mut owned = FieldSet::default();
+    for other in managers.0.values() {
+        owned.unite(&other.fields);
+    }
+    let merged_fields = own::fields(merged, ty).with_named_fields(ty);
+    let mut kept = own::fields(&pruned, ty).with_named_fields(ty);
+    kept.unite(&owned.with_named_fields(ty));
+    let pruned = without(merged, &merged_fields.difference(&kept), ty);
+    // What is gone now must have been the applier's own; anything else in it stays.
+    let pruned_fields = own::fields(&pruned, ty).with_named_fields(ty);
+    without(merged, &merged_fields.difference(&pruned_fields).intersection(&last), ty)
+}

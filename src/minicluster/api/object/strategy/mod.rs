@@ -1,0 +1,137 @@
+//! What a write may change: what clients send of the rest is put back to what it was.
+
+mod pods;
+mod service;
+mod special;
+mod table;
+
+use serde_json::{Map, Value, json};
+
+use super::look::Look;
+use super::{Definition, Write};
+
+pub use pods::quality_of_service;
+pub use service::{Allocate, Unavailable, assign_addresses};
+pub use special::admit;
+pub use table::{Generation, Rules, StatusWrites, Versions, of};
+
+/// Metadata that belongs to the server.
+const OF_THE_SERVER: [&str; 3] = ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+/// Prepares a new object: status and generation are the server's, and what a kind is born with is added.
+pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
+    let definition = write.definition;
+    let rules = table::of(definition);
+    if rules.status != StatusWrites::Nothing && !(definition.group.is_empty() && definition.kind == "Node") {
+        remove(object, "status");
+    }
+    if !matches!(rules.generation, Generation::Never | Generation::SpecFromZero) {
+        object["metadata"]["generation"] = json!(1);
+    }
+    special::create(write, object);
+}
+
+/// Takes away what a client may not say of a new object.
+pub fn wipe(object: &mut Value) {
+    for name in OF_THE_SERVER {
+        remove(&mut object["metadata"], name);
+    }
+}
+
+/// Prepares a changed object: what may not change here is as before, the generation counts what changed.
+pub fn prepare_update(write: &Write<'_>, old: &Value, object: &mut Value) {
+    let definition = write.definition;
+    let rules = table::of(definition);
+    restore(&mut object["metadata"], &old["metadata"], "generation");
+    match write.subresource {
+        None => main(write, &rules, old, object),
+        Some("status") => status(definition, &rules, old, object),
+        Some(other) => special::subresource(definition, other, old, object),
+    }
+    keep_metadata(&old["metadata"], &mut object["metadata"]);
+}
+
+fn main(write: &Write<'_>, rules: &Rules, old: &Value, object: &mut Value) {
+    if rules.status != StatusWrites::Nothing {
+        restore(object, old, "status");
+    }
+    special::update(write, old, object);
+    if moves(rules, old, object) {
+        let generation = old["metadata"].int("generation").unwrap_or_default();
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+fn status(definition: &Definition, rules: &Rules, old: &Value, object: &mut Value) {
+    for name in keys(old).into_iter().chain(keys(object)) {
+        if !matches!(name.as_str(), "metadata" | "status") {
+            restore(object, old, &name);
+        }
+    }
+    let (before, metadata) = (&old["metadata"], &mut object["metadata"]);
+    match rules.status {
+        StatusWrites::NoLabels => restore(metadata, before, "labels"),
+        StatusWrites::NoOwners => restore(metadata, before, "ownerReferences"),
+        StatusWrites::OnlyStatus => {
+            let managed = metadata.get("managedFields").cloned();
+            *metadata = before.clone();
+            match managed {
+                Some(managed) => metadata["managedFields"] = managed,
+                None => remove(metadata, "managedFields"),
+            }
+        }
+        StatusWrites::Metadata | StatusWrites::Nothing => {}
+    }
+    special::status(definition, old, object);
+}
+
+/// What no write changes.
+fn keep_metadata(old: &Value, new: &mut Value) {
+    for name in ["name", "namespace", "uid", "resourceVersion"] {
+        if new.text(name).is_empty() {
+            restore(new, old, name);
+        }
+    }
+    restore(new, old, "creationTimestamp");
+    if old.has("deletionTimestamp") {
+        restore(new, old, "deletionTimestamp");
+    }
+    if old.has("deletionGracePeriodSeconds") && !new.has("deletionGracePeriodSeconds") {
+        restore(new, old, "deletionGracePeriodSeconds");
+    }
+    remove(new, "selfLink");
+}
+
+fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
+    let has_status = rules.status != StatusWrites::Nothing;
+    let spec = |object: &Value| -> Map<String, Value> {
+        let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
+        object.as_object().into_iter().flatten().filter(|(name, _)| !apart(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let same = |name: &str| old["metadata"].entries(name) == new["metadata"].entries(name);
+    match rules.generation {
+        Generation::Never | Generation::Fixed => false,
+        Generation::Spec | Generation::SpecFromZero => spec(old) != spec(new),
+        Generation::SpecAndAnnotations => spec(old) != spec(new) || !same("annotations"),
+        Generation::SpecAndLabels => spec(old) != spec(new) || !same("labels"),
+    }
+}
+
+fn keys(object: &Value) -> Vec<String> {
+    object.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+}
+
+/// Puts a field back to what it was.
+pub fn restore(object: &mut Value, old: &Value, name: &str) {
+    match old.get(name) {
+        Some(value) => object[name] = value.clone(),
+        None => remove(object, name),
+    }
+}
+
+/// Takes a field away.
+pub fn remove(object: &mut Value, name: &str) {
+    if let Value::Object(fields) = object {
+        fields.remove(name);
+    }
+}

@@ -1,0 +1,108 @@
+//! What pods are born with, and what is worked out of what they ask for.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::look::{Look, put_missing};
+use super::super::quantity::Quantity;
+use super::{remove, restore};
+
+/// The quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
+#[must_use]
+pub fn quality_of_service(spec: &Value) -> &'static str {
+    if spec["resources"].has("requests") || spec["resources"].has("limits") {
+        return of_amounts(&spec["resources"]);
+    }
+    let containers: Vec<&Value> = ["initContainers", "containers"].iter().flat_map(|name| spec.list(name)).collect();
+    let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
+    let mut guaranteed = true;
+    for container in containers {
+        let resources = &container["resources"];
+        add(&mut requests, resources.entries("requests"));
+        let limited = add(&mut limits, resources.entries("limits"));
+        guaranteed &= limited == 2;
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return "BestEffort";
+    }
+    let same = |(name, request): (&&str, &Vec<Quantity>)| {
+        limits.get(name).is_some_and(|limit| total(limit) == total(request))
+    };
+    if guaranteed && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
+}
+
+fn of_amounts(resources: &Value) -> &'static str {
+    let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
+    add(&mut requests, resources.entries("requests"));
+    let limited = add(&mut limits, resources.entries("limits"));
+    if requests.is_empty() && limits.is_empty() {
+        return "BestEffort";
+    }
+    let same = |(name, request): (&&str, &Vec<Quantity>)| {
+        limits.get(name).is_some_and(|limit| total(limit) == total(request))
+    };
+    if limited == 2 && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
+}
+
+/// Adds up processor and memory; how many of the two there are more than none of.
+fn add(to: &mut BTreeMap<&'static str, Vec<Quantity>>, amounts: &serde_json::Map<String, Value>) -> usize {
+    let mut found = 0;
+    for name in ["cpu", "memory"] {
+        let amount = amounts.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
+        if let Some(amount) = amount.filter(|amount| amount.sign() > 0) {
+            to.entry(name).or_default().push(amount);
+            found += 1;
+        }
+    }
+    found
+}
+
+fn total(amounts: &[Quantity]) -> i128 {
+    amounts.iter().map(|amount| i128::from(amount.thousandths())).sum()
+}
+
+/// A new pod's status, and the conditions of one that may not be scheduled yet.
+pub fn create(pod: &mut Value) {
+    remove(pod, "status");
+    pod["status"] = json!({ "phase": "Pending", "qosClass": quality_of_service(&pod["spec"]) });
+    if !pod["spec"].list("schedulingGates").is_empty() {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": null,
+        }]);
+    }
+}
+
+/// What a write of a pod's status leaves alone.
+pub fn status(old: &Value, pod: &mut Value) {
+    remove(&mut pod["metadata"], "deletionTimestamp");
+    if pod["status"].text("qosClass").is_empty() {
+        restore(&mut pod["status"], &old["status"], "qosClass");
+    }
+}
+
+/// What admission adds to every new pod that does not say otherwise.
+pub fn admit(pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |toleration: &Value| {
+            let effect = toleration.text("effect");
+            (toleration.text("key") == key || toleration.text("key").is_empty())
+                && (effect == "NoExecute" || effect.is_empty())
+        };
+        if !spec.list("tolerations").iter().any(tolerates) {
+            put_missing(spec, "tolerations", json!([]));
+            if let Value::Array(tolerations) = &mut spec["tolerations"] {
+                tolerations.push(json!({
+                    "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+                }));
+            }
+        }
+    }
+    if spec.text("priorityClassName").is_empty() {
+        put_missing(spec, "priority", 0);
+        put_missing(spec, "preemptionPolicy", "PreemptLowerPriority");
+    }
+}

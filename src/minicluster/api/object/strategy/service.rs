@@ -1,0 +1,195 @@
+//! Services: what depends on their type, and the addresses and ports that the server gives them.
+
+use serde_json::{Value, json};
+
+use super::super::look::{Look, put_missing};
+use super::{remove, restore};
+
+/// Gives out addresses and ports. Whoever implements it knows which are taken.
+pub trait Allocate {
+    /// Reserves an address, the wanted one or any.
+    ///
+    /// # Errors
+    /// Why it can't be had.
+    fn address(&mut self, wanted: Option<&str>) -> Result<String, String>;
+
+    /// Reserves a port on nodes, the wanted one or any.
+    ///
+    /// # Errors
+    /// Why it can't be had.
+    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String>;
+}
+
+/// Which field of a service could not be had, with what was wanted, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// `spec.clusterIPs[0]`, `spec.ports[1].nodePort`
+    pub field: String,
+    /// What was wanted.
+    pub wanted: Value,
+    /// Why it can't be had.
+    pub why: String,
+}
+
+/// A new service.
+pub fn create(service: &mut Value) {
+    let spec = &mut service["spec"];
+    mirror_address(spec, &Value::Null);
+    drop_what_a_type_lacks(spec, &Value::Null);
+}
+
+/// A changed service: addresses and ports that it does not name are kept where its type has them.
+pub fn update(old: &Value, service: &mut Value) {
+    keep_addresses(&old["spec"], &mut service["spec"]);
+    mirror_address(&mut service["spec"], &old["spec"]);
+    drop_what_a_type_lacks(&mut service["spec"], &old["spec"]);
+}
+
+fn has_address(spec: &Value) -> bool {
+    spec.text("type") != "ExternalName"
+}
+
+fn has_node_ports(spec: &Value) -> bool {
+    match spec.text("type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        _ => false,
+    }
+}
+
+/// Takes addresses and ports over from what is stored, where the new object does not name its own.
+pub fn keep_addresses(old: &Value, new: &mut Value) {
+    if has_address(old) && has_address(new) {
+        if new.text("clusterIP").is_empty() {
+            restore(new, old, "clusterIP");
+        }
+        if new.list("clusterIPs").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
+            restore(new, old, "clusterIPs");
+        }
+    }
+    let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
+    if may(old) && may(new) {
+        let old_ports: Vec<Value> = old.list("ports").to_vec();
+        let Some(Value::Array(ports)) = new.get_mut("ports") else { return };
+        let mut used: Vec<i64> = ports.iter().filter_map(|port| port.int("nodePort")).collect();
+        for port in ports.iter_mut().filter(|port| port.int("nodePort").unwrap_or_default() == 0) {
+            let same = |other: &&Value| {
+                other["port"] == port["port"] && other.text("protocol") == port.text("protocol")
+            };
+            let Some(kept) = old_ports.iter().find(same).and_then(|other| other.int("nodePort")) else { continue };
+            if !used.contains(&kept) {
+                used.push(kept);
+                port["nodePort"] = json!(kept);
+            }
+        }
+    }
+}
+
+/// `clusterIP` is the first of `clusterIPs`; a client may know only the one.
+fn mirror_address(spec: &mut Value, old: &Value) {
+    let one = spec.text("clusterIP").to_owned();
+    let first = spec.list("clusterIPs").first().and_then(Value::as_str).unwrap_or_default().to_owned();
+    if old.is_null() {
+        if !one.is_empty() && first.is_empty() {
+            spec["clusterIPs"] = json!([one]);
+        }
+        return;
+    }
+    let (old_one, old_several) = (old.text("clusterIP"), old.list("clusterIPs"));
+    let changed_one = one != old_one;
+    let changed_several = spec.list("clusterIPs") != old_several;
+    if changed_one && !changed_several {
+        if one.is_empty() {
+            remove(spec, "clusterIPs");
+        } else if one != first {
+            spec["clusterIPs"] = json!([one]);
+        }
+    } else if changed_several && !changed_one && spec.list("clusterIPs").is_empty() {
+        remove(spec, "clusterIP");
+    }
+}
+
+/// A type that lacks a field loses it, unless the client set it anew.
+fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
+    let same = |spec: &Value, name: &str| spec.get(name) == old.get(name);
+    if !old.is_null() && has_address(old) && !has_address(spec) {
+        for name in ["clusterIP", "clusterIPs"] {
+            if same(spec, name) {
+                remove(spec, name);
+            }
+        }
+        for name in ["ipFamilies", "ipFamilyPolicy"] {
+            if same(spec, name) {
+                remove(spec, name);
+            }
+        }
+    }
+    let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
+    if !old.is_null() && may(old) && !may(spec) {
+        let old_ports: Vec<i64> = old.list("ports").iter().filter_map(|port| port.int("nodePort")).collect();
+        let kept = spec.list("ports").iter().all(|port| port.int("nodePort").is_none_or(|port| old_ports.contains(&port)));
+        if let (Some(Value::Array(ports)), true) = (spec.get_mut("ports"), kept) {
+            for port in ports {
+                remove(port, "nodePort");
+            }
+        }
+        for name in ["externalTrafficPolicy", "healthCheckNodePort"] {
+            if same(spec, name) {
+                remove(spec, name);
+            }
+        }
+    }
+    let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
+    if !old.is_null() && balanced(old) && !balanced(spec) {
+        for name in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            if same(spec, name) {
+                remove(spec, name);
+            }
+        }
+    }
+}
+
+/// Gives a service that passed every check its addresses and ports. To be called before it is stored, also for a dry run
+/// (with an allocator that keeps nothing).
+///
+/// # Errors
+/// The first thing that can't be had.
+pub fn assign_addresses(service: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
+    let spec = &mut service["spec"];
+    if has_address(spec) {
+        let wanted = spec.text("clusterIP").to_owned();
+        if wanted != "None" {
+            let asked = (!wanted.is_empty()).then_some(wanted.as_str());
+            let address = from.address(asked).map_err(|why| Unavailable {
+                field: "spec.clusterIPs[0]".to_owned(),
+                wanted: json!(wanted),
+                why,
+            })?;
+            spec["clusterIP"] = json!(address);
+            spec["clusterIPs"] = json!([address]);
+        }
+        if wanted != "None" || !spec.entries("selector").is_empty() {
+            let family = if spec.text("clusterIP").contains(':') { "IPv6" } else { "IPv4" };
+            put_missing(spec, "ipFamilies", json!([family]));
+            put_missing(spec, "ipFamilyPolicy", "SingleStack");
+        } else {
+            // Nobody selects, so nobody knows: a headless service without a selector takes any family.
+            put_missing(spec, "ipFamilyPolicy", "RequireDualStack");
+            put_missing(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
+        }
+    }
+    if has_node_ports(spec)
+        && let Some(Value::Array(ports)) = spec.get_mut("ports")
+    {
+        for (index, port) in ports.iter_mut().enumerate() {
+            let wanted = port.int("nodePort").filter(|port| *port != 0);
+            let number = from.node_port(wanted).map_err(|why| Unavailable {
+                field: format!("spec.ports[{index}].nodePort"),
+                wanted: json!(wanted),
+                why,
+            })?;
+            port["nodePort"] = json!(number);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What single kinds do besides.
+
+use serde_json::{Value, json};
+
+use super::super::conversions::TEMPLATE_GENERATION;
+use super::super::look::{Look, put_missing};
+use super::super::times::{self, Precision};
+use super::super::{Definition, Write};
+use super::{pods, remove, restore, service};
+
+/// What new objects are born with.
+pub fn create(write: &Write<'_>, object: &mut Value) {
+    let definition = write.definition;
+    match (definition.group.as_str(), definition.kind.as_str()) {
+        ("", "Pod") => pods::create(object),
+        ("", "Namespace") => {
+            object["status"] = json!({ "phase": "Active" });
+            let spec = &mut object["spec"];
+            if !spec.list("finalizers").contains(&json!("kubernetes")) {
+                put_missing(spec, "finalizers", json!([]));
+                push(&mut spec["finalizers"], json!("kubernetes"));
+            }
+        }
+        ("", "PersistentVolume") => {
+            object["status"] =
+                json!({ "phase": "Pending", "lastPhaseTransitionTime": times::write(write.now, Precision::Seconds) });
+        }
+        ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
+        ("", "Service") => service::create(object),
+        ("", "Secret" | "ConfigMap") => {}
+        ("apps", "DaemonSet") => {
+            let given = template_generation(object);
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(given.max(1).to_string());
+        }
+        ("batch", "Job") => job_selector(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let stored: Vec<&str> = object["spec"]
+                .list("versions")
+                .iter()
+                .filter(|version| version.flag("storage"))
+                .map(|version| version.text("name"))
+                .collect();
+            object["status"] = json!({ "conditions": null, "acceptedNames": {}, "storedVersions": stored });
+        }
+        _ => {}
+    }
+}
+
+/// What admission adds to new objects, before the server's own rules.
+pub fn admit(definition: &Definition, object: &mut Value) {
+    match (definition.group.as_str(), definition.kind.as_str()) {
+        ("", "Pod") => pods::admit(object),
+        ("", "Node") => {
+            let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+            let spec = &mut object["spec"];
+            let there = |other: &Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
+            if !spec.list("taints").iter().any(there) {
+                put_missing(spec, "taints", json!([]));
+                push(&mut spec["taints"], taint);
+            }
+        }
+        ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
+        ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        _ => {}
+    }
+}
+
+/// What main writes leave alone.
+pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
+    let definition = write.definition;
+    match (definition.group.as_str(), definition.kind.as_str()) {
+        ("", "Namespace") => restore(&mut object["spec"], &old["spec"], "finalizers"),
+        ("", "Service") => service::update(old, object),
+        ("apps", "DaemonSet") => {
+            let generation = template_generation(old);
+            let moved = old["spec"]["template"] != object["spec"]["template"];
+            let generation = if moved { generation + 1 } else { generation };
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
+        }
+        _ => {}
+    }
+}
+
+/// What writes of a status leave alone besides.
+pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
+    match (definition.group.as_str(), definition.kind.as_str()) {
+        ("", "Pod") => pods::status(old, object),
+        ("", "PersistentVolume") => {
+            let phase = |object: &Value| object["status"].text("phase").to_owned();
+            if phase(old) == phase(object) && !object["status"].has("lastPhaseTransitionTime") {
+                restore(&mut object["status"], &old["status"], "lastPhaseTransitionTime");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What writes through other subresources change.
+pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mut Value) {
+    let keep = |object: &mut Value, kept: &[&str]| {
+        for name in kept {
+            restore(object, old, name);
+        }
+    };
+    match (definition.kind.as_str(), name) {
+        ("Namespace", "finalize") => keep(object, &["status"]),
+        ("Pod", "ephemeralcontainers") => {
+            let containers = object["spec"].get("ephemeralContainers").cloned();
+            keep(object, &["spec", "status"]);
+            match containers {
+                Some(containers) => object["spec"]["ephemeralContainers"] = containers,
+                None => remove(&mut object["spec"], "ephemeralContainers"),
+            }
+            count_pod(old, object);
+        }
+        ("Pod", "resize") => {
+            keep(object, &["status"]);
+            count_pod(old, object);
+        }
+        _ => {}
+    }
+}
+
+fn count_pod(old: &Value, object: &mut Value) {
+    if old["spec"] != object["spec"] {
+        let generation = old["metadata"].int("generation").unwrap_or_default();
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    object["metadata"]["annotations"].text(TEMPLATE_GENERATION).parse().unwrap_or_default()
+}
+
+fn protect(object: &mut Value, finalizer: &str) {
+    let metadata = &mut object["metadata"];
+    if !metadata.list("finalizers").contains(&json!(finalizer)) {
+        put_missing(metadata, "finalizers", json!([]));
+        push(&mut metadata["finalizers"], json!(finalizer));
+    }
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Value::Array(items) = list {
+        items.push(item);
+    }
+}
+
+/// A job that does not choose its own pods by labels gets a selector that fits only them.
+fn job_selector(job: &mut Value) {
+    let (name, uid) = (job["metadata"].text("name").to_owned(), job["metadata"].text("uid").to_owned());
+    let spec = &mut job["spec"];
+    if spec.flag("manualSelector") {
+        return;
+    }
+    put_missing(&mut spec["template"], "metadata", json!({}));
+    let metadata = &mut spec["template"]["metadata"];
+    put_missing(metadata, "labels", json!({}));
+    let ours = [
+        ("controller-uid", &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+    ];
+    for (key, value) in ours {
+        // A label that the client gave stays, so that validation can complain of it.
+        put_missing(&mut metadata["labels"], key, value.as_str());
+    }
+    put_missing(spec, "selector", json!({}));
+    let selector = &mut spec["selector"];
+    put_missing(selector, "matchLabels", json!({}));
+    put_missing(&mut selector["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
+}

@@ -1,0 +1,217 @@
+//! What is wrong with an object, collected in the order in which the real server would say it.
+
+use std::fmt::{self, Display};
+
+use serde_json::Value;
+
+use super::super::words::{quote, quoted_list};
+use crate::minicluster::api::Cause;
+
+/// The way to a field: `spec.containers[0].env`.
+#[derive(Clone, Copy)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// A field of the object itself. Dots in it separate fields.
+    pub fn root(name: &'a str) -> Path<'a> {
+        Path { parent: None, step: Step::Field(name) }
+    }
+
+    /// A field below this one. Dots in it separate fields.
+    pub fn field(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Field(name) }
+    }
+
+    /// An item of this list.
+    pub fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// An entry of this map.
+    pub fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Field("") => Ok(()),
+            Step::Field(name) if self.parent.is_some_and(|parent| !matches!(parent.step, Step::Field(""))) => {
+                write!(f, ".{name}")
+            }
+            Step::Field(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// A value as errors show it.
+pub enum Shown<'a> {
+    /// Text, in quotes.
+    Text(&'a str),
+    /// Anything else, as it is.
+    Plain(String),
+}
+
+impl<'a> From<&'a str> for Shown<'a> {
+    fn from(text: &'a str) -> Self {
+        Shown::Text(text)
+    }
+}
+
+impl From<i64> for Shown<'_> {
+    fn from(number: i64) -> Self {
+        Shown::Plain(number.to_string())
+    }
+}
+
+impl From<usize> for Shown<'_> {
+    fn from(number: usize) -> Self {
+        Shown::Plain(number.to_string())
+    }
+}
+
+impl From<bool> for Shown<'_> {
+    fn from(value: bool) -> Self {
+        Shown::Plain(value.to_string())
+    }
+}
+
+impl<'a> From<&'a Value> for Shown<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::String(text) => Shown::Text(text),
+            other => Shown::Plain(other.to_string()),
+        }
+    }
+}
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shown::Text(text) => f.write_str(&quote(text)),
+            Shown::Plain(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What is wrong so far.
+#[derive(Debug, Default)]
+pub struct Errors(pub Vec<Cause>);
+
+impl Errors {
+    /// Nothing wrong yet.
+    pub fn new() -> Errors {
+        Errors::default()
+    }
+
+    fn add(&mut self, reason: &'static str, at: &Path<'_>, message: String) {
+        self.0.push(Cause { reason, message, field: Some(at.to_string()) });
+    }
+
+    /// A value that may not be.
+    pub fn invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
+        let value = value.into();
+        let message = if detail.is_empty() { format!("Invalid value: {value}") } else { format!("Invalid value: {value}: {detail}") };
+        self.add("FieldValueInvalid", at, message);
+    }
+
+    /// A value that must be there.
+    pub fn required(&mut self, at: &Path<'_>, detail: &str) {
+        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        self.add("FieldValueRequired", at, message);
+    }
+
+    /// A field that may not be set here.
+    pub fn forbidden(&mut self, at: &Path<'_>, detail: &str) {
+        let message = if detail.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {detail}") };
+        self.add("FieldValueForbidden", at, message);
+    }
+
+    /// A value that is none of those that there are.
+    pub fn not_supported<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, supported: &[&str]) {
+        let mut sorted = supported.to_vec();
+        sorted.sort_unstable();
+        let value = value.into();
+        let message = format!("Unsupported value: {value}: supported values: {}", quoted_list(sorted));
+        self.add("FieldValueNotSupported", at, message);
+    }
+
+    /// A value that is there already.
+    pub fn duplicate<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>) {
+        let value = value.into();
+        self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}"));
+    }
+
+    /// Something named that is not there.
+    pub fn not_found<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>) {
+        let value = value.into();
+        self.add("FieldValueNotFound", at, format!("Not found: {value}"));
+    }
+
+    /// Too much text.
+    pub fn too_long(&mut self, at: &Path<'_>, most: usize) {
+        self.add("FieldValueTooLong", at, format!("Too long: may not be more than {most} bytes"));
+    }
+
+    /// Too many items.
+    pub fn too_many(&mut self, at: &Path<'_>, actual: usize, most: usize) {
+        let items = if most == 1 { "item" } else { "items" };
+        self.add("FieldValueTooMany", at, format!("Too many: {actual}: must have at most {most} {items}"));
+    }
+
+    /// A value of a wrong type.
+    pub fn wrong_type<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
+        let value = value.into();
+        self.add("FieldValueTypeInvalid", at, format!("Invalid value: {value}: {detail}"));
+    }
+
+    /// Each of several reasons why a value may not be.
+    pub fn each_invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, details: &[String]) {
+        let value = value.into();
+        for detail in details {
+            self.add("FieldValueInvalid", at, format!("Invalid value: {value}: {detail}"));
+        }
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errors, Path};
+
+    #[test]
+    fn errors_name_their_fields() {
+        let spec = Path::root("spec");
+        let containers = spec.field("containers");
+        let mut errors = Errors::new();
+        errors.invalid(&containers.index(2).field("name"), "A", "bad");
+        errors.not_supported(&spec.key("a.b/c"), "x", &["b", "a"]);
+        let causes: Vec<_> = errors.0.iter().map(|cause| (cause.field.as_deref().unwrap(), &*cause.message)).collect();
+        let expected = [
+            ("spec.containers[2].name", "Invalid value: \"A\": bad"),
+            ("spec[a.b/c]", "Unsupported value: \"x\": supported values: \"a\", \"b\""),
+        ];
+        assert_eq!(causes, expected);
+    }
+}

@@ -1,0 +1,258 @@
+//! The forms that names, labels and the like must have, and what is said of those that do not.
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+                     and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                         and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                        alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
+                        regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+                         is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                           and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                           '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
+                        consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character \
+                        (e.g. '*.example.com', regex used for validation is \
+                        '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const ENV_VAR: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
+                          or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex \
+                           used for validation is '[-A-Za-z0-9]+')";
+const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+                       regex used for validation is '[0-9]+%')";
+const C_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+                            alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
+                            validation is '[A-Za-z_][A-Za-z0-9_]*')";
+
+/// What a check says: nothing, if all is well.
+pub type Said = Vec<String>;
+
+fn is_lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn fits_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().copied().is_some_and(is_lower)
+        && bytes.last().copied().is_some_and(is_lower)
+        && bytes.iter().all(|byte| is_lower(*byte) || *byte == b'-')
+}
+
+fn fits_subdomain(text: &str) -> bool {
+    text.split('.').all(fits_label)
+}
+
+fn characters(most: usize) -> String {
+    format!("must be no more than {most} characters")
+}
+
+fn bytes(most: usize) -> String {
+    format!("must be no more than {most} bytes")
+}
+
+/// The name of a namespace, a container, a port on a service.
+pub fn dns_1123_label(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 63 {
+        said.push(bytes(63));
+    }
+    if !fits_label(text) {
+        // An upper-case letter, or a start or end that is none, has the same words.
+        said.push(LABEL.to_owned());
+    }
+    said
+}
+
+/// The name of most objects.
+pub fn dns_1123_subdomain(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 253 {
+        said.push(bytes(253));
+    }
+    if !fits_subdomain(text) {
+        said.push(SUBDOMAIN.to_owned());
+    }
+    said
+}
+
+/// The name of most objects, as the generic checks of objects word it.
+pub fn object_name(text: &str) -> Said {
+    dns_1123_subdomain(text).into_iter().map(|words| if words == bytes(253) { characters(253) } else { words }).collect()
+}
+
+/// The name of a service.
+pub fn dns_1035_label(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 63 {
+        said.push(bytes(63));
+    }
+    if !fits_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        said.push(DNS_1035.to_owned());
+    }
+    said
+}
+
+/// A subdomain whose first part is a star.
+pub fn wildcard_subdomain(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 253 {
+        said.push(bytes(253));
+    }
+    if !text.strip_prefix("*.").is_some_and(fits_subdomain) {
+        said.push(WILDCARD.to_owned());
+    }
+    said
+}
+
+fn fits_qualified(name: &str) -> bool {
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(inner)
+}
+
+/// The key of a label or annotation: a name, perhaps with a domain in front.
+pub fn qualified_name(text: &str) -> Said {
+    let mut said = Said::new();
+    let (prefix, name) = match text.split_once('/') {
+        Some((_, name)) if name.contains('/') => {
+            let key = QUALIFIED;
+            return vec![format!(
+                "a valid label key {key} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    match prefix {
+        Some("") => said.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => said.extend(dns_1123_subdomain(prefix).into_iter().map(|words| format!("prefix part {words}"))),
+        None => {}
+    }
+    if name.is_empty() {
+        said.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        said.push(format!("name part {}", bytes(63)));
+    }
+    if !fits_qualified(name) {
+        said.push(format!("name part {QUALIFIED}"));
+    }
+    said
+}
+
+/// The value of a label.
+pub fn label_value(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 63 {
+        said.push(bytes(63));
+    }
+    if !text.is_empty() && !fits_qualified(text) {
+        said.push(LABEL_VALUE.to_owned());
+    }
+    said
+}
+
+/// The name of an environment variable.
+pub fn env_var_name(text: &str) -> Said {
+    let fits = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
+    if fits { Said::new() } else { vec![ENV_VAR.to_owned()] }
+}
+
+/// The key of a ConfigMap or Secret.
+pub fn config_key(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 253 {
+        said.push(bytes(253));
+    }
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
+        said.push(CONFIG_KEY.to_owned());
+    }
+    if text == "." {
+        said.push("must not be '.'".to_owned());
+    } else if text == ".." {
+        said.push("must not be '..'".to_owned());
+    } else if text.starts_with("..") {
+        said.push("must not start with '..'".to_owned());
+    }
+    said
+}
+
+/// The name of an HTTP header.
+pub fn http_header(text: &str) -> Said {
+    let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if fits { Said::new() } else { vec![HTTP_HEADER.to_owned()] }
+}
+
+/// `25%`
+pub fn percent(text: &str) -> Said {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if fits { Said::new() } else { vec![PERCENT.to_owned()] }
+}
+
+/// An identifier of the language C.
+pub fn c_identifier(text: &str) -> Said {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = !text.is_empty() && text.bytes().all(word) && !text.starts_with(|first: char| first.is_ascii_digit());
+    if fits { Said::new() } else { vec![C_IDENTIFIER.to_owned()] }
+}
+
+/// A port's number.
+pub fn port_number(number: i64) -> Said {
+    if (1..=65_535).contains(&number) { Said::new() } else { vec!["must be between 1 and 65535, inclusive".to_owned()] }
+}
+
+/// A port's name.
+pub fn port_name(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 15 {
+        said.push(characters(15));
+    }
+    if !text.bytes().all(|byte| is_lower(byte) || byte == b'-') {
+        said.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        said.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        said.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        said.push("must not begin or end with a hyphen".to_owned());
+    }
+    said
+}
+
+/// A user's or group's number.
+pub fn user_id(number: i64) -> Said {
+    if (0..=i64::from(i32::MAX)).contains(&number) {
+        Said::new()
+    } else {
+        vec![format!("must be between 0 and {}, inclusive", i32::MAX)]
+    }
+}
+
+/// The part of an object's name that is not generated.
+pub fn generated(text: &str) -> &str {
+    // The last dash may stay: letters follow it.
+    text.strip_suffix('-').unwrap_or(text)
+}
+
+/// A name that stands in a path.
+pub fn path_segment(text: &str) -> Said {
+    match text {
+        "." | ".." => vec![format!("may not be '{text}'")],
+        text => ["/", "%"]
+            .iter()
+            .filter(|part| text.contains(**part))
+            .map(|part| format!("may not contain '{part}'"))
+            .collect(),
+    }
+}

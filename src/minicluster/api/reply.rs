@@ -1,0 +1,147 @@
+//! What is answered, before it is written in the form that the client takes.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, header};
+use serde_json::Value;
+
+use super::ApiError;
+use super::body::Body;
+use super::negotiate::{Format, Negotiated};
+use super::pretty::pretty;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// The HTTP code.
+    pub code: u16,
+    /// What is said.
+    pub content: Content,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, String)>,
+}
+
+/// What is said.
+#[derive(Debug)]
+pub enum Content {
+    /// A value, to be written.
+    Value(Value),
+    /// JSON that is written already, in pieces.
+    Json(VecDeque<Bytes>),
+    /// Anything else, with its media type.
+    Other(&'static str, Body),
+}
+
+impl Reply {
+    /// 200 with a value.
+    #[must_use]
+    pub fn value(value: Value) -> Reply {
+        Reply::new(200, Content::Value(value))
+    }
+
+    /// 200 with JSON that is written already.
+    #[must_use]
+    pub fn json(json: Bytes) -> Reply {
+        Reply::new(200, Content::Json(VecDeque::from([json])))
+    }
+
+    /// Plain text.
+    pub fn text(code: u16, text: impl Into<Bytes>) -> Reply {
+        let reply = Reply::new(code, Content::Other("text/plain; charset=utf-8", Body::full(text.into())));
+        reply.header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+    }
+
+    /// An answer.
+    #[must_use]
+    pub fn new(code: u16, content: Content) -> Reply {
+        Reply { code, content, warnings: Vec::new(), headers: Vec::new() }
+    }
+
+    /// The same with another code.
+    #[must_use]
+    pub fn code(self, code: u16) -> Reply {
+        Reply { code, ..self }
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: impl Into<String>) -> Reply {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The same with warnings.
+    #[must_use]
+    pub fn warn(mut self, warnings: Vec<String>) -> Reply {
+        self.warnings.extend(warnings);
+        self
+    }
+
+    /// The answer in the form that the client takes.
+    #[must_use]
+    pub fn write(self, how: &Negotiated) -> Response<Body> {
+        let (media_type, body) = match self.content {
+            Content::Other(media_type, body) => (media_type, body),
+            Content::Value(value) => written(serde_json::to_vec(&value).unwrap_or_default().into(), how),
+            Content::Json(pieces) if how.format == Format::Json && !how.pretty => {
+                ("application/json", Body::pieces(pieces))
+            }
+            Content::Json(pieces) => written(pieces.iter().flatten().copied().collect(), how),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        for (name, value) in self.headers {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        }
+        for warning in self.warnings {
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
+                headers.append(header::WARNING, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<ApiError> for Reply {
+    fn from(error: ApiError) -> Reply {
+        let reply = Reply::value(error.to_status()).code(error.code);
+        match error.retry_after_seconds {
+            Some(seconds) => reply.header(header::RETRY_AFTER, seconds.to_string()),
+            None => reply,
+        }
+    }
+}
+
+/// Writes JSON in the form that the client takes. Another encoding of objects finds its place here.
+fn written(json: Bytes, how: &Negotiated) -> (&'static str, Body) {
+    match how.format {
+        Format::Json if how.pretty => ("application/json", Body::full(pretty(&json).into())),
+        Format::Json => ("application/json", Body::full(json)),
+        Format::Yaml => {
+            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
+            let yaml = serde_yaml::to_string(&value).unwrap_or_default();
+            ("application/yaml", Body::full(yaml.into()))
+        }
+    }
+}
+
+/// A warning's text as a quoted string; what a header can't carry is left out.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars().filter(|c| !c.is_control()) {
+        if matches!(c, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,7 @@
+//! Which objects are meant: by their labels, and by a few of their fields.
+
+mod fields;
+mod labels;
+
+pub use fields::FieldSelector;
+pub use labels::LabelSelector;

@@ -1,0 +1,227 @@
+//! Every object there is, and what happened to it lately: one sequence of revisions for the whole server.
+//!
+//! Objects lie on shelves, one a resource, ordered as their paths are in the real server's storage. Each shelf keeps a
+//! window of its latest events, from which watches start and older lists are answered; whoever wants more than the
+//! window holds is told so ([`Gone`]).
+
+mod shelf;
+mod stored;
+mod watcher;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+pub use shelf::{Page, Snapshot};
+pub use stored::Stored;
+#[cfg(test)]
+pub use stored::Written;
+pub use watcher::{Next, Watcher};
+
+use shelf::Shelf;
+
+/// Events kept per resource; a watch or a list that needs older ones is refused with 410.
+const WINDOW: usize = 2048;
+
+/// Events that may wait for a watch that does not read; one more, and the watch is cut off.
+const WAITING: usize = 16 * 1024;
+
+/// What is stored together: the group and the plural of the version in which it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShelfName {
+    /// The API group; empty for core.
+    pub group: Arc<str>,
+    /// The plural.
+    pub resource: Arc<str>,
+}
+
+/// A part of a shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All of it.
+    All,
+    /// The objects of a namespace.
+    Namespace(String),
+    /// The object at a path ([`path`]).
+    Object(String),
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// It is different.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// Something that happened to an object.
+#[derive(Debug)]
+pub struct Event {
+    /// What.
+    pub change: Change,
+    /// The object from then on; for a deletion, its last state with the revision of the deletion.
+    pub object: Arc<Stored>,
+    /// The object until then.
+    pub previous: Option<Arc<Stored>>,
+}
+
+/// One change to be made, if nobody was faster.
+#[derive(Debug)]
+pub struct Write {
+    /// Where the object lies.
+    pub shelf: ShelfName,
+    /// Its path there.
+    pub path: String,
+    /// The revision that the object must have; `None` if there must be none.
+    pub expected: Option<u64>,
+    /// The object from now on; `None` removes it. Its resource version is set here.
+    pub object: Option<Value>,
+    /// What field selectors can ask for, in the order of the resource's list of them.
+    pub fields: Vec<String>,
+}
+
+/// Somebody was faster: the object at this place of the list of writes is not what it was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale(pub usize);
+
+/// The window does not reach back that far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The oldest revision that could be asked for.
+    pub oldest: u64,
+}
+
+/// The store, shared by its clones.
+#[derive(Clone, Debug, Default)]
+pub struct Store(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    revision: u64,
+    shelves: BTreeMap<ShelfName, Shelf>,
+    watchers_made: u64,
+    closed: bool,
+}
+
+/// The path of an object on its shelf. Shelves are ordered by it.
+#[must_use]
+pub fn path(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+impl Scope {
+    /// Whether a path lies in it.
+    #[must_use]
+    pub fn contains(&self, path: &str) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Namespace(namespace) => namespace_of(path) == Some(namespace.as_str()),
+            Scope::Object(object) => object == path,
+        }
+    }
+}
+
+impl Store {
+    /// The revision of the latest write; 0 before the first.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// The object at a path.
+    #[must_use]
+    pub fn get(&self, shelf: &ShelfName, path: &str) -> Option<Arc<Stored>> {
+        self.lock().shelves.get(shelf)?.get(path)
+    }
+
+    /// The objects of a scope as they are now, or were at a revision, from after a path on.
+    ///
+    /// # Errors
+    /// The window does not reach back to the revision.
+    pub fn snapshot(&self, shelf: &ShelfName, scope: &Scope, page: &Page) -> Result<Snapshot, Gone> {
+        let inner = self.lock();
+        match inner.shelves.get(shelf) {
+            Some(shelf) => shelf.snapshot(scope, page, inner.revision),
+            None => Ok(Snapshot { revision: page.at.unwrap_or(inner.revision), objects: Vec::new() }),
+        }
+    }
+
+    /// Makes all the changes, or none.
+    ///
+    /// # Errors
+    /// Tells the first write whose object was not as expected.
+    pub fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Stored>>, Stale> {
+        let mut inner = self.lock();
+        for (index, write) in writes.iter().enumerate() {
+            let present = inner.shelves.get(&write.shelf).and_then(|shelf| shelf.get(&write.path));
+            if present.map(|object| object.revision) != write.expected {
+                return Err(Stale(index));
+            }
+        }
+        let inner = &mut *inner;
+        let mut written = Vec::with_capacity(writes.len());
+        for write in writes {
+            inner.revision += 1;
+            let shelf = inner.shelves.entry(write.shelf.clone()).or_default();
+            if let Some(object) = shelf.write(write, inner.revision) {
+                written.push(object);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Tells of every change in a scope after a revision.
+    ///
+    /// # Errors
+    /// The window does not reach back to the revision.
+    pub fn watch(&self, shelf: &ShelfName, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        inner.watchers_made += 1;
+        let id = inner.watchers_made;
+        let open = !inner.closed;
+        let watched = inner.shelves.entry(shelf.clone()).or_default();
+        let backlog = watched.since(scope, after)?;
+        let receiver = watched.register(scope, id, open);
+        Ok(Watcher::new(self.clone(), shelf.clone(), scope.clone(), id, backlog, receiver, after))
+    }
+
+    /// Forgets all events so far, as the real server does with old ones from time to time: whoever asks for changes
+    /// after an earlier revision is refused.
+    pub fn compact(&self) {
+        let mut inner = self.lock();
+        let revision = inner.revision;
+        inner.shelves.values_mut().for_each(|shelf| shelf.compact(revision));
+    }
+
+    /// Ends every watch, now and from now on.
+    pub fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.shelves.values_mut().for_each(Shelf::end_watches);
+    }
+
+    fn unregister(&self, shelf: &ShelfName, scope: &Scope, id: u64) {
+        if let Some(shelf) = self.lock().shelves.get_mut(shelf) {
+            shelf.unregister(scope, id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn namespace_of(path: &str) -> Option<&str> {
+    path.split_once('/').map(|(namespace, _)| namespace)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The objects of one resource, its latest events, and who watches it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::stored::{Stored, Written};
+use super::{Change, Event, Gone, Scope, WAITING, WINDOW, Write, namespace_of};
+
+/// Which objects of a scope are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// As they were at this revision; as they are if `None`.
+    pub at: Option<u64>,
+    /// From after this path on.
+    pub after: Option<String>,
+}
+
+/// Objects at one revision.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The revision.
+    pub revision: u64,
+    /// The objects, by path.
+    pub objects: Vec<Arc<Stored>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    objects: BTreeMap<Box<str>, Arc<Stored>>,
+    window: VecDeque<Arc<Event>>,
+    /// The newest revision of which the event is forgotten.
+    compacted: u64,
+    everything: Vec<Registered>,
+    namespaces: BTreeMap<String, Vec<Registered>>,
+    single: BTreeMap<String, Vec<Registered>>,
+}
+
+#[derive(Debug)]
+struct Registered {
+    id: u64,
+    sender: mpsc::Sender<Arc<Event>>,
+}
+
+impl Shelf {
+    pub(super) fn get(&self, path: &str) -> Option<Arc<Stored>> {
+        self.objects.get(path).cloned()
+    }
+
+    /// Carries out a change whose expectation holds, and tells those who watch.
+    pub(super) fn write(&mut self, write: Write, revision: u64) -> Option<Arc<Stored>> {
+        let Write { path, object, fields, .. } = write;
+        let path: Box<str> = path.into();
+        let (change, previous, object) = if let Some(object) = object {
+            let previous = self.objects.get(&path).cloned();
+            let change = if previous.is_some() { Change::Modified } else { Change::Added };
+            let stored = Arc::new(Stored::new(Written { change, object, path: path.clone(), fields }, revision));
+            self.objects.insert(path, Arc::clone(&stored));
+            (change, previous, stored)
+        } else {
+            let previous = self.objects.remove(&path)?;
+            let last = Arc::new(previous.at_revision(revision));
+            (Change::Deleted, Some(previous), last)
+        };
+        self.tell(Arc::new(Event { change, object: Arc::clone(&object), previous }));
+        Some(object)
+    }
+
+    fn tell(&mut self, event: Arc<Event>) {
+        if self.window.len() == WINDOW
+            && let Some(forgotten) = self.window.pop_front()
+        {
+            self.compacted = forgotten.object.revision;
+        }
+        self.window.push_back(Arc::clone(&event));
+        let path = &event.object.path;
+        send(&mut self.everything, &event);
+        if let Some(watchers) = namespace_of(path).and_then(|namespace| self.namespaces.get_mut(namespace)) {
+            send(watchers, &event);
+        }
+        if let Some(watchers) = self.single.get_mut(&**path) {
+            send(watchers, &event);
+        }
+    }
+
+    pub(super) fn snapshot(&self, scope: &Scope, page: &Page, present: u64) -> Result<Snapshot, Gone> {
+        let at = page.at.unwrap_or(present);
+        if at < self.compacted {
+            return Err(Gone { oldest: self.compacted });
+        }
+        // What the objects written since were then, newest first: the oldest of these events says it last.
+        let mut earlier: BTreeMap<&str, Option<Arc<Stored>>> = BTreeMap::new();
+        for event in self.window.iter().rev().take_while(|event| event.object.revision > at) {
+            earlier.insert(&event.object.path, event.previous.clone());
+        }
+        let wanted = |path: &str| page.after.as_deref().is_none_or(|after| path > after) && scope.contains(path);
+        let mut objects: Vec<Arc<Stored>> = self
+            .range(scope, page.after.as_deref())
+            .filter(|(path, _)| !earlier.contains_key(&***path))
+            .map(|(_, object)| Arc::clone(object))
+            .collect();
+        if !earlier.is_empty() {
+            objects.extend(earlier.into_iter().filter(|(path, _)| wanted(path)).filter_map(|(_, object)| object));
+            objects.sort_by(|one, other| one.path.cmp(&other.path));
+        }
+        Ok(Snapshot { revision: at, objects })
+    }
+
+    fn range(&self, scope: &Scope, after: Option<&str>) -> impl Iterator<Item = (&Box<str>, &Arc<Stored>)> {
+        let (from, upto) = match scope {
+            Scope::All => (Bound::Unbounded, None),
+            // '0' follows '/'.
+            Scope::Namespace(namespace) => {
+                (Bound::Excluded(Box::from(format!("{namespace}/"))), Some(format!("{namespace}0")))
+            }
+            Scope::Object(path) => (Bound::Included(Box::from(path.as_str())), Some(format!("{path}\0"))),
+        };
+        let from = match (after, from) {
+            (Some(after), Bound::Unbounded) => Bound::Excluded(Box::from(after)),
+            (Some(after), Bound::Excluded(from) | Bound::Included(from)) if *after >= *from => {
+                Bound::Excluded(Box::from(after))
+            }
+            (_, from) => from,
+        };
+        self.objects
+            .range::<Box<str>, _>((from, Bound::Unbounded))
+            .take_while(move |(path, _)| upto.as_deref().is_none_or(|upto| ***path < *upto))
+    }
+
+    /// The events of a scope after a revision.
+    pub(super) fn since(&self, scope: &Scope, after: u64) -> Result<VecDeque<Arc<Event>>, Gone> {
+        if after < self.compacted {
+            return Err(Gone { oldest: self.compacted });
+        }
+        let start = self.window.partition_point(|event| event.object.revision <= after);
+        Ok(self.window.range(start..).filter(|event| scope.contains(&event.object.path)).cloned().collect())
+    }
+
+    pub(super) fn register(&mut self, scope: &Scope, id: u64, open: bool) -> mpsc::Receiver<Arc<Event>> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        if open {
+            self.watchers(scope).push(Registered { id, sender });
+        }
+        receiver
+    }
+
+    pub(super) fn unregister(&mut self, scope: &Scope, id: u64) {
+        let watchers = self.watchers(scope);
+        watchers.retain(|watcher| watcher.id != id);
+        if watchers.is_empty() {
+            match scope {
+                Scope::All => {}
+                Scope::Namespace(namespace) => drop(self.namespaces.remove(namespace)),
+                Scope::Object(path) => drop(self.single.remove(path)),
+            }
+        }
+    }
+
+    fn watchers(&mut self, scope: &Scope) -> &mut Vec<Registered> {
+        match scope {
+            Scope::All => &mut self.everything,
+            Scope::Namespace(namespace) => self.namespaces.entry(namespace.clone()).or_default(),
+            Scope::Object(path) => self.single.entry(path.clone()).or_default(),
+        }
+    }
+
+    pub(super) fn compact(&mut self, revision: u64) {
+        self.window.clear();
+        self.compacted = revision;
+    }
+
+    pub(super) fn end_watches(&mut self) {
+        self.everything.clear();
+        self.namespaces.clear();
+        self.single.clear();
+    }
+}
+
+/// Tells each watcher; one that has let too much wait is cut off: its stream ends after what waits.
+fn send(watchers: &mut Vec<Registered>, event: &Arc<Event>) {
+    watchers.retain(|watcher| watcher.sender.try_send(Arc::clone(event)).is_ok());
+}

@@ -1,0 +1,189 @@
+//! One object as it lies in the store: its text, and the little of it that is asked for without reading it.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Change;
+
+const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
+const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
+const DELETED: &[u8] = br#"{"type":"DELETED","object":"#;
+const END: &[u8] = b"}\n";
+
+/// An object at a revision. Its text is written once and shared by everyone who reads or watches it.
+#[derive(Debug)]
+pub struct Stored {
+    /// Its path on its shelf.
+    pub path: Box<str>,
+    /// The revision of its last write.
+    pub revision: u64,
+    /// Its uid.
+    pub uid: Box<str>,
+    /// Its labels, sorted.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// What field selectors can ask for, in the order of the resource's list of them.
+    pub fields: Box<[Box<str>]>,
+    frame: Bytes,
+    start: usize,
+    after_kind: usize,
+}
+
+/// What a write asks to be stored.
+#[derive(Debug)]
+pub struct Written {
+    /// What happens to the object by it.
+    pub change: Change,
+    /// The object.
+    pub object: Value,
+    /// Its path on its shelf.
+    pub path: Box<str>,
+    /// What field selectors can ask for.
+    pub fields: Vec<String>,
+}
+
+impl Stored {
+    /// Writes an object down. Its `metadata.resourceVersion` is set to the revision.
+    #[must_use]
+    pub fn new(written: Written, revision: u64) -> Stored {
+        let Written { change, mut object, path, fields } = written;
+        object["metadata"]["resourceVersion"] = Value::from(revision.to_string());
+        let mut frame = Vec::with_capacity(1024);
+        frame.extend_from_slice(prefix(change));
+        let start = frame.len();
+        let after_kind = write_object(&mut frame, &object);
+        frame.extend_from_slice(END);
+        frame.shrink_to_fit();
+        let metadata = &object["metadata"];
+        let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
+            .collect();
+        labels.sort();
+        Stored {
+            path,
+            revision,
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            labels: labels.into_boxed_slice(),
+            fields: fields.into_iter().map(String::into_boxed_str).collect(),
+            frame: Bytes::from(frame),
+            start,
+            after_kind,
+        }
+    }
+
+    /// The object as JSON, with kind and apiVersion.
+    #[must_use]
+    pub fn json(&self) -> Bytes {
+        self.frame.slice(self.start..self.frame.len() - END.len())
+    }
+
+    /// The object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`.
+    #[must_use]
+    pub fn json_without_kind(&self) -> Bytes {
+        self.frame.slice(self.after_kind..self.frame.len() - END.len())
+    }
+
+    /// The line of a watch that tells of the change that wrote this.
+    #[must_use]
+    pub fn frame(&self) -> Bytes {
+        self.frame.clone()
+    }
+
+    /// The line of a watch that tells of another change with this object.
+    #[must_use]
+    pub fn frame_as(&self, change: Change) -> Bytes {
+        let prefix = prefix(change);
+        if self.frame.starts_with(prefix) {
+            return self.frame.clone();
+        }
+        let mut frame = Vec::with_capacity(prefix.len() + self.frame.len() - self.start);
+        frame.extend_from_slice(prefix);
+        frame.extend_from_slice(&self.frame[self.start..]);
+        Bytes::from(frame)
+    }
+
+    /// The object, read.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // What lies here was written from a value.
+        serde_json::from_slice(&self.frame[self.start..self.frame.len() - END.len()]).unwrap_or_default()
+    }
+
+    /// The same object with another revision.
+    #[must_use]
+    pub fn at_revision(&self, revision: u64) -> Stored {
+        let fields = self.fields.iter().map(|field| field.to_string()).collect();
+        let written = Written { change: Change::Deleted, object: self.value(), path: self.path.clone(), fields };
+        Stored::new(written, revision)
+    }
+
+    /// The namespace that the object lives in.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        super::namespace_of(&self.path)
+    }
+
+    /// The object's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        Some(&self.labels[index].1)
+    }
+}
+
+fn prefix(change: Change) -> &'static [u8] {
+    match change {
+        Change::Added => ADDED,
+        Change::Modified => MODIFIED,
+        Change::Deleted => DELETED,
+    }
+}
+
+/// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning. Returns where
+/// they end.
+fn write_object(out: &mut Vec<u8>, object: &Value) -> usize {
+    let empty = Map::new();
+    let fields = object.as_object().unwrap_or(&empty);
+    out.push(b'{');
+    let mut first = true;
+    for key in ["kind", "apiVersion"] {
+        if let Some(value) = fields.get(key) {
+            write_member(out, &mut first, key, value);
+        }
+    }
+    let others: Vec<_> = fields.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion")).collect();
+    if !first && !others.is_empty() {
+        out.push(b',');
+    }
+    let after_kind = out.len();
+    first = true;
+    for (key, value) in others {
+        write_member(out, &mut first, key, value);
+    }
+    out.push(b'}');
+    after_kind
+}
+
+fn write_member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) {
+    if !std::mem::take(first) {
+        out.push(b',');
+    }
+    write_json(out, key);
+    out.push(b':');
+    write_json(out, value);
+}
+
+/// Appends a value's JSON.
+pub(super) fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    // Neither a vector refuses to grow nor has a JSON value keys that are not text.
+    serde_json::to_writer(out, value).unwrap_or_default();
+}

@@ -1,0 +1,163 @@
+use std::task::{Context, Poll, Waker};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn shelf() -> ShelfName {
+    ShelfName { group: "".into(), resource: "pods".into() }
+}
+
+fn object(path: &str, labels: &Value) -> Value {
+    let (namespace, name) = path.split_once('/').unwrap();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": namespace, "uid": "u", "labels": labels },
+    })
+}
+
+fn put(store: &Store, path: &str, note: &str) -> Arc<Stored> {
+    let expected = store.get(&shelf(), path).map(|object| object.revision);
+    let object = Some(object(path, &json!({ "note": note })));
+    let write = Write { shelf: shelf(), path: path.to_owned(), expected, object, fields: Vec::new() };
+    store.write(vec![write]).unwrap().remove(0)
+}
+
+fn remove(store: &Store, path: &str) {
+    let expected = store.get(&shelf(), path).map(|object| object.revision);
+    let write = Write { shelf: shelf(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
+    store.write(vec![write]).unwrap();
+}
+
+fn paths(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.objects.iter().map(|object| object.path.to_string()).collect()
+}
+
+fn waiting(watcher: &mut Watcher) -> Vec<(Change, String, u64)> {
+    let mut seen = Vec::new();
+    while let Poll::Ready(Next::Event(event)) = watcher.poll_next(&mut Context::from_waker(Waker::noop())) {
+        seen.push((event.change, event.object.path.to_string(), event.object.revision));
+    }
+    seen
+}
+
+#[test]
+fn an_object_is_written_once_and_read_in_parts() {
+    let store = Store::default();
+    let stored = put(&store, "a/x", "1");
+    assert_eq!(stored.value()["metadata"]["resourceVersion"], "1");
+    assert!(stored.json().starts_with(br#"{"kind":"Pod","apiVersion":"v1","metadata":{"#));
+    assert!(stored.json_without_kind().starts_with(br#""metadata":{"#));
+    assert!(stored.frame().starts_with(br#"{"type":"ADDED","object":{"kind":"Pod""#));
+    assert!(stored.frame_as(Change::Deleted).starts_with(br#"{"type":"DELETED","object":{"kind":"Pod""#));
+    let line: Value = serde_json::from_slice(&stored.frame_as(Change::Modified)).unwrap();
+    assert_eq!(line["object"], stored.value());
+    assert_eq!(stored.label("note"), Some("1"));
+    assert_eq!((stored.namespace(), stored.name()), (Some("a"), "x"));
+}
+
+#[test]
+fn a_write_that_comes_too_late_changes_nothing() {
+    let store = Store::default();
+    put(&store, "a/x", "1");
+    let late = |expected| Write {
+        shelf: shelf(),
+        path: "a/x".to_owned(),
+        expected,
+        object: Some(object("a/x", &json!({}))),
+        fields: Vec::new(),
+    };
+    let fine = Write { path: "a/y".to_owned(), ..late(None) };
+    assert_eq!(store.write(vec![fine, late(None)]).unwrap_err(), Stale(1));
+    assert_eq!(store.write(vec![late(Some(7))]).unwrap_err(), Stale(0));
+    assert_eq!(store.revision(), 1);
+    assert!(store.get(&shelf(), "a/y").is_none());
+}
+
+#[test]
+fn objects_are_ordered_by_path_and_scoped() {
+    let store = Store::default();
+    for path in ["a/x", "a-b/x", "b/x", "a/b", "a.b/z"] {
+        put(&store, path, "");
+    }
+    let list = |scope: &Scope, after: Option<&str>| {
+        let page = Page { at: None, after: after.map(str::to_owned) };
+        paths(&store.snapshot(&shelf(), scope, &page).unwrap())
+    };
+    assert_eq!(list(&Scope::All, None), ["a-b/x", "a.b/z", "a/b", "a/x", "b/x"]);
+    assert_eq!(list(&Scope::Namespace("a".to_owned()), None), ["a/b", "a/x"]);
+    assert_eq!(list(&Scope::Namespace("a".to_owned()), Some("a/b")), ["a/x"]);
+    assert_eq!(list(&Scope::Object("a/x".to_owned()), None), ["a/x"]);
+    assert_eq!(list(&Scope::All, Some("a/b")), ["a/x", "b/x"]);
+}
+
+#[test]
+fn a_snapshot_shows_an_earlier_revision() {
+    let store = Store::default();
+    put(&store, "a/x", "1");
+    put(&store, "a/y", "1");
+    let then = store.revision();
+    put(&store, "a/x", "2");
+    put(&store, "a/x", "3");
+    remove(&store, "a/y");
+    put(&store, "a/z", "1");
+    let snapshot = store.snapshot(&shelf(), &Scope::All, &Page { at: Some(then), after: None }).unwrap();
+    assert_eq!(paths(&snapshot), ["a/x", "a/y"]);
+    assert_eq!(snapshot.objects[0].label("note"), Some("1"));
+    store.compact();
+    let gone = store.snapshot(&shelf(), &Scope::All, &Page { at: Some(then), after: None }).unwrap_err();
+    assert_eq!(gone, Gone { oldest: 6 });
+}
+
+#[test]
+fn a_watch_tells_what_was_missed_and_what_comes_of_its_scope_alone() {
+    let store = Store::default();
+    put(&store, "a/x", "1");
+    put(&store, "b/x", "1");
+    let mut all = store.watch(&shelf(), &Scope::All, 1).unwrap();
+    let mut one = store.watch(&shelf(), &Scope::Namespace("a".to_owned()), 0).unwrap();
+    let mut single = store.watch(&shelf(), &Scope::Object("b/x".to_owned()), 2).unwrap();
+    put(&store, "a/x", "2");
+    remove(&store, "b/x");
+    let (a, b) = ("a/x".to_owned(), "b/x".to_owned());
+    assert_eq!(
+        waiting(&mut all),
+        [(Change::Added, b.clone(), 2), (Change::Modified, a.clone(), 3), (Change::Deleted, b.clone(), 4)]
+    );
+    assert_eq!(waiting(&mut one), [(Change::Added, a.clone(), 1), (Change::Modified, a, 3)]);
+    assert_eq!(waiting(&mut single), [(Change::Deleted, b, 4)]);
+}
+
+#[test]
+fn a_watch_from_beyond_the_window_is_refused() {
+    let store = Store::default();
+    for count in 0..=WINDOW {
+        put(&store, "a/x", &count.to_string());
+    }
+    assert_eq!(store.watch(&shelf(), &Scope::All, 0).unwrap_err(), Gone { oldest: 1 });
+    assert!(store.watch(&shelf(), &Scope::All, 1).is_ok());
+}
+
+#[test]
+fn a_watch_that_does_not_read_is_cut_off() {
+    let store = Store::default();
+    let mut idle = store.watch(&shelf(), &Scope::All, 0).unwrap();
+    for count in 0..=WAITING {
+        put(&store, "a/x", &count.to_string());
+    }
+    assert_eq!(waiting(&mut idle).len(), WAITING);
+    let end = idle.poll_next(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(end, Poll::Ready(Next::End)));
+}
+
+#[test]
+fn dropped_watches_are_forgotten_and_closing_ends_the_others() {
+    let store = Store::default();
+    let scope = Scope::Namespace("a".to_owned());
+    let mut kept = store.watch(&shelf(), &scope, 0).unwrap();
+    drop(store.watch(&shelf(), &scope, 0).unwrap());
+    store.close();
+    assert!(matches!(kept.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(Next::End)));
+    let mut late = store.watch(&shelf(), &scope, 0).unwrap();
+    assert!(matches!(late.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(Next::End)));
+}

@@ -1,0 +1,81 @@
+//! One watch of a scope: the events that were missed, then those that come.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::mpsc;
+
+use super::{Event, Scope, ShelfName, Store};
+
+/// A watch. Dropping it ends it.
+#[derive(Debug)]
+pub struct Watcher {
+    store: Store,
+    shelf: ShelfName,
+    scope: Scope,
+    id: u64,
+    backlog: VecDeque<Arc<Event>>,
+    receiver: mpsc::Receiver<Arc<Event>>,
+    after: u64,
+}
+
+/// What a watch has to tell.
+#[derive(Debug)]
+pub enum Next {
+    /// Something happened.
+    Event(Arc<Event>),
+    /// The watch is over: the server stops, or too much waited.
+    End,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        store: Store,
+        shelf: ShelfName,
+        scope: Scope,
+        id: u64,
+        backlog: VecDeque<Arc<Event>>,
+        receiver: mpsc::Receiver<Arc<Event>>,
+        after: u64,
+    ) -> Watcher {
+        Watcher { store, shelf, scope, id, backlog, receiver, after }
+    }
+
+    /// The next event after the revision that the watch began at, or the end.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        loop {
+            let event = match self.backlog.pop_front() {
+                Some(event) => event,
+                None => match self.receiver.poll_recv(context) {
+                    Poll::Ready(Some(event)) => event,
+                    Poll::Ready(None) => return Poll::Ready(Next::End),
+                    Poll::Pending => return Poll::Pending,
+                },
+            };
+            // A watch may begin at a revision that is yet to come.
+            if event.object.revision > self.after {
+                return Poll::Ready(Next::Event(event));
+            }
+        }
+    }
+
+    /// Whether no event is waiting.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.backlog.is_empty() && self.receiver.is_empty()
+    }
+
+    /// The latest revision of the store. Whoever has taken all events that were waiting after this call has seen every
+    /// change of the scope up to it.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.store.unregister(&self.shelf, &self.scope, self.id);
+    }
+}

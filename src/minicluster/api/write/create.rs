@@ -1,0 +1,165 @@
+//! New objects.
+
+use serde_json::Value;
+
+use super::{Outcome, TRIES, meaning, own_meaning, settle_namespace, text};
+use crate::minicluster::api::call::Call;
+use crate::minicluster::api::negotiate::{Delivery, Negotiated};
+use crate::minicluster::api::object::{self, Read};
+use crate::minicluster::api::options::WriteOptions;
+use crate::minicluster::api::read::View;
+use crate::minicluster::api::reply::Reply;
+use crate::minicluster::api::resource::Resource;
+use crate::minicluster::api::route::Target;
+use crate::minicluster::api::store::{ShelfName, path};
+use crate::minicluster::api::time::rfc3339;
+use crate::minicluster::api::{ApiError, ApiServer, Cause};
+
+/// The letters that a generated name keeps of its prefix.
+const PREFIX: usize = 58;
+
+/// The letters that are added to it.
+const SUFFIX: usize = 5;
+
+impl ApiServer {
+    /// POST to a collection.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::minicluster::api) fn create(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::create(call)?;
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let (outcome, more) = self.create_object(target, &options, object)?;
+        let view = View::new(&target.resource, &how, now);
+        Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more))
+    }
+
+    /// Stores a new object.
+    pub(super) fn create_object(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut object: Value,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        settle_namespace(target, &mut object)?;
+        self.check_namespace(&target.resource, target.namespace.as_deref(), text(&object, "/metadata/name"))?;
+        let mut refused = None;
+        for _ in 0..TRIES {
+            let named = self.name(target, object.clone())?;
+            let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
+            let Read { object: new, warnings } = object::create(&meaning(target, options, self.now()), named)?;
+            if sets_version {
+                return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+            }
+            match self.store_new(target, options, new) {
+                Ok(outcome) => return Ok((outcome, warnings)),
+                Err(error) if error.code == 409 && text(&object, "/metadata/name").is_empty() => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Self::modified(target)))
+    }
+
+    pub(super) fn store_new(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut new: Value,
+    ) -> Result<Outcome, ApiError> {
+        let definition = &target.resource.definition;
+        let name = text(&new, "/metadata/name").to_owned();
+        if let Some(metadata) = new["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        let exists = || ApiError::already_exists(&definition.group, &definition.resource, &name);
+        if options.dry_run {
+            let place = path(target.namespace.as_deref(), &name);
+            let taken = self.store().get(&target.resource.shelf, &place).is_some();
+            return if taken { Err(exists()) } else { Ok(Outcome::DryRun(new)) };
+        }
+        let stored = self.commit(vec![Self::change(target, &name, None, new)]).map_err(|_| exists())?;
+        Ok(Outcome::Stored(stored))
+    }
+
+    /// Gives a new object its name, uid and time of creation.
+    fn name(&self, target: &Target, mut object: Value) -> Result<Value, ApiError> {
+        let definition = &target.resource.definition;
+        let metadata = &mut object["metadata"];
+        let prefix = text(metadata, "/generateName");
+        if text(metadata, "/name").is_empty() {
+            if prefix.is_empty() {
+                return Err(ApiError::invalid(
+                    &definition.group,
+                    &definition.kind,
+                    "",
+                    vec![Cause {
+                        reason: "FieldValueRequired",
+                        message: "Required value: name or generateName is required".to_owned(),
+                        field: Some("metadata.name".to_owned()),
+                    }],
+                ));
+            }
+            let mut kept = prefix.len().min(PREFIX);
+            while !prefix.is_char_boundary(kept) {
+                kept -= 1;
+            }
+            metadata["name"] = Value::from(format!("{}{}", &prefix[..kept], self.random().suffix(SUFFIX)));
+        }
+        metadata["uid"] = Value::from(self.random().uid());
+        metadata["creationTimestamp"] = Value::from(rfc3339(self.now()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.remove("deletionTimestamp");
+            metadata.remove("deletionGracePeriodSeconds");
+            metadata.remove("selfLink");
+        }
+        Ok(object)
+    }
+
+    /// Refuses new objects in namespaces that do not exist or are on their way out.
+    pub(super) fn check_namespace(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let Some(namespace) = namespace.filter(|_| resource.definition.namespaced) else { return Ok(()) };
+        let shelf = ShelfName { group: "".into(), resource: "namespaces".into() };
+        let found = self.store().get(&shelf, namespace);
+        let Some(found) = found else { return Err(ApiError::not_found("", "namespaces", namespace)) };
+        let phase = found.fields.first().map_or("", |phase| phase);
+        if phase != "Terminating" {
+            return Ok(());
+        }
+        let definition = &resource.definition;
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        Err(ApiError {
+            causes: vec![Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {namespace} is being terminated"),
+                field: Some("metadata.namespace".to_owned()),
+            }],
+            ..ApiError::forbidden(&definition.group, &definition.resource, name, &why)
+        })
+    }
+
+    /// Stores an object of the server's own, if there is none of its name.
+    pub(in crate::minicluster::api) fn provide(&self, target: &Target, object: Value) -> Result<(), ApiError> {
+        let Read { object, .. } = {
+            let write = own_meaning(&target.resource, self.now());
+            object::read(&write, object.to_string().as_bytes(), object::Format::Json)?
+        };
+        let options = WriteOptions {
+            dry_run: false,
+            manager: "kube-apiserver".to_owned(),
+            field_validation: object::FieldValidation::Ignore,
+            force: false,
+        };
+        match self.create_object(target, &options, object) {
+            Err(error) if error.code != 409 => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Deletions: at once, after a grace period, or when the last finalizer is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Outcome, TRIES, text};
+use crate::minicluster::api::call::Call;
+use crate::minicluster::api::definitions::hold_back;
+use crate::minicluster::api::negotiate::{Delivery, Negotiated};
+use crate::minicluster::api::options::{DeleteOptions, Propagation};
+use crate::minicluster::api::read::View;
+use crate::minicluster::api::reply::Reply;
+use crate::minicluster::api::resource::Resource;
+use crate::minicluster::api::route::Target;
+use crate::minicluster::api::store::Stored;
+use crate::minicluster::api::time::{parse, rfc3339};
+use crate::minicluster::api::{ApiError, ApiServer};
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// Namespaces that stay.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// What a deletion comes to.
+pub(in crate::minicluster::api) enum Deletion {
+    /// The object is gone; its last state.
+    Gone(Arc<Stored>),
+    /// The object is on its way out.
+    Pending(Outcome),
+}
+
+/// What a deletion has to do to an object.
+enum Step {
+    /// Take it away.
+    Remove,
+    /// Mark it as being deleted, then take it away: whoever watches pods sees both.
+    MarkAndRemove(Value),
+    /// Mark it as being deleted.
+    Mark(Value),
+    /// Nothing: it is on its way out already.
+    Wait,
+}
+
+impl ApiServer {
+    /// DELETE of an object.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::minicluster::api) fn delete(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = DeleteOptions::new(call)?;
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let definition = &target.resource.definition;
+        let name = target.name.as_deref().unwrap_or_default();
+        if target.resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+            return Err(ApiError::forbidden("", "namespaces", name, "this namespace may not be deleted"));
+        }
+        let view = View::new(&target.resource, &how, self.now());
+        match self.delete_object(target, &options)? {
+            Deletion::Pending(outcome) => {
+                let code = if options.legacy_cascade { 202 } else { 200 };
+                Ok(outcome.reply(&view)?.code(code))
+            }
+            Deletion::Gone(last) if returns_object(&target.resource) => view.stored(&last),
+            Deletion::Gone(last) => {
+                let mut details = json!({ "name": name, "kind": definition.resource, "uid": last.uid });
+                if !definition.group.is_empty() {
+                    details["group"] = json!(definition.group);
+                }
+                Ok(Reply::value(json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+                })))
+            }
+        }
+    }
+
+    /// Deletes an object, or begins to.
+    pub(in crate::minicluster::api) fn delete_object(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deletion, ApiError> {
+        for _ in 0..TRIES {
+            let stored = self.find(target)?;
+            let object = Self::served(target, &stored);
+            Self::check_preconditions(target, &object, options)?;
+            let done = match self.step(&target.resource, object, options) {
+                Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
+                Step::Remove => self.commit(vec![Self::removal(target, &stored)]).ok().map(Deletion::Gone),
+                Step::MarkAndRemove(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
+                Step::MarkAndRemove(object) => {
+                    let mark = Self::change(target, stored.name(), Some(stored.revision), object);
+                    let marked = self.commit(vec![mark]).ok();
+                    let removed = marked.and_then(|marked| self.commit(vec![Self::removal(target, &marked)]).ok());
+                    removed.map(Deletion::Gone)
+                }
+                Step::Mark(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
+                Step::Mark(object) => {
+                    let change = Self::change(target, stored.name(), Some(stored.revision), object);
+                    self.commit(vec![change]).ok().map(|marked| Deletion::Pending(Outcome::Stored(marked)))
+                }
+                Step::Wait => Some(Deletion::Pending(Outcome::Stored(stored))),
+            };
+            if let Some(done) = done {
+                return Ok(done);
+            }
+        }
+        Err(Self::modified(target))
+    }
+
+    /// What a deletion has to do to an object as it is.
+    fn step(&self, resource: &Resource, mut object: Value, options: &DeleteOptions) -> Step {
+        let before = object.clone();
+        let finalizers = finalizers(resource, &object, options);
+        let deleting = object["metadata"]["deletionTimestamp"].is_string();
+        let grace = grace_period(resource, &object, options);
+        if resource.is_definition() {
+            if deleting {
+                return Step::Wait;
+            }
+            hold_back(&mut object, &rfc3339(self.now()));
+            return Step::Mark(object);
+        }
+        if resource.is("", "namespaces") {
+            return self.namespace_step(object, finalizers);
+        }
+        let over = finalizers.is_empty() && grace == 0;
+        if over && !resource.is("", "pods") {
+            return Step::Remove;
+        }
+        set_finalizers(&mut object, finalizers);
+        if !deleting {
+            let seconds = u64::try_from(grace).unwrap_or_default();
+            let end = self.now().saturating_add(Duration::from_secs(seconds)).unwrap_or_else(|_| self.now());
+            self.mark(&mut object, &rfc3339(end));
+            object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
+        } else if let Some(known) = object["metadata"]["deletionGracePeriodSeconds"].as_i64()
+            && grace < known
+        {
+            // The end moves forward by what is taken off.
+            let end = parse(text(&object, "/metadata/deletionTimestamp")).unwrap_or_else(|| self.now());
+            let sooner = Duration::from_secs(u64::try_from(known - grace).unwrap_or_default());
+            let end = end.saturating_sub(sooner).unwrap_or(end);
+            object["metadata"]["deletionTimestamp"] = Value::from(rfc3339(end));
+            object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
+        }
+        match (over, object == before) {
+            (true, true) => Step::Remove,
+            (true, false) => Step::MarkAndRemove(object),
+            (false, true) => Step::Wait,
+            (false, false) => Step::Mark(object),
+        }
+    }
+
+    /// A namespace ends when its own finalizer is gone, which its controller takes away through `/finalize`.
+    fn namespace_step(&self, mut object: Value, finalizers: Vec<Value>) -> Step {
+        let held = object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if !held && finalizers.is_empty() {
+            return Step::Remove;
+        }
+        let before = object.clone();
+        set_finalizers(&mut object, finalizers);
+        if !object["metadata"]["deletionTimestamp"].is_string() {
+            self.mark(&mut object, &rfc3339(self.now()));
+        }
+        object["status"]["phase"] = Value::from("Terminating");
+        if object == before { Step::Wait } else { Step::Mark(object) }
+    }
+
+    /// Refuses a deletion that was meant for another object, or another state of it.
+    pub(in crate::minicluster::api) fn check_preconditions(
+        target: &Target,
+        object: &Value,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let definition = &target.resource.definition;
+        let name = target.name.as_deref().unwrap_or_default();
+        let conflict = |why: &str| Err(ApiError::conflict(&definition.group, &definition.kind, name, why));
+        let (uid, version) = (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
+        match (&options.uid, &options.resource_version) {
+            (Some(wanted), _) if wanted != uid => conflict(&format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
+                 been deleted and then recreated"
+            )),
+            (_, Some(wanted)) if wanted != version => conflict(&format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+                 ({version}). The object might have been modified"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn mark(&self, object: &mut Value, end: &str) {
+        object["metadata"]["deletionTimestamp"] = Value::from(end);
+        if let Some(generation) = object["metadata"]["generation"].as_i64() {
+            object["metadata"]["generation"] = Value::from(generation + 1);
+        }
+    }
+}
+
+/// The finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
+fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
+    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if resource.is("", "events") || resource.is("events.k8s.io", "events") {
+        return finalizers;
+    }
+    let orphans_by_default = resource.is("", "replicationcontrollers");
+    let wanted = match options.propagation {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Background) => None,
+        // What was asked for before holds.
+        None if finalizers.iter().any(|known| known == ORPHAN) => Some(ORPHAN),
+        None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
+        None => orphans_by_default.then_some(ORPHAN),
+    };
+    let present = |finalizers: &[Value], name: &str| finalizers.iter().any(|known| known == name);
+    finalizers.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
+    if let Some(wanted) = wanted
+        && !present(&finalizers, wanted)
+    {
+        finalizers.push(Value::from(wanted));
+    }
+    finalizers
+}
+
+fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
+    if finalizers.is_empty() {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("finalizers");
+        }
+    } else {
+        object["metadata"]["finalizers"] = Value::Array(finalizers);
+    }
+}
+
+/// How long an object may take to end: only pods that run somewhere take any time.
+fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
+    if !resource.is("", "pods") {
+        return 0;
+    }
+    let unbound = text(object, "/spec/nodeName").is_empty();
+    let finished = matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
+    let known = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    if let Some(known) = known {
+        // Under way already: it may only become shorter.
+        return asked.map_or(known, |asked| asked.min(known));
+    }
+    if unbound || finished {
+        return 0;
+    }
+    asked.unwrap_or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or_default())
+}
+
+/// Kinds whose deletion is answered with the object that is gone.
+pub(in crate::minicluster::api) fn returns_object(resource: &Resource) -> bool {
+    const KINDS: [(&str, &[&str]); 3] = [
+        (
+            "",
+            &[
+                "pods",
+                "services",
+                "persistentvolumeclaims",
+                "persistentvolumes",
+                "podtemplates",
+                "resourcequotas",
+                "serviceaccounts",
+            ],
+        ),
+        (
+            "storage.k8s.io",
+            &["csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"],
+        ),
+        ("resource.k8s.io", &["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]),
+    ];
+    KINDS.iter().any(|(group, kinds)| kinds.iter().any(|known| resource.is(group, known)))
+}

@@ -1,0 +1,130 @@
+//! Writing: creations, updates, patches, deletions.
+
+mod collection;
+mod create;
+mod delete;
+mod patch;
+pub(super) mod update;
+
+pub(super) use delete::returns_object;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::convert;
+use super::object::{FieldValidation, Write};
+use super::options::WriteOptions;
+use super::read::View;
+use super::reply::Reply;
+use super::resource::Resource;
+use super::route::Target;
+use super::store::{self, Stale, Stored, path};
+use super::{ApiError, ApiServer};
+
+/// How often a write is tried again when somebody was faster and the client left it to the server.
+const TRIES: usize = 10;
+
+/// What became of a write.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It is stored.
+    Stored(Arc<Stored>),
+    /// Nothing was stored: a dry run. The object as it would be served.
+    DryRun(Value),
+}
+
+impl Outcome {
+    pub(super) fn reply(&self, view: &View<'_>) -> Result<Reply, ApiError> {
+        match self {
+            Outcome::Stored(stored) => view.stored(stored),
+            Outcome::DryRun(object) => view.object(object.clone()),
+        }
+    }
+}
+
+/// A write as the rules of objects see it.
+pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> Write<'a> {
+    Write {
+        definition: &target.resource.definition,
+        subresource: target.subresource.as_deref(),
+        manager: &options.manager,
+        now,
+        field_validation: options.field_validation,
+    }
+}
+
+/// A write by the server itself.
+pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
+    Write {
+        definition: &resource.definition,
+        subresource: None,
+        manager: "kube-apiserver",
+        now,
+        field_validation: FieldValidation::Ignore,
+    }
+}
+
+impl ApiServer {
+    /// The change of the store that puts an object (as it is served) into its place.
+    pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::Write {
+        let object = convert::to_storage(&target.resource, object);
+        store::Write {
+            shelf: target.resource.shelf.clone(),
+            path: path(target.namespace.as_deref(), name),
+            expected,
+            fields: target.resource.field_values(&object),
+            object: Some(object),
+        }
+    }
+
+    /// The change of the store that removes an object.
+    pub(super) fn removal(target: &Target, stored: &Stored) -> store::Write {
+        store::Write {
+            shelf: target.resource.shelf.clone(),
+            path: stored.path.to_string(),
+            expected: Some(stored.revision),
+            object: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// Makes changes, the first of which is what the client asked for.
+    pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
+        let touched = changes.first().map(|change| (change.shelf.clone(), change.object.is_none()));
+        let mut written = self.store().write(changes)?;
+        if let Some((shelf, removed)) = touched {
+            self.definitions_after(&shelf, removed);
+        }
+        if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
+    }
+
+    /// The object that a path names does not match what a client expects of it.
+    pub(super) fn modified(target: &Target) -> ApiError {
+        let definition = &target.resource.definition;
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        ApiError::conflict(&definition.group, &definition.resource, target.name.as_deref().unwrap_or_default(), why)
+    }
+}
+
+/// The text at a path of an object; empty where there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Checks that a body's namespace is the one in the path, and sets it.
+pub(super) fn settle_namespace(target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    let sent = text(object, "/metadata/namespace");
+    match &target.namespace {
+        Some(namespace) if sent.is_empty() => object["metadata"]["namespace"] = Value::from(namespace.as_str()),
+        Some(namespace) if sent == namespace => {}
+        None if sent.is_empty() => {}
+        _ => {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(())
+}

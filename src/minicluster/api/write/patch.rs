@@ -1,0 +1,119 @@
+//! Patches: JSON, merge, strategic merge; and apply, which also creates.
+
+use serde_json::Value;
+
+use super::update::check_version;
+use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use crate::minicluster::api::call::Call;
+use crate::minicluster::api::negotiate::{Delivery, Negotiated};
+use crate::minicluster::api::object::{self, Format, PatchKind, Read};
+use crate::minicluster::api::options::WriteOptions;
+use crate::minicluster::api::read::View;
+use crate::minicluster::api::reply::Reply;
+use crate::minicluster::api::route::Target;
+use crate::minicluster::api::time::rfc3339;
+use crate::minicluster::api::{ApiError, ApiServer};
+
+impl ApiServer {
+    /// PATCH of an object, or of its status.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::minicluster::api) fn patch(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let kind = match call.content_type().as_str() {
+            "application/json-patch+json" => PatchKind::Json,
+            "application/merge-patch+json" => PatchKind::Merge,
+            "application/strategic-merge-patch+json" => PatchKind::Strategic,
+            "application/apply-patch+yaml" => return self.apply(call, target),
+            _ => return Err(unsupported_patch()),
+        };
+        let options = WriteOptions::patch(call, false)?;
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let mut noticed = Vec::new();
+        let (outcome, more) = self.change_object(target, &options, |old| {
+            let write = meaning(target, &options, self.now());
+            let Read { mut object, warnings } = object::patch(&write, old, kind, &call.body)?;
+            noticed = warnings;
+            check_name(target, &object)?;
+            settle_namespace(target, &mut object)?;
+            check_version(target, old, &object)?;
+            object::update(&write, old, object)
+        })?;
+        let view = View::new(&target.resource, &how, self.now());
+        Ok(outcome.reply(&view)?.warn(noticed).warn(more))
+    }
+
+    fn apply(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::patch(call, true)?;
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { mut object, warnings } = object::read(&write, &call.body, Format::Yaml)?;
+        check_name(target, &object)?;
+        settle_namespace(target, &mut object)?;
+        object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
+        let view = View::new(&target.resource, &how, now);
+        for _ in 0..TRIES {
+            let outcome = match self.find(target) {
+                Ok(_) => self.apply_over(target, &options, &object),
+                Err(missing) if target.subresource.is_some() => return Err(missing),
+                Err(_) => self.apply_new(target, &options, object.clone()).map(|done| (done.0, done.1, 201)),
+            };
+            match outcome {
+                // It appeared, or vanished, in between.
+                Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => {}
+                Err(error) => return Err(error),
+                Ok((outcome, more, code)) => {
+                    return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));
+                }
+            }
+        }
+        Err(Self::modified(target))
+    }
+
+    fn apply_over(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        applied: &Value,
+    ) -> Result<(Outcome, Vec<String>, u16), ApiError> {
+        let (outcome, warnings) = self.change_object(target, options, |old| {
+            check_version(target, old, applied)?;
+            let write = meaning(target, options, self.now());
+            object::apply(&write, Some(old), applied.clone(), options.force)
+        })?;
+        Ok((outcome, warnings, 200))
+    }
+
+    fn apply_new(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut applied: Value,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        let name = text(&applied, "/metadata/name").to_owned();
+        if !text(&applied, "/metadata/resourceVersion").is_empty() {
+            return Err(Self::modified(target));
+        }
+        self.check_namespace(&target.resource, target.namespace.as_deref(), &name)?;
+        let now = self.now();
+        applied["metadata"]["uid"] = Value::from(self.random().uid());
+        applied["metadata"]["creationTimestamp"] = Value::from(rfc3339(now));
+        let Read { object, warnings } = object::apply(&meaning(target, options, now), None, applied, options.force)?;
+        Ok((self.store_new(target, options, object)?, warnings))
+    }
+}
+
+fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let wanted = target.name.as_deref().unwrap_or_default();
+    match text(object, "/metadata/name") {
+        sent if sent.is_empty() || sent == wanted => Ok(()),
+        sent => Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({wanted})"
+        ))),
+    }
+}
+
+fn unsupported_patch() -> ApiError {
+    ApiError::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+}

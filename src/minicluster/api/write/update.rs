@@ -1,0 +1,138 @@
+//! Objects replaced by PUT, and what all changes of present objects have in common.
+
+use serde_json::Value;
+
+use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use crate::minicluster::api::call::Call;
+use crate::minicluster::api::negotiate::{Delivery, Negotiated};
+use crate::minicluster::api::object::{self, Read};
+use crate::minicluster::api::options::WriteOptions;
+use crate::minicluster::api::query::not_a_number;
+use crate::minicluster::api::read::View;
+use crate::minicluster::api::reply::Reply;
+use crate::minicluster::api::route::Target;
+use crate::minicluster::api::store::Stored;
+use crate::minicluster::api::{ApiError, ApiServer};
+
+impl ApiServer {
+    /// PUT of an object, or of its status.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::minicluster::api) fn update(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::update(call)?;
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { mut object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        check_name(target, &object)?;
+        settle_namespace(target, &mut object)?;
+        let (outcome, more) = self.change_object(target, &options, |old| {
+            check_uid(target, old, &object)?;
+            check_version(target, old, &object)?;
+            object::update(&meaning(target, &options, self.now()), old, object.clone())
+        })?;
+        let view = View::new(&target.resource, &how, now);
+        Ok(outcome.reply(&view)?.warn(warnings).warn(more))
+    }
+
+    /// Changes a present object: `change` is given the object as it is and says what becomes of it, again and again if
+    /// others are faster.
+    pub(in crate::minicluster::api) fn change_object(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut change: impl FnMut(&Value) -> Result<Read, ApiError>,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        for _ in 0..TRIES {
+            let stored = self.find(target)?;
+            let old = Self::served(target, &stored);
+            let Read { object: new, warnings } = change(&old)?;
+            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new) {
+                return Ok((outcome, warnings));
+            }
+        }
+        Err(Self::modified(target))
+    }
+
+    /// Stores a changed object; `None` if somebody was faster.
+    fn store_changed(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        stored: &std::sync::Arc<Stored>,
+        old: &Value,
+        mut new: Value,
+    ) -> Option<Outcome> {
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        if options.dry_run {
+            return Some(Outcome::DryRun(new));
+        }
+        let ends = is_over(&new);
+        if new == *old && !ends {
+            return Some(Outcome::Stored(std::sync::Arc::clone(stored)));
+        }
+        if ends {
+            // The client sees the object as it would have been; those who watch, as it was.
+            self.commit(vec![Self::removal(target, stored)]).ok()?;
+            return Some(Outcome::DryRun(new));
+        }
+        let change = Self::change(target, stored.name(), Some(stored.revision), new);
+        self.commit(vec![change]).ok().map(Outcome::Stored)
+    }
+}
+
+/// Whether nothing holds an object back any more that is to be deleted.
+fn is_over(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+    metadata["deletionTimestamp"].is_string()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0
+        && empty(&metadata["finalizers"])
+        && (!is_namespace || empty(&object["spec"]["finalizers"]))
+}
+
+pub(in crate::minicluster::api) fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let wanted = target.name.as_deref().unwrap_or_default();
+    match text(object, "/metadata/name") {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        sent if sent == wanted => Ok(()),
+        sent => Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({wanted})"
+        ))),
+    }
+}
+
+pub(in crate::minicluster::api) fn check_uid(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+    let (sent, known) = (text(object, "/metadata/uid"), text(old, "/metadata/uid"));
+    if sent.is_empty() || sent == known {
+        return Ok(());
+    }
+    let definition = &target.resource.definition;
+    let name = target.name.as_deref().unwrap_or_default();
+    let place = [&definition.group, &definition.resource].into_iter().filter(|part| !part.is_empty());
+    let place: Vec<&str> = place.map(String::as_str).chain(target.namespace.as_deref()).chain([name]).collect();
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {sent}, UID in object meta: {known}",
+        place.join("/")
+    );
+    Err(ApiError::conflict(&definition.group, &definition.resource, name, &why))
+}
+
+/// Refuses a write that was made for another revision of the object.
+pub(in crate::minicluster::api) fn check_version(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+    let sent = text(object, "/metadata/resourceVersion");
+    if sent.is_empty() {
+        return Ok(());
+    }
+    match sent.parse::<u64>() {
+        Err(_) => Err(ApiError::internal(not_a_number("ParseUint", sent))),
+        Ok(0) => Ok(()),
+        Ok(_) if sent == text(old, "/metadata/resourceVersion") => Ok(()),
+        Ok(_) => Err(ApiServer::modified(target)),
+    }
+}

@@ -1,0 +1,119 @@
+//! What goes wrong between a controller and the API server.
+
+use kube::core::Status;
+
+/// The cause that a refusal carries while the namespace is going away.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+/// A sync that did not succeed. The key is tried again later.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused, or could not be asked.
+    #[error("failed to {action} {what}: {source}")]
+    Request {
+        /// What was asked for, `create`.
+        action: &'static str,
+        /// The object, `replicasets shop/web-5d4`.
+        what: String,
+        /// The answer.
+        source: Box<kube::Error>,
+    },
+    /// The API server did not answer in time.
+    #[error("failed to {action} {what}: no answer within {seconds} s")]
+    NoAnswer {
+        /// What was asked for.
+        action: &'static str,
+        /// The object.
+        what: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// An object that no controller can work with.
+    #[error("failed to read {what}: {why}")]
+    Unusable {
+        /// The object.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something that must be true before the work can go on is not true yet.
+    #[error("failed to go on with {what}: {why}")]
+    NotYet {
+        /// The object.
+        what: String,
+        /// What is missing.
+        why: String,
+    },
+    /// Nothing is wrong: something was just written, and what comes of it will bring the object back into the queue.
+    #[error("more to do once what was written shows")]
+    ComesBack,
+    /// Several things went wrong at once; the first is told.
+    #[error("{first} (and {others} more)")]
+    Several {
+        /// The first.
+        first: Box<Error>,
+        /// How many others there were.
+        others: usize,
+    },
+}
+
+impl Error {
+    /// One error out of many; `None` where there is none.
+    pub fn first_of(errors: Vec<Error>) -> Option<Error> {
+        let others = errors.len().saturating_sub(1);
+        let first = errors.into_iter().next()?;
+        Some(if others == 0 { first } else { Error::Several { first: Box::new(first), others } })
+    }
+
+    /// The server's own account, where it answered.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Error::Request { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            Error::Several { first, .. } => first.status(),
+            _ => None,
+        }
+    }
+
+    /// What people are told in events and conditions: the server's own words where it answered.
+    pub fn message(&self) -> String {
+        self.status().map_or_else(|| self.to_string(), |status| status.message.clone())
+    }
+
+    /// There is no such object.
+    pub fn is_not_found(&self) -> bool {
+        self.has_reason("NotFound")
+    }
+
+    /// There is such an object already.
+    pub fn is_already_exists(&self) -> bool {
+        self.has_reason("AlreadyExists")
+    }
+
+    /// The object has changed since it was read, or is another one of the same name.
+    pub fn is_conflict(&self) -> bool {
+        self.has_reason("Conflict")
+    }
+
+    /// The object breaks rules.
+    pub fn is_invalid(&self) -> bool {
+        self.has_reason("Invalid")
+    }
+
+    /// Not allowed.
+    pub fn is_forbidden(&self) -> bool {
+        self.has_reason("Forbidden")
+    }
+
+    /// The namespace is going away, so that nothing can be made in it any more.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+        causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == NAMESPACE_TERMINATING))
+    }
+
+    fn has_reason(&self, reason: &str) -> bool {
+        self.status().is_some_and(|status| status.reason == reason)
+    }
+}

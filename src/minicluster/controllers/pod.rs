@@ -1,0 +1,299 @@
+//! Pods as controllers see them: only what one of them reads is kept in memory.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{PodCondition, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::Deserialize;
+
+use super::informer::{Cached, Tag};
+use super::key::{Key, is_terminating, namespace_of};
+
+/// A pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Pod {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What it shall be.
+    #[serde(default)]
+    pub spec: PodSpec,
+    /// What it is.
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+/// What a pod shall be.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    /// The node that it is bound to.
+    pub node_name: Option<String>,
+    /// Where it may go, for pods of DaemonSets that are not bound yet.
+    pub affinity: Option<Box<k8s_openapi::api::core::v1::Affinity>>,
+    /// The claims that it mounts.
+    #[serde(default)]
+    pub volumes: Vec<PodVolume>,
+    /// Its containers.
+    #[serde(default)]
+    pub containers: Vec<PodContainer>,
+    /// Containers that run first, or beside.
+    #[serde(default)]
+    pub init_containers: Vec<PodContainer>,
+    /// The host name, under a headless service.
+    pub hostname: Option<String>,
+    /// The headless service.
+    pub subdomain: Option<String>,
+    /// What running it costs besides its containers.
+    pub overhead: Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+    /// How long it may run.
+    pub active_deadline_seconds: Option<i64>,
+    /// Which taints it bears.
+    pub tolerations: Option<Vec<k8s_openapi::api::core::v1::Toleration>>,
+    /// Whether it uses its node's network.
+    #[serde(default)]
+    pub host_network: bool,
+    /// Its priority class.
+    pub priority_class_name: Option<String>,
+}
+
+/// A volume of a pod, as far as it is a claim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodVolume {
+    /// The volume's name.
+    #[serde(default)]
+    pub name: String,
+    /// The claim that it stands for.
+    pub persistent_volume_claim: Option<ClaimName>,
+    /// The claim that is made for this pod alone.
+    pub ephemeral: Option<Present>,
+}
+
+/// The name of a claim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimName {
+    /// The claim, in the pod's namespace.
+    #[serde(default)]
+    pub claim_name: String,
+}
+
+/// Something that matters only by being there.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Present {}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodContainer {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// What it needs.
+    pub resources: Option<Box<ResourceRequirements>>,
+    /// The ports that it names.
+    #[serde(default)]
+    pub ports: Vec<PodPort>,
+    /// `Always` for an init container that runs beside the others.
+    pub restart_policy: Option<String>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodPort {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its number.
+    #[serde(default)]
+    pub container_port: i32,
+    /// `TCP` where it is not said.
+    pub protocol: Option<String>,
+}
+
+/// What a pod is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
+    pub phase: Option<String>,
+    /// Why it is so, in one word.
+    pub reason: Option<String>,
+    /// Why it is so.
+    pub message: Option<String>,
+    /// Ready, scheduled and so on.
+    #[serde(default)]
+    pub conditions: Vec<PodCondition>,
+    /// Its containers.
+    #[serde(default)]
+    pub container_statuses: Vec<PodContainerStatus>,
+    /// Its init containers.
+    #[serde(default)]
+    pub init_container_statuses: Vec<PodContainerStatus>,
+    /// Its address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// When its node took it on.
+    pub start_time: Option<Time>,
+}
+
+/// How a container fares.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodContainerStatus {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// How often it was started again.
+    #[serde(default)]
+    pub restart_count: i32,
+    /// What it is doing.
+    #[serde(default)]
+    pub state: PodContainerState,
+}
+
+/// What a container is doing.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PodContainerState {
+    /// It has ended.
+    pub terminated: Option<Terminated>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terminated {
+    /// With which exit code.
+    #[serde(default)]
+    pub exit_code: i32,
+    /// When.
+    pub finished_at: Option<Time>,
+}
+
+impl k8s_openapi::Resource for Pod {
+    const API_VERSION: &'static str = "v1";
+    const GROUP: &'static str = "";
+    const KIND: &'static str = "Pod";
+    const VERSION: &'static str = "v1";
+    const URL_PATH_SEGMENT: &'static str = "pods";
+    type Scope = k8s_openapi::NamespaceResourceScope;
+}
+
+impl k8s_openapi::Metadata for Pod {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Cached for Pod {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn trim(&mut self) {
+        self.metadata.managed_fields = None;
+        let has_claim = |volume: &PodVolume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
+        self.spec.volumes.retain(has_claim);
+        self.spec.volumes.shrink_to_fit();
+        if self.spec.node_name.is_some() {
+            self.spec.affinity = None;
+        }
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        let mut tags = vec![Tag::of_owner(&self.metadata)];
+        tags.extend(self.spec.node_name.clone().map(Tag::Node));
+        tags.extend(self.claims().map(|claim| Tag::Claim(Key::new(namespace_of(&self.metadata), claim))));
+        tags
+    }
+}
+
+impl Pod {
+    /// The phase; empty while there is none.
+    pub fn phase(&self) -> &str {
+        self.status.phase.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it has ended for good.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase(), "Succeeded" | "Failed")
+    }
+
+    /// Whether it counts: neither ended nor asked to go.
+    pub fn is_active(&self) -> bool {
+        !self.is_finished() && !is_terminating(&self.metadata)
+    }
+
+    /// Whether it was asked to go and has not ended yet.
+    pub fn is_leaving(&self) -> bool {
+        !self.is_finished() && is_terminating(&self.metadata)
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == kind)
+    }
+
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|ready| ready.status == "True")
+    }
+
+    /// Since when it is ready, if it is and says so.
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        let ready = self.condition("Ready").filter(|ready| ready.status == "True")?;
+        ready.last_transition_time.as_ref().map(|time| time.0)
+    }
+
+    /// Whether it has been ready for `min_ready_seconds` at `now`.
+    pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
+        self.is_ready()
+            && (min_ready_seconds <= 0 || self.available_in(min_ready_seconds, now) == Some(SignedDuration::ZERO))
+    }
+
+    /// After what time it will have been ready long enough, if it stays ready; zero if it has been; `None` if it is not
+    /// ready or does not say since when.
+    pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<SignedDuration> {
+        let since = self.ready_since()?;
+        let needed = SignedDuration::from_secs(i64::from(min_ready_seconds.max(0)));
+        let elapsed = now.duration_since(since);
+        Some(if elapsed >= needed { SignedDuration::ZERO } else { needed - elapsed })
+    }
+
+    /// The highest number of restarts: of its containers first, then of those that run beside them.
+    pub fn restarts(&self) -> (i32, i32) {
+        let most = |statuses: &mut dyn Iterator<Item = &PodContainerStatus>| {
+            statuses.map(|status| status.restart_count).max().unwrap_or(0)
+        };
+        let beside = |status: &&PodContainerStatus| {
+            let container = self.spec.init_containers.iter().find(|container| container.name == status.name);
+            container.is_some_and(|container| container.restart_policy.as_deref() == Some("Always"))
+        };
+        (
+            most(&mut self.status.container_statuses.iter()),
+            most(&mut self.status.init_container_statuses.iter().filter(beside)),
+        )
+    }
+
+    /// The claims that it mounts, by name.
+    pub fn claims(&self) -> impl Iterator<Item = String> + '_ {
+        let pod = self.metadata.name.as_deref().unwrap_or_default();
+        self.spec.volumes.iter().filter_map(move |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.clone()),
+            (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+            (None, None) => None,
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! What controllers ask of the API server: typed, in the controllers' name, and never without a time limit.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams};
+use kube::core::Request;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+use super::key::{Key, name_of, namespace_of};
+
+/// Under which name the controllers' writes stand in `managedFields`, as on a real cluster.
+const FIELD_MANAGER: &str = "kube-controller-manager";
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client of the API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Requests {
+    client: kube::Client,
+}
+
+/// What a write answers, as far as most callers care.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Written {
+    /// The object's metadata after the write.
+    pub metadata: ObjectMeta,
+}
+
+/// An answer that nobody reads.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub struct Ignored {}
+
+impl Requests {
+    /// Requests through `client`.
+    pub fn new(client: kube::Client) -> Requests {
+        Requests { client }
+    }
+
+    /// The client itself, for requests that have no shape of their own here.
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// What the server says, or that it says nothing.
+    pub async fn get<K>(&self, key: &Key) -> Result<K, Error>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let request = at::<K>(&key.namespace).get(&key.name, &GetParams::default());
+        self.send("get", || what::<K>(key), request).await
+    }
+
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn create<K, R>(&self, object: &K) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+        R: DeserializeOwned,
+    {
+        self.create_from::<K, K, R>(&key_of(object), object).await
+    }
+
+    /// Makes an object of kind `K` from any body that has its shape. The name in `key` is only for errors.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn create_from<K, B, R>(&self, key: &Key, body: &B) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()>,
+        B: Serialize,
+        R: DeserializeOwned,
+    {
+        let request = to_bytes(body).and_then(|body| at::<K>(&key.namespace).create(&post(), body));
+        self.send("create", || what::<K>(key), request).await
+    }
+
+    /// Writes a whole object over the stored one, if that is still of the same `resourceVersion`.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn replace<K, R>(&self, object: &K) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+        R: DeserializeOwned,
+    {
+        let key = key_of(object);
+        let request = to_bytes(object).and_then(|body| at::<K>(&key.namespace).replace(&key.name, &post(), body));
+        self.send("update", || what::<K>(&key), request).await
+    }
+
+    /// Writes an object's status, if the stored object is still of the same `resourceVersion`.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn replace_status<K, R>(&self, object: &K) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+        R: DeserializeOwned,
+    {
+        let key = key_of(object);
+        let request = to_bytes(object)
+            .and_then(|body| at::<K>(&key.namespace).replace_subresource("status", &key.name, &post(), body));
+        self.send("update the status of", || what::<K>(&key), request).await
+    }
+
+    /// Lays a patch over an object.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn patch<K, P, R>(&self, key: &Key, patch: &Patch<P>) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()>,
+        P: Serialize,
+        R: DeserializeOwned,
+    {
+        let request = at::<K>(&key.namespace).patch(&key.name, &patching(), patch);
+        self.send("patch", || what::<K>(key), request).await
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn delete<K>(&self, key: &Key, how: &DeleteParams) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let request = at::<K>(&key.namespace).delete(&key.name, how);
+        let _: Ignored = self.send("delete", || what::<K>(key), request).await?;
+        Ok(())
+    }
+
+    /// Posts `body` to a subresource or any other path.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn call<R: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        path: &str,
+        request: http::request::Builder,
+        body: Vec<u8>,
+    ) -> Result<R, Error> {
+        let request = request.uri(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
+        let request = request.map_err(kube::core::request::Error::BuildRequest);
+        self.send(action, || path.to_owned(), request).await
+    }
+
+    async fn send<R: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        what: impl Fn() -> String,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<R, Error> {
+        let failed = |source: kube::Error| Error::Request { action, what: what(), source: Box::new(source) };
+        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        match tokio::time::timeout(PATIENCE, self.client.request(request)).await {
+            Ok(answer) => answer.map_err(failed),
+            Err(_) => Err(Error::NoAnswer { action, what: what(), seconds: PATIENCE.as_secs() }),
+        }
+    }
+}
+
+/// Where the objects of a kind are, in one namespace or (empty) all.
+fn at<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
+    Request::new(K::url_path(&(), (!namespace.is_empty()).then_some(namespace)))
+}
+
+fn key_of<K: Resource>(object: &K) -> Key {
+    Key::new(namespace_of(object.meta()), name_of(object.meta()))
+}
+
+fn what<K: Resource<DynamicType = ()>>(key: &Key) -> String {
+    format!("{} {key}", K::plural(&()))
+}
+
+fn to_bytes<K: Serialize>(object: &K) -> Result<Vec<u8>, kube::core::request::Error> {
+    serde_json::to_vec(object).map_err(kube::core::request::Error::SerializeBody)
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn patching() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}

@@ -1,0 +1,228 @@
+//! The door for others: HTTP/1.1 over TCP, plain or with TLS.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use super::api::{ApiServer, Peer};
+use super::tls::Authority;
+
+/// How long a client may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// How long a client may take to send the headers of its next request. Longer than clients keep idle connections, so
+/// that it is they who close them.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Headers that a request may have.
+const HEADERS: usize = 100;
+
+/// Bytes that the headers of a request may have, together with its first line.
+const HEADER_BYTES: usize = 64 * 1024;
+
+/// Connections that may be open at once; more wait to be accepted.
+const CONNECTIONS: usize = 10_000;
+
+/// How long connections may go on after the end was asked for.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How the door is to be.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// Plain HTTP. Whoever comes in may do what an administrator may, unless access is restricted.
+    Plain,
+    /// HTTPS with a certificate of the cluster's own authority. Clients may show certificates of it.
+    Tls(Authority),
+}
+
+/// Why the door could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address is taken, or not this machine's.
+    #[error("failed to listen on {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The certificate can't be made.
+    #[error("failed to make a certificate for {address}: {reason}")]
+    Certificate {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// An open door. Dropping it closes it at once; [`Listening::close`] lets requests end that are under way.
+#[derive(Debug)]
+pub struct Listening {
+    address: SocketAddr,
+    door: Door,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Listening {
+    /// The address with the port that was found.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as clients write it, `https://127.0.0.1:6443`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if matches!(self.door, Door::Plain) { "http" } else { "https" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// A kubeconfig for clients, with a bearer token where one is given.
+    #[must_use]
+    pub fn kubeconfig(&self, token: Option<&str>) -> String {
+        let cluster = match &self.door {
+            Door::Plain => format!("server: {:?}", self.url()),
+            Door::Tls(authority) => {
+                format!("server: {:?}, certificate-authority-data: {}", self.url(), authority.certificate_base64())
+            }
+        };
+        let user = token.map_or_else(String::new, |token| format!("token: {token:?}"));
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: belay\nclusters:\n- name: belay\n  cluster: {{{cluster}}}\n\
+             users:\n- name: belay\n  user: {{{user}}}\ncontexts:\n- name: belay\n  context: {{cluster: belay, user: belay}}\n"
+        )
+    }
+
+    /// Closes the door: no new connections; open ones end after the answers under way, or after two seconds.
+    pub async fn close(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        // Watches do not end by themselves.
+        drop(tokio::time::timeout(FAREWELL, self.tasks.wait()).await);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Opens a door.
+pub(super) async fn listen(api: &ApiServer, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+    let listener = TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
+    let address = listener.local_addr().map_err(|source| ListenError::Bind { address, source })?;
+    let acceptor = match &door {
+        Door::Plain => None,
+        Door::Tls(authority) => {
+            let config = authority.server_config(address.ip());
+            Some(TlsAcceptor::from(config.map_err(|reason| ListenError::Certificate { address, reason })?))
+        }
+    };
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let task = accept(listener, api.clone(), acceptor, stop.clone(), tasks.clone());
+    tasks.spawn(task);
+    Ok(Listening { address, door, stop, tasks })
+}
+
+async fn accept(
+    listener: TcpListener,
+    api: ApiServer,
+    acceptor: Option<TlsAcceptor>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let Ok(place) = place else { return };
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Too many open files, or a client that was gone again: neither lasts.
+                tracing::warn!(%error, "failed to accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (api, acceptor, stop) = (api.clone(), acceptor.clone(), stop.clone());
+        tasks.spawn(async move {
+            converse(stream, api, acceptor, stop).await;
+            drop(place);
+        });
+    }
+}
+
+async fn converse(stream: TcpStream, api: ApiServer, acceptor: Option<TlsAcceptor>, stop: CancellationToken) {
+    // Small answers go out at once; a failure to ask for that changes nothing else.
+    drop(stream.set_nodelay(true));
+    match acceptor {
+        None => serve(TokioIo::new(stream), api, Peer::default(), stop).await,
+        Some(acceptor) => {
+            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+            let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+            let peer = Peer { certificate: shown.map(|certificate| certificate.as_ref().to_vec()) };
+            serve(TokioIo::new(stream), api, peer, stop).await;
+        }
+    }
+}
+
+async fn serve<S>(stream: S, api: ApiServer, peer: Peer, stop: CancellationToken)
+where
+    S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        let api = api.clone();
+        async move {
+            let answer: Result<_, Infallible> = api.oneshot(request).await;
+            answer
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_headers(HEADERS)
+        .max_buf_size(HEADER_BYTES)
+        .keep_alive(true)
+        .serve_connection(stream, service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(FAREWELL, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}

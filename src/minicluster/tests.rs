@@ -1,0 +1,180 @@
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use super::*;
+
+async fn cluster() -> MiniCluster {
+    MiniCluster::builder().clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap()
+}
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    let object = json!({ "metadata": { "name": name, "labels": { "value": value } }, "data": { "key": value } });
+    serde_json::from_value(object).unwrap()
+}
+
+fn maps(client: &Client) -> Api<ConfigMap> {
+    Api::default_namespaced(client.clone())
+}
+
+fn refusal(error: kube::Error) -> (u16, String, String) {
+    let kube::Error::Api(status) = error else { panic!("{error}") };
+    (status.code, status.reason.clone(), status.message.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_created_read_changed_and_deleted() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    let created = maps.create(&PostParams::default(), &map("one", "1")).await.unwrap();
+    assert_eq!(created.namespace().as_deref(), Some("default"));
+    assert!(created.uid().is_some() && created.resource_version().is_some());
+    assert_eq!(created.creation_timestamp().unwrap().0, Timestamp::UNIX_EPOCH);
+    let mut changed = maps.get("one").await.unwrap();
+    changed.data = Some([("key".to_owned(), "2".to_owned())].into());
+    let changed = maps.replace("one", &PostParams::default(), &changed).await.unwrap();
+    assert_ne!(changed.resource_version(), created.resource_version());
+    let again = maps.replace("one", &PostParams::default(), &changed).await.unwrap();
+    assert_eq!(changed.resource_version(), again.resource_version(), "nothing changed");
+    let stale = refusal(maps.replace("one", &PostParams::default(), &created).await.unwrap_err());
+    assert_eq!((stale.0, stale.1.as_str()), (409, "Conflict"));
+    let deleted = maps.delete("one", &DeleteParams::default()).await.unwrap();
+    assert_eq!(deleted.right().unwrap().details.unwrap().name, "one");
+    let missing = refusal(maps.get("one").await.unwrap_err());
+    assert_eq!(missing, (404, "NotFound".to_owned(), "configmaps \"one\" not found".to_owned()));
+    let nowhere: Api<ConfigMap> = Api::namespaced(cluster.client(), "nowhere");
+    let missing = refusal(nowhere.create(&PostParams::default(), &map("one", "1")).await.unwrap_err());
+    assert_eq!(missing.2, "namespaces \"nowhere\" not found");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_selected_and_paged() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    for number in 0..10 {
+        maps.create(&PostParams::default(), &map(&format!("map-{number}"), &(number % 2).to_string())).await.unwrap();
+    }
+    let odd = maps.list(&ListParams::default().labels("value=1")).await.unwrap();
+    assert_eq!(odd.items.len(), 5);
+    let mut page = ListParams::default().limit(4);
+    let mut names = Vec::new();
+    loop {
+        let list = maps.list(&page).await.unwrap();
+        names.extend(list.iter().map(ResourceExt::name_any));
+        assert_eq!(list.metadata.remaining_item_count.unwrap_or_default(), 10 - names.len() as i64);
+        match list.metadata.continue_ {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
+        if names.len() == 4 {
+            maps.delete("map-7", &DeleteParams::default()).await.unwrap();
+        }
+    }
+    assert_eq!(names.len(), 10, "all pages show the same revision");
+    let one = maps.list(&ListParams::default().fields("metadata.name=map-3")).await.unwrap();
+    assert_eq!(one.items[0].name_any(), "map-3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_of_every_change_and_of_revisions_in_between() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    let start = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let params = WatchParams::default().labels("value=1").timeout(290);
+    let mut stream = maps.watch(&params, &start).await.unwrap().boxed();
+    let mut first = maps.create(&PostParams::default(), &map("one", "1")).await.unwrap();
+    maps.create(&PostParams::default(), &map("other", "2")).await.unwrap();
+    first.metadata.labels = Some([("value".to_owned(), "3".to_owned())].into());
+    let left = maps.replace("one", &PostParams::default(), &first).await.unwrap();
+    let WatchEvent::Added(added) = stream.try_next().await.unwrap().unwrap() else { panic!("added") };
+    assert_eq!(added.name_any(), "one");
+    let WatchEvent::Deleted(gone) = stream.try_next().await.unwrap().unwrap() else { panic!("left the selection") };
+    assert_eq!(gone.resource_version(), left.resource_version());
+    assert_eq!(gone.labels()["value"], "1");
+    let before = tokio::time::Instant::now();
+    let WatchEvent::Bookmark(mark) = stream.try_next().await.unwrap().unwrap() else { panic!("a bookmark") };
+    assert_eq!(Some(mark.metadata.resource_version), left.resource_version());
+    assert_eq!(before.elapsed(), Duration::from_secs(60));
+    let rest: Vec<_> = stream.try_collect().await.unwrap();
+    assert_eq!(rest.len(), 4, "three more bookmarks and one before the end: {rest:?}");
+    assert_eq!(before.elapsed(), Duration::from_secs(290));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_follows_and_recovers_from_forgotten_revisions() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    for config in [watcher::Config::default(), watcher::Config::default().streaming_lists()] {
+        let mut seen = watcher(maps.clone(), config).default_backoff().touched_objects().boxed();
+        let name = format!("map-{}", cluster.api().store_revision());
+        maps.create(&PostParams::default(), &map(&name, "1")).await.unwrap();
+        loop {
+            let map = seen.try_next().await.unwrap().unwrap();
+            if map.name_any() == name {
+                break;
+            }
+        }
+    }
+    let old = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    maps.create(&PostParams::default(), &map("late", "1")).await.unwrap();
+    cluster.api().compact();
+    let mut stream = maps.watch(&WatchParams::default(), &old).await.unwrap().boxed();
+    let WatchEvent::Error(error) = stream.try_next().await.unwrap().unwrap() else { panic!("an error") };
+    assert_eq!((error.code, error.reason.as_str()), (410, "Expired"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_hold_objects_back() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    let mut held = map("held", "1");
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    maps.create(&PostParams::default(), &held).await.unwrap();
+    let marked = maps.delete("held", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(marked.metadata.deletion_timestamp.is_some());
+    let mut held = maps.get("held").await.unwrap();
+    held.metadata.finalizers = None;
+    maps.replace("held", &PostParams::default(), &held).await.unwrap();
+    assert_eq!(refusal(maps.get("held").await.unwrap_err()).0, 404);
+    maps.create(&PostParams::default(), &map("owner", "1")).await.unwrap();
+    let foreground = DeleteParams::foreground();
+    let marked = maps.delete("owner", &foreground).await.unwrap().left().unwrap();
+    assert_eq!(marked.finalizers(), ["foregroundDeletion"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_answers_and_stores_nothing() {
+    let cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let answer = maps.create(&dry, &map("one", "1")).await.unwrap();
+    assert!(answer.uid().is_some() && answer.resource_version().is_none());
+    assert_eq!(refusal(maps.get("one").await.unwrap_err()).0, 404);
+    let apply = PatchParams::apply("tests").force();
+    let applied =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "two" }, "data": { "a": "b" } });
+    let created = maps.patch("two", &apply, &Patch::Apply(&applied)).await.unwrap();
+    assert!(created.resource_version().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_objects() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let cluster = MiniCluster::builder().seed(7).clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap();
+        let generated = ConfigMap {
+            metadata: kube::core::ObjectMeta { generate_name: Some("x-".to_owned()), ..Default::default() },
+            ..Default::default()
+        };
+        runs.push(maps(&cluster.client()).create(&PostParams::default(), &generated).await.unwrap());
+    }
+    assert_eq!(runs[0], runs[1]);
+    assert_eq!(runs[0].name_any().len(), 7);
+}

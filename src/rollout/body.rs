@@ -1,0 +1,132 @@
+//! What is sent for a manifest: the manifest, belay's marks, and nothing that is not belay's to say.
+
+use serde_json::{Map, Value, json};
+
+use super::{Commit, Hold, marks, template, workload};
+
+/// What a workload's marks say about its pod template.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TemplateMarks {
+    /// `kubernetes.io/change-cause`
+    pub change_cause: Option<String>,
+    /// `belay.dev/commit`
+    pub commit: Option<String>,
+}
+
+impl TemplateMarks {
+    /// The marks of a template that `commit` made.
+    #[must_use]
+    pub fn of(commit: &Commit) -> TemplateMarks {
+        TemplateMarks { change_cause: Some(commit.change_cause()), commit: Some(commit.id.to_string()) }
+    }
+
+    /// The marks that a live object, or a revision, carries. A mark of failure is not carried on.
+    #[must_use]
+    pub fn on(object: &Value) -> TemplateMarks {
+        let cause = marks::annotation(object, marks::CHANGE_CAUSE);
+        TemplateMarks {
+            change_cause: cause.map(|cause| cause.split(marks::FAILED).next().unwrap_or_default().to_owned()),
+            commit: marks::annotation(object, marks::COMMIT).map(str::to_owned),
+        }
+    }
+}
+
+/// Whether `replicas` is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// As the manifest says.
+    AsWritten,
+    /// Left out: a HorizontalPodAutoscaler decides.
+    LeftOut,
+}
+
+/// What is sent for `manifest` in the name of `source`. `template_marks` are those of the template that it has; they must
+/// be repeated in every apply, or the server would take them away.
+#[must_use]
+pub fn body(
+    manifest: &Value,
+    source: &str,
+    template_marks: &TemplateMarks,
+    hold: Option<&Hold>,
+    replicas: Replicas,
+) -> Value {
+    let mut body = manifest.clone();
+    // The server's to say, and refused or misread in an apply.
+    if let Some(object) = body.as_object_mut() {
+        object.remove("status");
+    }
+    let metadata = &mut body["metadata"];
+    if let Some(metadata) = metadata.as_object_mut() {
+        for field in ["managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"] {
+            metadata.remove(field);
+        }
+    }
+    set(metadata, "labels", marks::SOURCE, Some(source));
+    // Only belay writes these; a manifest copied from a cluster may carry old ones.
+    set(metadata, "annotations", marks::COMMIT, template_marks.commit.as_deref());
+    set(metadata, "annotations", marks::HOLD, hold.map(Hold::to_annotation).as_deref());
+    if template_marks.change_cause.is_some() {
+        set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
+    }
+    if replicas == Replicas::LeftOut
+        && let Some(spec) = body["spec"].as_object_mut()
+    {
+        spec.remove("replicas");
+    }
+    body
+}
+
+/// `body` with another pod template: how a workload goes back, and how it stays there while it is held.
+#[must_use]
+pub fn with_template(mut body: Value, template: &Value) -> Value {
+    if workload::template(&body).is_some() {
+        body["spec"]["template"] = template::without_controllers_labels(template);
+    }
+    body
+}
+
+fn set(metadata: &mut Value, map: &str, name: &str, text: Option<&str>) {
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    if let Some(text) = text {
+        let entries = metadata.entry(map).or_insert_with(|| Map::new().into());
+        if !entries.is_object() {
+            *entries = json!({});
+        }
+        entries[name] = json!(text);
+    } else if let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) {
+        entries.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_added_and_the_servers_fields_left_out() {
+        let manifest = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "resourceVersion": "7", "annotations": {marks::HOLD: "old", "a": "b"}},
+            "spec": {"replicas": 3, "template": {}}, "status": {"replicas": 3},
+        });
+        let marks =
+            TemplateMarks { change_cause: Some("1a2b3c4 First (Ada)".to_owned()), commit: Some("1a2b".to_owned()) };
+        let sent = body(&manifest, "shop", &marks, None, Replicas::LeftOut);
+        assert_eq!(
+            sent,
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "web", "labels": {"belay.dev/source": "shop"}, "annotations": {
+                    "a": "b", "belay.dev/commit": "1a2b", "kubernetes.io/change-cause": "1a2b3c4 First (Ada)"}},
+                "spec": {"template": {}},
+            })
+        );
+    }
+
+    #[test]
+    fn a_mark_of_failure_is_not_carried_on() {
+        let revision =
+            json!({"metadata": {"annotations": {marks::CHANGE_CAUSE: "1a2b3c4 Faster (Ada) — failed: crash"}}});
+        assert_eq!(TemplateMarks::on(&revision).change_cause.as_deref(), Some("1a2b3c4 Faster (Ada)"));
+    }
+}

@@ -1,0 +1,33 @@
+//! DaemonSets: complete when every node that should run the new pod has it available.
+
+use serde_json::Value;
+
+use super::{Counters, Health, Standing, number};
+
+pub(super) fn health(object: &Value) -> Health {
+    let counters = Counters {
+        desired: number(object, "/status/desiredNumberScheduled"),
+        total: number(object, "/status/currentNumberScheduled"),
+        updated: number(object, "/status/updatedNumberScheduled"),
+        ready: number(object, "/status/numberReady"),
+        available: number(object, "/status/numberAvailable"),
+    };
+    let Counters { desired, updated, available, .. } = counters;
+    let on_delete = object["spec"]["updateStrategy"]["type"] == "OnDelete";
+    let complete = available >= desired && (on_delete || updated >= desired);
+    let message = if complete && on_delete && updated < desired {
+        "updateStrategy is OnDelete: pods are replaced when somebody deletes them".to_owned()
+    } else if updated < desired && !on_delete {
+        format!("{updated} of {desired} nodes have the new pod")
+    } else {
+        format!("{available} of {desired} pods are available")
+    };
+    let standing = if complete { Standing::Complete } else { Standing::Moving };
+    Health {
+        observed_generation: number(object, "/status/observedGeneration"),
+        standing,
+        failure: None,
+        counters,
+        message,
+    }
+}

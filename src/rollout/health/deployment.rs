@@ -1,0 +1,69 @@
+//! Deployments: <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status>.
+
+use serde_json::Value;
+
+use super::{Counters, Failure, Health, Standing, condition, failure, number, text};
+
+pub(super) fn health(object: &Value) -> Health {
+    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let counters = Counters {
+        desired,
+        total: number(object, "/status/replicas"),
+        updated: number(object, "/status/updatedReplicas"),
+        ready: number(object, "/status/readyReplicas"),
+        available: number(object, "/status/availableReplicas"),
+    };
+    let failure = deadline_exceeded(object);
+    let standing = standing(object, &counters, failure.is_some());
+    let message = message(object, &counters, &standing);
+    Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure, counters, message }
+}
+
+fn standing(object: &Value, counters: &Counters, failed: bool) -> Standing {
+    let Counters { desired, total, updated, available, .. } = *counters;
+    // The counters decide, not the conditions: a Deployment whose new ReplicaSet was not made yet still says
+    // NewReplicaSetAvailable of the one before.
+    if updated == desired && total == updated && available == desired {
+        Standing::Complete
+    } else if object["spec"]["paused"] == true {
+        Standing::Paused
+    } else if failed {
+        Standing::Failed
+    } else {
+        Standing::Moving
+    }
+}
+
+/// The other reason for which a Deployment does not progress, ReplicaSetCreateError, may heal; belay's own deadline ends
+/// it if it does not.
+fn deadline_exceeded(object: &Value) -> Option<Failure> {
+    const REASON: &str = "ProgressDeadlineExceeded";
+    let progressing = condition(object, "Progressing")?;
+    let exceeded = progressing["status"] == "False" && progressing["reason"] == REASON;
+    exceeded.then(|| failure(progressing, REASON, "the rollout exceeded its progress deadline".to_owned()))
+}
+
+fn message(object: &Value, counters: &Counters, standing: &Standing) -> String {
+    let Counters { desired, total, updated, available, .. } = *counters;
+    if *standing == Standing::Complete {
+        return format!("{available} of {desired} pods are available");
+    }
+    if let Some(failing) = condition(object, "ReplicaFailure").filter(|failing| failing["status"] == "True") {
+        return format!("pods can't be made: {}", text(failing, "message"));
+    }
+    if let Some(progressing) = condition(object, "Progressing")
+        && text(progressing, "reason") == "ReplicaSetCreateError"
+    {
+        return text(progressing, "message").to_owned();
+    }
+    if *standing == Standing::Paused {
+        return format!("paused at {updated} of {desired} new pods");
+    }
+    if updated < desired {
+        format!("{updated} of {desired} new pods have been made")
+    } else if total > updated {
+        format!("{} old pods are still there", total - updated)
+    } else {
+        format!("{available} of {updated} new pods are available")
+    }
+}

@@ -1,0 +1,30 @@
+//! Jobs: they complete or fail, and say so in a condition.
+
+use serde_json::Value;
+
+use super::{Counters, Health, Standing, condition, failure, number, text};
+
+pub(super) fn health(object: &Value) -> Health {
+    let desired = object["spec"]["completions"].as_i64().unwrap_or(1);
+    let counters = Counters {
+        desired,
+        total: number(object, "/status/active") + number(object, "/status/succeeded"),
+        updated: number(object, "/status/succeeded"),
+        ready: number(object, "/status/ready"),
+        available: number(object, "/status/succeeded"),
+    };
+    let is = |kind: &str| condition(object, kind).filter(|condition| condition["status"] == "True");
+    let failed = is("Failed")
+        .map(|failed| failure(failed, text(failed, "reason"), format!("the job failed: {}", text(failed, "message"))));
+    let (standing, message) = if let Some(failed) = &failed {
+        (Standing::Failed, failed.reason.message.clone())
+    } else if is("Complete").is_some() {
+        (Standing::Complete, format!("{} of {desired} completions", counters.updated))
+    } else if object["spec"]["suspend"] == true {
+        (Standing::Paused, "the job is suspended".to_owned())
+    } else {
+        (Standing::Moving, format!("{} of {desired} completions", counters.updated))
+    };
+    // Jobs carry no observedGeneration: their conditions are final.
+    Health { observed_generation: i64::MAX, standing, failure: failed, counters, message }
+}

@@ -1,0 +1,180 @@
+//! Why a pod is stuck, and whose fault that is.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{condition, text, time};
+use crate::rollout::PodSeen;
+use jiff::{SignedDuration, Timestamp};
+
+/// What a pod tells about its rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAccount {
+    /// What is kept as evidence.
+    pub seen: PodSeen,
+    /// Whose fault it is that it is not ready.
+    pub fault: Fault,
+}
+
+/// Whose fault it is that a pod is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// It is ready, has ended well, or is on its way out: nobody's.
+    None,
+    /// It may still become ready, and nothing speaks against it.
+    Unknown,
+    /// The world's: its node is gone, it was evicted, nobody acts on it.
+    World,
+    /// The commit's: it can't start, it crashes, it does not become ready.
+    Commit,
+}
+
+/// Reasons of failed pods that say that the cluster took the pod away, not that it broke.
+const TAKEN_AWAY: [&str; 9] = [
+    "Evicted",
+    "NodeLost",
+    "NodeAffinity",
+    "NodeShutdown",
+    "Terminated",
+    "Preempting",
+    "Shutdown",
+    "UnexpectedAdmissionError",
+    "TopologyAffinityError",
+];
+
+/// The time that a kubelet gets to say the first word about a pod that is bound to its node.
+const KUBELET_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+/// What `pod` tells at `now`. `lost_nodes` are those that are not Ready, or gone.
+#[must_use]
+pub fn account_of_pod(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp) -> PodAccount {
+    let mut seen = PodSeen {
+        name: text(&pod["metadata"], "name").to_owned(),
+        node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
+        ..PodSeen::default()
+    };
+    let statuses = || {
+        let lists = ["initContainerStatuses", "containerStatuses"];
+        lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten())
+    };
+    seen.restarts = statuses()
+        .map(|status| status["restartCount"].as_i64().unwrap_or_default())
+        .sum::<i64>()
+        .try_into()
+        .unwrap_or(i32::MAX);
+    let fault = fault(pod, lost_nodes, now, &mut seen, &statuses().collect::<Vec<_>>());
+    PodAccount { seen, fault }
+}
+
+fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut PodSeen, statuses: &[&Value]) -> Fault {
+    let phase = text(&pod["status"], "phase");
+    text(&pod["status"], "message").clone_into(&mut seen.message);
+    if pod["metadata"].get("deletionTimestamp").is_some() {
+        "Terminating".clone_into(&mut seen.state);
+        return Fault::None;
+    }
+    let is_true = |kind: &str| condition(pod, kind).is_some_and(|condition| condition["status"] == "True");
+    if is_true("Ready") {
+        "Running".clone_into(&mut seen.state);
+        return Fault::None;
+    }
+    let reason = text(&pod["status"], "reason");
+    if TAKEN_AWAY.contains(&reason) || reason.starts_with("OutOf") || is_true("DisruptionTarget") {
+        seen.state = if reason.is_empty() { "Disrupted".to_owned() } else { reason.to_owned() };
+        return Fault::World;
+    }
+    if seen.node.as_ref().is_some_and(|node| lost_nodes.contains(node)) {
+        "NodeNotReady".clone_into(&mut seen.state);
+        return Fault::World;
+    }
+    if phase == "Succeeded" {
+        "Completed".clone_into(&mut seen.state);
+        return Fault::None;
+    }
+    if let Some(fault) = containers(statuses, seen) {
+        return fault;
+    }
+    if phase == "Failed" {
+        seen.state = if reason.is_empty() { "Error".to_owned() } else { reason.to_owned() };
+        return Fault::Commit;
+    }
+    if seen.node.is_none() {
+        return unscheduled(pod, seen);
+    }
+    unready(pod, statuses, now, seen)
+}
+
+/// What the containers' states say, the worst first.
+fn containers(statuses: &[&Value], seen: &mut PodSeen) -> Option<Fault> {
+    for status in statuses {
+        let waiting = &status["state"]["waiting"];
+        let reason = text(waiting, "reason");
+        if waiting.is_object() && !["", "ContainerCreating", "PodInitializing"].contains(&reason) {
+            reason.clone_into(&mut seen.state);
+            text(waiting, "message").clone_into(&mut seen.message);
+            seen.container = Some(text(status, "name").to_owned());
+            seen.exit_code = exit_code(&status["lastState"]["terminated"]);
+            // The registry, not the image, does not answer.
+            return Some(if reason == "RegistryUnavailable" { Fault::World } else { Fault::Commit });
+        }
+    }
+    for status in statuses {
+        let terminated = &status["state"]["terminated"];
+        if terminated.is_object() && exit_code(terminated) != Some(0) {
+            let reason = text(terminated, "reason");
+            seen.state = if reason.is_empty() { "Error".to_owned() } else { reason.to_owned() };
+            text(terminated, "message").clone_into(&mut seen.message);
+            seen.container = Some(text(status, "name").to_owned());
+            seen.exit_code = exit_code(terminated);
+            return Some(Fault::Commit);
+        }
+    }
+    None
+}
+
+fn exit_code(terminated: &Value) -> Option<i32> {
+    terminated["exitCode"].as_i64().and_then(|code| code.try_into().ok())
+}
+
+fn unscheduled(pod: &Value, seen: &mut PodSeen) -> Fault {
+    let Some(scheduled) = condition(pod, "PodScheduled").filter(|scheduled| scheduled["status"] == "False") else {
+        // Nobody has tried: there is no scheduler, or it does not act.
+        "Pending".clone_into(&mut seen.state);
+        "no scheduler has looked at it".clone_into(&mut seen.message);
+        return Fault::World;
+    };
+    text(scheduled, "reason").clone_into(&mut seen.state);
+    text(scheduled, "message").clone_into(&mut seen.message);
+    let no_nodes = seen.message.starts_with("0/0 nodes")
+        || seen.message.contains("node.kubernetes.io/not-ready")
+        || seen.message.contains("node.kubernetes.io/unreachable");
+    if no_nodes { Fault::World } else { Fault::Commit }
+}
+
+fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen) -> Fault {
+    if statuses.is_empty() {
+        "Pending".clone_into(&mut seen.state);
+        let scheduled = condition(pod, "PodScheduled").and_then(|scheduled| time(&scheduled["lastTransitionTime"]));
+        let waited = scheduled.map(|since| now.duration_since(since));
+        if waited.is_some_and(|waited| waited < KUBELET_PATIENCE) {
+            return Fault::Unknown;
+        }
+        "its node's kubelet has not said a word about it".clone_into(&mut seen.message);
+        return Fault::World;
+    }
+    let creating = statuses.iter().find(|status| status["state"]["waiting"].is_object());
+    if let Some(status) = creating {
+        text(&status["state"]["waiting"], "reason").clone_into(&mut seen.state);
+        seen.container = Some(text(status, "name").to_owned());
+        return Fault::Commit;
+    }
+    "NotReady".clone_into(&mut seen.state);
+    let unready = statuses.iter().find(|status| status["ready"] != true);
+    seen.container = unready.map(|status| text(status, "name").to_owned());
+    if seen.message.is_empty() {
+        let ready = condition(pod, "Ready").map(|ready| text(ready, "message")).unwrap_or_default();
+        seen.message = if ready.is_empty() { "running, but not ready".to_owned() } else { ready.to_owned() };
+    }
+    Fault::Commit
+}

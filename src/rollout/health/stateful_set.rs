@@ -1,0 +1,59 @@
+//! StatefulSets: complete when every pod that the strategy updates is new and ready.
+
+use serde_json::Value;
+
+use super::{Counters, Health, Standing, number};
+
+pub(super) fn health(object: &Value) -> Health {
+    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let counters = Counters {
+        desired,
+        total: number(object, "/status/replicas"),
+        updated: number(object, "/status/updatedReplicas"),
+        ready: number(object, "/status/readyReplicas"),
+        available: number(object, "/status/availableReplicas"),
+    };
+    let standing = if complete(object, &counters) { Standing::Complete } else { Standing::Moving };
+    let message = match (&standing, on_delete(object)) {
+        (Standing::Complete, true) => {
+            "updateStrategy is OnDelete: pods are replaced when somebody deletes them".to_owned()
+        }
+        (Standing::Complete, false) => format!("{} of {desired} pods are ready", counters.ready),
+        _ if counters.updated < to_update(object, desired) => {
+            format!("{} of {} pods have been updated", counters.updated, to_update(object, desired))
+        }
+        _ => format!("{} of {desired} pods are available", counters.available),
+    };
+    Health {
+        observed_generation: number(object, "/status/observedGeneration"),
+        standing,
+        failure: None,
+        counters,
+        message,
+    }
+}
+
+fn on_delete(object: &Value) -> bool {
+    object["spec"]["updateStrategy"]["type"] == "OnDelete"
+}
+
+/// Pods below the partition keep their revision.
+fn to_update(object: &Value, desired: i64) -> i64 {
+    (desired - number(object, "/spec/updateStrategy/rollingUpdate/partition")).max(0)
+}
+
+fn complete(object: &Value, counters: &Counters) -> bool {
+    if on_delete(object) {
+        return counters.ready >= counters.desired;
+    }
+    let status = &object["status"];
+    let one_revision = status["currentRevision"] == status["updateRevision"];
+    // While one revision is current and new, the controller counts no updated pods apart.
+    let updated = one_revision || counters.updated >= to_update(object, counters.desired);
+    let partitioned = to_update(object, counters.desired) < counters.desired;
+    updated
+        && (one_revision || partitioned)
+        && counters.total == counters.desired
+        && counters.ready >= counters.desired
+        && counters.available >= counters.desired
+}

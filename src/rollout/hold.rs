@@ -1,0 +1,85 @@
+//! A hold: the mark that keeps a failed manifest from being applied again.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CommitId, marks};
+
+/// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
+/// back; so it survives lost history files, restarts and moved daemons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The hash of the manifest that is held.
+    pub manifest: String,
+    /// The hash of the ConfigMaps and Secrets that its pod template names, as the repository had them; `None` where it
+    /// names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// The short hash of the pod template that the workload went back to: what it has while it is held.
+    pub template: String,
+    /// The commit that brought the held manifest.
+    pub commit: CommitId,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl Hold {
+    /// The hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
+    #[must_use]
+    pub fn on(object: &Value) -> Option<Hold> {
+        serde_json::from_str(marks::annotation(object, marks::HOLD)?).ok()
+    }
+
+    /// The annotation's text.
+    #[must_use]
+    pub fn to_annotation(&self) -> String {
+        serde_json::to_string(self).expect("a hold is plain data")
+    }
+
+    /// Whether it keeps this manifest from being applied. A hold for another manifest, or from when the configuration
+    /// that it names was another, does nothing: it is let go by what changed.
+    #[must_use]
+    pub fn keeps(&self, manifest: &str, config: Option<&str>) -> bool {
+        self.manifest == manifest && self.config.as_deref() == config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn hold() -> Hold {
+        Hold {
+            manifest: "abc".to_owned(),
+            config: None,
+            template: "0123456789abcdef".to_owned(),
+            commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
+            reason: "exceeded its progress deadline".to_owned(),
+            since: "2026-11-21T01:02:03Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_hold_is_read_back_as_it_was_written() {
+        let object = json!({"metadata": {"annotations": {marks::HOLD: hold().to_annotation()}}});
+        assert_eq!(Hold::on(&object), Some(hold()));
+    }
+
+    #[test]
+    fn it_keeps_only_its_own_manifest_with_its_own_configuration() {
+        assert!(hold().keeps("abc", None));
+        assert!(!hold().keeps("abd", None));
+        assert!(!hold().keeps("abc", Some("1")));
+    }
+
+    #[test]
+    fn what_is_no_hold_holds_nothing() {
+        for text in ["", "true", "{}", "[1", "{\"manifest\": 3}"] {
+            assert_eq!(Hold::on(&json!({"metadata": {"annotations": {marks::HOLD: text}}})), None, "{text}");
+        }
+    }
+}

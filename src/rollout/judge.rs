@@ -1,0 +1,239 @@
+//! Healths over time become a verdict: waiting, complete, or failed and why.
+//!
+//! The judge believes the object's own status, once it is about the generation that belay's write produced, with two
+//! exceptions. A failure that stood there before the write is not this rollout's. And where the cluster's own deadline
+//! can't fire (a revision that existed before keeps its `NewReplicaSetAvailable` until something moves; some kinds have
+//! no deadline), the judge keeps one of its own. What looks like failure is only a suspicion until the pods have been
+//! looked at: what the world has done to them is not the commit's fault.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
+use super::{Reason, marks, progress_deadline_seconds};
+use crate::manifest::ObjectKey;
+
+/// What the judge's own deadline allows beyond the cluster's, which should have the first word.
+pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The generation that the write produced.
+    pub generation: i64,
+    /// The mark of a failure that the object spoke of already when it was written.
+    pub old_failure: Option<String>,
+}
+
+impl Baseline {
+    /// The baseline of a write, from the object that the API server answered.
+    #[must_use]
+    pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
+        let old_failure = health(key, written).and_then(|health| health.failure).map(|failure| failure.mark);
+        Baseline { generation: marks::generation(written), old_failure }
+    }
+}
+
+/// Judges one rollout.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    key: ObjectKey,
+    baseline: Baseline,
+    budget: Option<SignedDuration>,
+    observed: bool,
+    paused: bool,
+    counters: Option<Counters>,
+    progress_at: Timestamp,
+    deadline: Option<SignedDuration>,
+}
+
+/// What the judge says of what it has seen so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not there yet.
+    Waiting(Waiting),
+    /// There.
+    Complete,
+    /// It looks like failure: [`Judge::rule`] decides when it has seen the pods.
+    Suspect(Reason),
+}
+
+/// Why a rollout is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What it waits for.
+    pub on: WaitingOn,
+    /// How far it is.
+    pub counters: Counters,
+    /// One sentence for people.
+    pub message: String,
+    /// When the judge's own deadline ends; `None` while none runs.
+    pub until: Option<Timestamp>,
+}
+
+/// What a rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitingOn {
+    /// The controller to see the write at all.
+    Controller,
+    /// Somebody to resume what is paused.
+    Resume,
+    /// Its pods.
+    Pods,
+}
+
+/// What the judge rules when it has seen the pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The commit failed.
+    Failed(Reason),
+    /// The world is in the way: reported, waited for, never rolled back.
+    World(Reason),
+}
+
+impl Judge {
+    /// A judge of the rollout that a write at `now` began, or that belay took up again at `now`.
+    #[must_use]
+    pub fn new(key: ObjectKey, baseline: Baseline, now: Timestamp) -> Judge {
+        Judge {
+            key,
+            baseline,
+            budget: None,
+            observed: false,
+            paused: false,
+            counters: None,
+            progress_at: now,
+            deadline: None,
+        }
+    }
+
+    /// Allows `budget` on top of the workload's own deadline, and the budget where the workload has none: for a rollback.
+    #[must_use]
+    pub fn with_budget(mut self, budget: SignedDuration) -> Judge {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Looks at the object as it is at `now`.
+    pub fn observe(&mut self, object: &Value, now: Timestamp) -> Verdict {
+        let Some(health) = health(&self.key, object) else { return Verdict::Complete };
+        self.deadline = self.own_deadline(object);
+        let generation = self.baseline.generation.max(marks::generation(object));
+        if health.observed_generation < generation {
+            self.progress_at = now;
+            return Verdict::Waiting(self.waiting(
+                WaitingOn::Controller,
+                &health,
+                "the controller has not seen the change yet",
+            ));
+        }
+        if !self.observed {
+            self.observed = true;
+            self.progress_at = now;
+        }
+        self.note_progress(&health, now);
+        let new_failure =
+            health.failure.as_ref().filter(|failure| self.baseline.old_failure.as_ref() != Some(&failure.mark));
+        match (health.standing, new_failure) {
+            (Standing::Complete, _) => Verdict::Complete,
+            (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
+            (Standing::Failed, Some(failure)) => Verdict::Suspect(failure.reason.clone()),
+            (Standing::Failed | Standing::Moving, _) => {
+                Verdict::Waiting(self.waiting(WaitingOn::Pods, &health, &health.message))
+            }
+        }
+    }
+
+    /// When the judge's own deadline ends, if nothing moves until then; `None` while none runs.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        if !self.observed || self.paused {
+            return None;
+        }
+        self.progress_at.checked_add(self.deadline?).ok()
+    }
+
+    /// Whether the judge's own deadline has passed at `now`, and what that looks like.
+    #[must_use]
+    pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
+        (now >= self.due()?).then(|| Reason {
+            code: "ProgressDeadlineExceeded".to_owned(),
+            message: "the rollout made no progress within its deadline".to_owned(),
+        })
+    }
+
+    /// Rules on a suspicion, now that the pods of the present template, and a message of why pods can't be made, if
+    /// there is one, have been looked at. After [`Ruling::World`] the judge waits for another whole deadline.
+    pub fn rule(
+        &mut self,
+        suspicion: Reason,
+        pods: &[PodAccount],
+        cannot_make_pods: Option<&str>,
+        now: Timestamp,
+    ) -> Ruling {
+        let worst = pods.iter().max_by_key(|pod| pod.fault);
+        match worst.map(|pod| (pod.fault, &pod.seen)) {
+            Some((Fault::Commit, seen)) => Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion }),
+            _ if cannot_make_pods.is_some() => {
+                let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());
+                Ruling::Failed(Reason { message, ..suspicion })
+            }
+            Some((Fault::World, seen)) => {
+                self.progress_at = now;
+                Ruling::World(Reason { code: seen.state.clone(), message: blame(&suspicion, seen) })
+            }
+            Some(_) => {
+                self.progress_at = now;
+                let message = "its new pods are well, but it does not finish".to_owned();
+                Ruling::World(Reason { code: "NotFinishing".to_owned(), message })
+            }
+            None => {
+                self.progress_at = now;
+                let message = "its controller has made no pods".to_owned();
+                Ruling::World(Reason { code: "ControllerSilent".to_owned(), message })
+            }
+        }
+    }
+
+    fn own_deadline(&self, object: &Value) -> Option<SignedDuration> {
+        let own = progress_deadline_seconds(&self.key, object).map(SignedDuration::from_secs);
+        match (own, self.budget) {
+            (Some(own), Some(budget)) => Some(own.saturating_add(budget)),
+            (None, Some(budget)) => Some(budget),
+            (Some(own), None) => Some(own.saturating_add(GRACE)),
+            (None, None) => None,
+        }
+    }
+
+    fn note_progress(&mut self, health: &Health, now: Timestamp) {
+        let paused = health.standing == Standing::Paused;
+        // A pause stops the clock; resuming starts it anew, as Kubernetes does.
+        let moved = self.counters.is_none_or(|earlier| health.counters.progressed_since(&earlier));
+        if moved || paused || self.paused {
+            self.progress_at = now;
+        }
+        self.paused = paused;
+        self.counters = Some(health.counters);
+    }
+
+    fn waiting(&self, on: WaitingOn, health: &Health, message: &str) -> Waiting {
+        Waiting { on, counters: health.counters, message: message.to_owned(), until: self.due() }
+    }
+}
+
+/// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
+fn blame(suspicion: &Reason, seen: &super::PodSeen) -> String {
+    let mut text = format!("{}: pod {} is {}", suspicion.message, seen.name, seen.state);
+    if let Some(container) = &seen.container {
+        text.push_str(&format!(" (container {container}"));
+        if let Some(code) = seen.exit_code {
+            text.push_str(&format!(", exit code {code}"));
+        }
+        text.push(')');
+    }
+    if !seen.message.is_empty() {
+        text.push_str(&format!(": {}", seen.message));
+    }
+    text
+}

@@ -1,0 +1,56 @@
+//! What belay writes on objects, and what people write for it.
+
+use serde_json::Value;
+
+/// Label on every object that belay applied: the source that it belongs to.
+pub const SOURCE: &str = "belay.dev/source";
+/// Annotation on a workload: the commit that last changed its pod template.
+pub const COMMIT: &str = "belay.dev/commit";
+/// Annotation on a workload while its manifest is held; see [`super::Hold`].
+pub const HOLD: &str = "belay.dev/hold";
+/// Annotation for people: leave the object alone; the value says why.
+pub const SUSPEND: &str = "belay.dev/suspend";
+/// Annotation for people: `false` keeps the object when its manifest leaves the repository.
+pub const PRUNE: &str = "belay.dev/prune";
+/// Annotation for people: `report` or `roll-back`, instead of the source's choice.
+pub const ON_FAILURE: &str = "belay.dev/on-failure";
+/// Annotation for people: the deadline of a kind that has none of its own.
+pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
+/// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
+pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// Annotation of Kubernetes: the number of a Deployment's present revision, and of a ReplicaSet's.
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+/// What a failed revision's change-cause says after it.
+pub const FAILED: &str = " — failed: ";
+/// The name under which belay owns fields.
+pub const FIELD_MANAGER: &str = "belay";
+
+/// An annotation of an object.
+#[must_use]
+pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(name)?.as_str()
+}
+
+/// A label of an object.
+#[must_use]
+pub fn label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["labels"].get(name)?.as_str()
+}
+
+/// The number of a Deployment's present revision, or of a ReplicaSet's or ControllerRevision's own.
+#[must_use]
+pub fn revision(object: &Value) -> Option<i64> {
+    annotation(object, REVISION).and_then(|text| text.parse().ok()).or_else(|| object["revision"].as_i64())
+}
+
+/// `metadata.generation`; 0 where there is none.
+#[must_use]
+pub fn generation(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// `metadata.uid`; empty where there is none.
+#[must_use]
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,187 @@
+//! Manifests, what is live and what holds become a plan: ordered, finished, printable. Applying it takes no decisions.
+//!
+//! Planning one object has two halves with the API server between them. [`intent`] says from the manifest and the live
+//! object whether anything is to be tried, and with which body; the server answers that body in a dry run; [`settle`]
+//! turns the answer into the [`Action`]. Whether an object changes is thus the server's word, not a comparison of texts.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::body::{Replicas, TemplateMarks, body};
+use super::diff::{Change, changes, differs};
+use super::order::{Rank, rank};
+use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, workload};
+use crate::manifest::{ObjectKey, Place};
+
+/// A manifest that a commit is charged with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The object.
+    pub key: ObjectKey,
+    /// Its `apiVersion`.
+    pub api_version: String,
+    /// The manifest.
+    pub manifest: Arc<Value>,
+    /// Its hash.
+    pub hash: String,
+    /// The hash of the ConfigMaps and Secrets of the repository that its pod template names.
+    pub config: Option<String>,
+    /// Where it is written.
+    pub place: Place,
+    /// The newest commit that changed it.
+    pub commit: Arc<Commit>,
+    /// What sets it off.
+    pub trigger: Trigger,
+    /// Whether its replicas are an autoscaler's to say.
+    pub replicas: Replicas,
+}
+
+/// What is to be done about one manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Send `body`.
+    Apply(Apply),
+    /// Nothing: the object is as the manifest says.
+    Unchanged,
+    /// Nothing: the manifest is held.
+    Held(Hold),
+    /// Nothing: somebody asked to leave the object alone, and why.
+    Suspended(String),
+    /// Nothing: the API server refuses it, or belay does.
+    Rejected(Reason),
+    /// Nothing yet: it waits for something that is not there.
+    Blocked(Reason),
+    /// Delete the object: its manifest has left the repository.
+    Prune,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apply {
+    /// What is sent.
+    pub body: Value,
+    /// Whether the object is new.
+    pub creates: bool,
+    /// Whether the pod template changes, so that there is a rollout.
+    pub rolls_out: bool,
+    /// What changes; empty for a new object.
+    pub changes: Vec<Change>,
+}
+
+/// One manifest and what is to be done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The manifest.
+    pub wanted: Wanted,
+    /// What is to be done.
+    pub action: Action,
+}
+
+/// The finished list of what to do for one commit of a source, in the order in which it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The source.
+    pub source: String,
+    /// The commit that was planned.
+    pub head: CommitId,
+    /// What is to be done, by rank, then by object.
+    pub steps: Vec<Planned>,
+}
+
+impl Plan {
+    /// Orders what is to be done.
+    #[must_use]
+    pub fn new(source: String, head: CommitId, mut steps: Vec<Planned>) -> Plan {
+        steps.sort_by(|one, other| {
+            let place = |planned: &Planned| (planned.rank(), planned.wanted.key.clone());
+            place(one).cmp(&place(other))
+        });
+        Plan { source, head, steps }
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step.action, Action::Apply(_) | Action::Prune))
+    }
+}
+
+impl Planned {
+    /// The place in the order.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        rank(&self.wanted.key)
+    }
+}
+
+/// What [`intent`] decides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Intent {
+    /// Nothing is to be tried.
+    Leave(Action),
+    /// The server is to be asked what this would do.
+    Try(Value),
+    /// The object does not exist: sending this makes it, and it needs no dry run to know that something changes.
+    Make(Value),
+}
+
+/// What is to be tried for a manifest, by what is live.
+#[must_use]
+pub fn intent(wanted: &Wanted, source: &str, live: Option<&Value>) -> Intent {
+    let Some(live) = live else {
+        if let Some(why) = marks::annotation(&wanted.manifest, marks::SUSPEND) {
+            return Intent::Leave(Action::Suspended(why.to_owned()));
+        }
+        let sent = body(&wanted.manifest, source, &new_marks(wanted), None, wanted.replicas);
+        return Intent::Make(sent);
+    };
+    let suspended =
+        marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&wanted.manifest, marks::SUSPEND));
+    if let Some(why) = suspended {
+        return Intent::Leave(Action::Suspended(why.to_owned()));
+    }
+    if let Some(owner) = marks::label(live, marks::SOURCE).filter(|owner| *owner != source) {
+        let message = format!("{} belongs to the source {owner:?} already; remove it from one of the two", wanted.key);
+        return Intent::Leave(Action::Rejected(Reason { code: "ClaimedTwice".to_owned(), message }));
+    }
+    if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref())) {
+        return Intent::Leave(Action::Held(hold));
+    }
+    Intent::Try(body(&wanted.manifest, source, &TemplateMarks::on(live), None, wanted.replicas))
+}
+
+/// The action for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
+#[must_use]
+pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> Action {
+    let Some(live) = live else {
+        let rolls_out = Workload::of(&wanted.key).is_some();
+        return Action::Apply(Apply { body: sent, creates: true, rolls_out, changes: Vec::new() });
+    };
+    let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
+    let sent = if rolls_out { body(&wanted.manifest, source, &new_marks(wanted), None, wanted.replicas) } else { sent };
+    if !rolls_out && !differs(live, would_be) {
+        return Action::Unchanged;
+    }
+    Action::Apply(Apply { body: sent, creates: false, rolls_out, changes: changes(live, would_be) })
+}
+
+/// The action for a new object, which needs no dry run.
+#[must_use]
+pub fn make(wanted: &Wanted, sent: Value) -> Action {
+    let rolls_out = Workload::of(&wanted.key).is_some();
+    Action::Apply(Apply { body: sent, creates: true, rolls_out, changes: Vec::new() })
+}
+
+fn new_marks(wanted: &Wanted) -> TemplateMarks {
+    // Only a workload's revisions have a cause.
+    if Workload::of(&wanted.key).is_some() { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() }
+}
+
+fn template_changes(live: &Value, would_be: &Value) -> bool {
+    match (workload::template(live), workload::template(would_be)) {
+        (Some(live), Some(would_be)) => !same_template(live, would_be),
+        (None, None) => false,
+        _ => true,
+    }
+}

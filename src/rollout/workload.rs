@@ -1,0 +1,53 @@
+//! Which kinds have rollouts, and where their pod templates are.
+
+use serde_json::Value;
+
+use crate::manifest::ObjectKey;
+
+/// A kind whose pods are replaced when its template changes, or, for a Job, run to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Workload {
+    /// `apps/v1` Deployment.
+    Deployment,
+    /// `apps/v1` StatefulSet.
+    StatefulSet,
+    /// `apps/v1` DaemonSet.
+    DaemonSet,
+    /// `v1` ReplicationController.
+    ReplicationController,
+    /// `batch/v1` Job: it can only complete or fail.
+    Job,
+}
+
+impl Workload {
+    /// The workload kind of an object, if it is one.
+    #[must_use]
+    pub fn of(key: &ObjectKey) -> Option<Workload> {
+        Workload::named(&key.group, &key.kind)
+    }
+
+    /// The workload kind of that group and name, if it is one.
+    #[must_use]
+    pub fn named(group: &str, kind: &str) -> Option<Workload> {
+        match (group, kind) {
+            ("apps", "Deployment") => Some(Workload::Deployment),
+            ("apps", "StatefulSet") => Some(Workload::StatefulSet),
+            ("apps", "DaemonSet") => Some(Workload::DaemonSet),
+            ("", "ReplicationController") => Some(Workload::ReplicationController),
+            ("batch", "Job") => Some(Workload::Job),
+            _ => None,
+        }
+    }
+
+    /// Whether the cluster keeps earlier templates that belay can go back to.
+    #[must_use]
+    pub fn can_go_back(self) -> bool {
+        matches!(self, Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet)
+    }
+}
+
+/// The pod template of a workload object.
+#[must_use]
+pub fn template(object: &Value) -> Option<&Value> {
+    object["spec"].get("template").filter(|template| template.is_object())
+}

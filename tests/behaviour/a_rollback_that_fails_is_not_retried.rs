@@ -1,0 +1,37 @@
+//! A rollback that fails is reported, and nothing more is done until a person or a commit acts.
+
+use std::time::Duration;
+
+use belay::rollout::Outcome;
+use serde_json::json;
+
+use crate::world::daemon::{World, broken, deployment, path_of};
+
+#[tokio::test(start_paused = true)]
+async fn it_is_reported_once() {
+    let mut world = World::embedded().await;
+    world.config.rollback_budget = "1m".parse().unwrap();
+    // The good version reads a ConfigMap that somebody deletes meanwhile: it can't come back.
+    let reads = "        envFrom:\n        - configMapRef: {name: settings}\n";
+    let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
+    let request =
+        http::Request::post("/api/v1/namespaces/default/configmaps").body(settings.to_string().into_bytes()).unwrap();
+    world.client.request::<serde_json::Value>(request).await.unwrap();
+    let good = world.push("web.yaml", &format!("{}{reads}", deployment("web", "web:1", "")), "First version");
+    world.start();
+    world.through(&good).await;
+    let request = http::Request::delete("/api/v1/namespaces/default/configmaps/settings").body(Vec::new()).unwrap();
+    world.client.request::<serde_json::Value>(request).await.unwrap();
+    let recreate = broken("web", "never-ready").replace("  selector:", "  strategy: {type: Recreate}\n  selector:");
+    let bad = world.push("web.yaml", &recreate, "Broken");
+    world.through(&bad).await;
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RollbackFailed, "{record:#?}");
+    assert!(record.reason.unwrap().message.contains("the way back failed too"));
+    let generation = world.get(&path_of("web")).await.unwrap()["metadata"]["generation"].clone();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
+}

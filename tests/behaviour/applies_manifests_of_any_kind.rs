@@ -1,0 +1,99 @@
+//! Manifests of any kind are applied, in an order in which they can be.
+
+use belay::rollout::{Outcome, marks};
+
+use crate::world::daemon::World;
+
+const ALL: &str = r#"
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one, namespace: shop}
+spec: {size: 3}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      serviceAccountName: web
+      containers: [{name: app, image: "web:1", envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: key}}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: shop}
+stringData: {KEY: hunter2}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop}
+data: {A: "1"}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: web, namespace: shop}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_application_in_one_file_and_the_wrong_order() {
+    let mut world = World::embedded().await;
+    let first = world.push("all.yaml", ALL, "The whole shop");
+    world.start();
+    world.through(&first).await;
+    let records = world.records();
+    assert_eq!(records.len(), 8, "{records:#?}");
+    assert!(records.iter().all(|record| record.outcome == Outcome::Complete), "{records:#?}");
+    for path in [
+        "api/v1/namespaces/shop",
+        "api/v1/namespaces/shop/services/web",
+        "api/v1/namespaces/shop/secrets/key",
+        "apis/example.com/v1/namespaces/shop/widgets/one",
+    ] {
+        let live = world.get(path).await.unwrap_or_else(|| panic!("{path}"));
+        assert_eq!(marks::label(&live, marks::SOURCE), Some("shop"), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_something_that_is_missing_waits_for_it() {
+    let mut world = World::embedded().await;
+    let first = world.push(
+        "settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: later}\n",
+        "Into a namespace that is not there",
+    );
+    world.start();
+    world.until("it waits", |source| source.trouble.values().any(|trouble| trouble.contains("later"))).await;
+    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
+    let request = http::Request::post("/api/v1/namespaces").body(namespace.to_string().into_bytes()).unwrap();
+    world.client.request::<serde_json::Value>(request).await.unwrap();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "ConfigMap later/settings").outcome, Outcome::Complete);
+}

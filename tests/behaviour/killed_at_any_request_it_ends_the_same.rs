@@ -1,0 +1,94 @@
+//! `kill -9` at each step of a rollout and of a rollback loses no record, repeats no write that matters, and ends as
+//! without the kill.
+
+use belay::rollout::{Hold, Outcome, marks};
+use serde_json::{Value, json};
+
+use crate::world::daemon::{World, broken, deployment, path_of};
+use crate::world::tap::{Fate, Tap};
+
+/// How a run ended, in all that may not depend on kills.
+#[derive(Debug, PartialEq)]
+struct End {
+    outcome: Outcome,
+    records: usize,
+    deployment: Value,
+    revisions: Vec<Value>,
+}
+
+/// Brings up a good version, then pushes `next` and lets `fate` befall one of the requests that follow.
+async fn run(next: &str, dies: Option<(usize, Fate)>) -> (End, usize) {
+    let (mut world, tap) = World::tapped().await;
+    world.repository.author("Ada", "ada@example.com").at(1_700_000_000);
+    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&good).await;
+    tap.take();
+    if let Some((at, fate)) = dies {
+        tap.rule(move |_, number| if number == at { fate } else { Fate::Pass });
+    }
+    let commit = world.push("web.yaml", next, "Next version");
+    if dies.is_some() {
+        tokio::select! {
+            biased;
+            () = tap.died() => {
+                world.kill().await;
+                tap.rule(|_, _| Fate::Pass);
+                world.start();
+            }
+            () = world.through(&commit) => {}
+        }
+    }
+    world.through(&commit).await;
+    let requests = tap.take().len();
+    (end(&world, &commit, &tap).await, requests)
+}
+
+async fn end(world: &World, commit: &str, _tap: &Tap) -> End {
+    let live = world.get(&path_of("web")).await.unwrap();
+    let sets = world.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
+    let shown = |object: &Value| {
+        json!({
+            "generation": object["metadata"]["generation"], "image": object["spec"]["template"]["spec"]["containers"][0]["image"],
+            "commit": marks::annotation(object, marks::COMMIT), "cause": marks::annotation(object, marks::CHANGE_CAUSE),
+            "revision": marks::revision(object), "replicas": object["spec"]["replicas"],
+            "held": Hold::on(object).map(|hold| (hold.manifest, hold.commit, hold.template)),
+        })
+    };
+    let mut revisions: Vec<Value> = sets["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|set| {
+            let mut shown = shown(set);
+            // How often its controller has written it depends on timing.
+            shown["generation"] = Value::Null;
+            shown
+        })
+        .collect();
+    revisions.sort_by_key(ToString::to_string);
+    let record = world.record(commit, "Deployment default/web");
+    End { outcome: record.outcome, records: world.records().len(), deployment: shown(&live), revisions }
+}
+
+async fn at_every_request(next: &str, outcome: Outcome) {
+    let (expected, requests) = run(next, None).await;
+    assert_eq!(expected.outcome, outcome);
+    assert!(requests >= 3, "{requests}");
+    for at in 0..requests {
+        for fate in [Fate::DieBefore, Fate::DieAfter] {
+            let (ended, _) = run(next, Some((at, fate))).await;
+            assert_eq!(ended, expected, "killed at request {at} of {requests}: {fate:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn through_a_rollout() {
+    at_every_request(&deployment("web", "web:2", ""), Outcome::Complete).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn through_a_rollback() {
+    at_every_request(&broken("web", "image-pull-error"), Outcome::RolledBack).await;
+}

@@ -1,0 +1,22 @@
+//! What belay does, one file a behaviour, named as a sentence: the real daemon, a real client, the embedded cluster, a
+//! real Git repository in a temporary folder, time paused.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod a_bad_file_does_not_stop_the_others;
+mod a_first_deployment_that_fails_is_left;
+mod a_held_manifest_is_not_applied_again;
+mod a_hold_is_let_go_by_what_changes;
+mod a_newer_commit_takes_over_at_once;
+mod a_rollback_that_fails_is_not_retried;
+mod an_idle_daemon_asks_for_nothing;
+mod applies_manifests_of_any_kind;
+mod bad_input_is_named_and_survived;
+mod charges_the_newest_commit;
+mod killed_at_any_request_it_ends_the_same;
+mod rolls_out_what_a_commit_says;
+mod takes_back_what_fails;
+mod the_change_cause_follows_the_template;
+mod the_world_is_waited_out;

@@ -1,0 +1,52 @@
+//! The change-cause and the commit annotation are written only when the pod template changes.
+
+use belay::rollout::{Outcome, marks};
+
+use crate::world::daemon::{World, deployment, path_of};
+
+#[tokio::test(start_paused = true)]
+async fn more_replicas_are_no_new_revision() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    let more = deployment("web", "web:1", "").replace("replicas: 2", "replicas: 4");
+    let second = world.push("web.yaml", &more, "More of them");
+    world.through(&second).await;
+    let after = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(after["spec"]["replicas"], 4);
+    for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::REVISION] {
+        assert_eq!(marks::annotation(&before, mark), marks::annotation(&after, mark), "{mark}");
+    }
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::Complete, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_comment_changes_nothing_at_all() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    let commented = format!("# The shop's front.\n{}", deployment("web", "web:1", ""));
+    let second = world.push("web.yaml", &commented, "Say what it is");
+    world.through(&second).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap(), before);
+    assert!(world.records().iter().all(|record| record.commit.as_str() == first), "{:#?}", world.records());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_that_is_written_out_is_unchanged() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let explicit = format!("{}      restartPolicy: Always\n", deployment("web", "web:1", ""));
+    let second = world.push("web.yaml", &explicit, "Say the restart policy");
+    world.through(&second).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(marks::annotation(&live, marks::COMMIT), Some(first.as_str()), "no new revision");
+    assert_eq!(marks::revision(&live), Some(1));
+}

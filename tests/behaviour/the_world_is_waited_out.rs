@@ -1,0 +1,69 @@
+//! What the world does is waited out, told, and never rolled back: an API server that does not answer, a controller that
+//! does not act.
+
+use std::time::Duration;
+
+use belay::minicluster::{MiniCluster, Part};
+use belay::rollout::{Hold, Outcome};
+
+use crate::world::daemon::{EPOCH, World, broken, deployment, path_of};
+use crate::world::tap::Fate;
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_again() {
+    for code in [429, 500, 503, 504] {
+        let (mut world, tap) = World::tapped().await;
+        tap.rule(move |_, number| if number < 6 { Fate::Fail(code) } else { Fate::Pass });
+        let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+        world.start();
+        world.through(&first).await;
+        assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete, "{code}");
+        assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_asked_again() {
+    let (mut world, tap) = World::tapped().await;
+    tap.rule(|_, number| if number < 3 { Fate::Swallow } else { Fate::Pass });
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.until("trouble is told", |source| !source.trouble.is_empty()).await;
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_away_in_the_middle_is_no_reason_to_go_back() {
+    let (mut world, tap) = World::tapped().await;
+    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&good).await;
+    let slow = broken("web", "ready-after=20s");
+    let second = world.push("web.yaml", &slow, "Slow to start");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tap.rule(|_, _| Fate::Swallow);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    tap.rule(|_, _| Fate::Pass);
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_controller_is_no_reason_to_go_back() {
+    let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
+    let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Controllers).start().await.unwrap();
+    let mut world = World::on(cluster.client_as("belay"), clock, Some(cluster));
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let record = world.record(&first, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
+    assert!(
+        world.status().under_way.values().any(|way| way.message.contains("has not seen")),
+        "{:?}",
+        world.status().under_way
+    );
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+}

@@ -1,0 +1,168 @@
+//! The controllers against the reference: every case is a script, run on every combination; what was seen must be the
+//! same. `BELAY_CASES=R01,R02` runs only these.
+
+mod bounds;
+mod cases;
+mod cluster;
+mod kubelet;
+mod observer;
+mod trace;
+mod workloads;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::world::control_plane;
+use cluster::{Cluster, Combination};
+pub use kubelet::Fate;
+use trace::Trace;
+use world::World;
+
+/// Cases that run at the same time on one combination.
+const AT_ONCE: usize = 12;
+
+/// When no event came for so long, all have come.
+const EVENTS_REST: Duration = Duration::from_secs(4);
+
+/// One script.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The number in the specification.
+    pub id: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// What is done.
+    pub run: fn(World) -> BoxFuture<'static, Result<()>>,
+}
+
+/// A script as a case.
+macro_rules! case {
+    ($id:literal, $about:expr, |$world:ident| $script:block) => {
+        $crate::controllers::Case {
+            id: $id,
+            about: $about,
+            run: |$world| {
+                Box::pin(async move {
+                    $script
+                    Ok(())
+                })
+            },
+        }
+    };
+}
+pub(crate) use case;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_do_what_the_reference_does() {
+    let Some(assets) = control_plane::assets("the controllers against the reference") else { return };
+    // BELAY_LOG=belay=trace shows what the controllers do.
+    let filter = tracing_subscriber::EnvFilter::try_from_env("BELAY_LOG").unwrap_or_default();
+    drop(tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init());
+    let wanted = std::env::var("BELAY_CASES").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split(',').filter(|id| !id.is_empty()).collect();
+    let is_wanted = |case: &Case| wanted.is_empty() || wanted.iter().any(|wanted| case.id.starts_with(wanted));
+    let cases: Vec<Case> = cases::all().into_iter().filter(is_wanted).collect();
+    let mut outcomes: BTreeMap<&str, BTreeMap<Combination, Result<Trace>>> = BTreeMap::new();
+    let runs = Combination::ALL.map(|combination| run_all(&assets, combination, &cases));
+    for (combination, results) in Combination::ALL.iter().zip(futures::future::join_all(runs).await) {
+        for (id, result) in results {
+            outcomes.entry(id).or_default().insert(*combination, result);
+        }
+    }
+    let faults = report(&cases, &outcomes);
+    assert!(faults == 0, "{faults} cases differ; the table above says which");
+}
+
+async fn run_all(
+    assets: &std::path::Path,
+    combination: Combination,
+    cases: &[Case],
+) -> BTreeMap<&'static str, Result<Trace>> {
+    let cluster = Arc::new(Cluster::start(assets, combination).await);
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let mut runs = JoinSet::new();
+    for case in cases.iter().copied() {
+        let (cluster, slots) = (cluster.clone(), slots.clone());
+        runs.spawn(async move {
+            let _slot = slots.acquire_owned().await.unwrap();
+            let outcome = AssertUnwindSafe(run(cluster, case)).catch_unwind().await;
+            (case.id, outcome.unwrap_or_else(|_| Err(anyhow!("the script panicked"))))
+        });
+    }
+    let results: Vec<(&str, Result<(Trace, bool)>)> = runs.join_all().await;
+    cluster.observer.rest("Event", EVENTS_REST, world::PATIENCE).await;
+    let mut traces = BTreeMap::new();
+    for (id, result) in results {
+        let with_events = result.map(|(mut trace, may_steps_differ)| {
+            cluster.observer.look(&id.to_lowercase(), |seen| trace.add_events(seen));
+            if may_steps_differ {
+                trace.without_steps();
+            }
+            trace
+        });
+        traces.insert(id, with_events);
+    }
+    if let Ok(cluster) = Arc::try_unwrap(cluster) {
+        cluster.stop().await;
+    }
+    traces
+}
+
+async fn run(cluster: Arc<Cluster>, case: Case) -> Result<(Trace, bool)> {
+    let world = World::new(cluster, &case.id.to_lowercase()).await?;
+    (case.run)(world.clone()).await?;
+    world.settle().await?;
+    let trace = world.look(|seen| Trace::of(seen, world.notes()));
+    Ok((trace, world.may_steps_differ()))
+}
+
+/// Prints the table and returns how many cases are at fault.
+fn report(cases: &[Case], outcomes: &BTreeMap<&str, BTreeMap<Combination, Result<Trace>>>) -> usize {
+    let (mut faults, mut right) = (0, 0);
+    let mut details = Vec::new();
+    eprintln!("{:6} {:30} {:30} about", "case", Combination::ALL[0].title(), Combination::ALL[1].title());
+    for case in cases {
+        let outcome = &outcomes[case.id];
+        let reference = &outcome[&Combination::REFERENCE];
+        let mut row = Vec::new();
+        for (combination, result) in outcome {
+            let said = match (result, reference) {
+                (Err(error), _) => {
+                    details.push(format!("{} on {}: {error:#}", case.id, combination.title()));
+                    "fails".to_owned()
+                }
+                (Ok(trace), Ok(reference)) => {
+                    let differences = reference.differences(trace);
+                    if differences.is_empty() {
+                        "as specified".to_owned()
+                    } else {
+                        let lines = differences.join("\n    ");
+                        details.push(format!("{} on {}:\n    {lines}", case.id, combination.title()));
+                        "differs".to_owned()
+                    }
+                }
+                (Ok(_), Err(_)) => "nothing to compare with".to_owned(),
+            };
+            row.push(said);
+        }
+        if row.iter().all(|said| said == "as specified") {
+            right += 1;
+        }
+        faults += usize::from(row.iter().any(|said| said != "as specified"));
+        eprintln!("{:6} {:30} {:30} {}", case.id, row[0], row[1], case.about);
+    }
+    eprintln!("{right} of {} cases are the same everywhere", cases.len());
+    for detail in details {
+        eprintln!("\n{detail}");
+    }
+    faults
+}

@@ -1,0 +1,255 @@
+//! What an observer has seen of a case, without what may differ: names, times, uids.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::observer::Seen;
+
+/// What is left out of objects.
+const LEFT_OUT: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "managedFields",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "lastProbeTime",
+    "lastScheduleTime",
+    "lastSuccessfulTime",
+    "startTime",
+    "completionTime",
+    "finishedAt",
+    "startedAt",
+    "podIP",
+    "podIPs",
+    "hostIP",
+    "hostIPs",
+    "nodeName",
+    "containerID",
+    "generateName",
+    "deletionTimestamp",
+    "namespace",
+];
+
+/// A case as it was seen: lines that must be the same on every combination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace(pub BTreeSet<String>);
+
+impl Trace {
+    /// Everything that was seen of a namespace, and what the script noted.
+    pub fn of(seen: &Seen, notes: Vec<String>) -> Trace {
+        let names = Names::of(seen);
+        let mut lines: BTreeSet<String> =
+            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
+        for ((kind, name), object) in &seen.live {
+            match *kind {
+                "Event" | "Pod" | "ConfigMap" | "ServiceAccount" => {}
+                _ => {
+                    let object = names.normal(object);
+                    let name = names.text(name);
+                    flatten(&format!("{kind} {name}"), &object, &mut lines);
+                }
+            }
+        }
+        lines.extend(names.pods(seen));
+        lines.extend(names.sizes(seen));
+        lines.extend(conditions(seen));
+        Trace(lines)
+    }
+
+    /// Adds what controllers told; they tell it late, when they are busy.
+    pub fn add_events(&mut self, seen: &Seen) {
+        let names = Names::of(seen);
+        self.0.extend(seen.all("Event").iter().map(|event| names.event(event)));
+    }
+
+    /// Leaves out by which steps the sizes were reached.
+    pub fn without_steps(&mut self) {
+        // Whether a condition that passes is written depends on who writes first; the next one then keeps its message.
+        let steps = [
+            ".Progressing .message",
+            "went through sizes",
+            "Scaled up",
+            "Scaled down",
+            ".generation =",
+            ".observedGeneration =",
+        ];
+        self.0.retain(|line| !steps.iter().any(|step| line.contains(step)) && !line.contains(" pods ever of "));
+    }
+
+    /// The lines that only one of two traces has.
+    pub fn differences(&self, other: &Trace) -> Vec<String> {
+        let mine = self.0.difference(&other.0).map(|line| format!("- {line}"));
+        mine.chain(other.0.difference(&self.0).map(|line| format!("+ {line}"))).collect()
+    }
+}
+
+/// One line per field, so that differences are short.
+fn flatten(path: &str, value: &Value, lines: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) if !object.is_empty() => {
+            for (key, value) in object {
+                flatten(&format!("{path} .{key}"), value, lines);
+            }
+        }
+        value => {
+            lines.insert(format!("{path} = {value}"));
+        }
+    }
+}
+
+/// What made-up names stand for: the n-th ReplicaSet, a pod of it, its hash.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn of(seen: &Seen) -> Names {
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+        let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
+        for step in &seen.history {
+            let labels = &step.object["metadata"]["labels"];
+            let fresh = known.insert((step.kind, step.name.clone()));
+            match step.kind {
+                "ReplicaSet" | "ControllerRevision" | "EndpointSlice" if fresh => {
+                    let owner = &step.object["metadata"]["ownerReferences"][0]["name"];
+                    let owner = owner.as_str().unwrap_or("nobody").to_owned();
+                    let number = owners.entry(format!("{}{owner}", step.kind)).or_default();
+                    *number += 1;
+                    let made_up = step.name.starts_with(&format!("{owner}-"));
+                    let short = match step.kind {
+                        "ReplicaSet" => "set",
+                        "EndpointSlice" => "slice",
+                        _ => "revision",
+                    };
+                    if made_up {
+                        names.insert(step.name.clone(), format!("{owner}#{short}{number}"));
+                        let hash = step.name[owner.len() + 1..].to_owned();
+                        names.insert(hash, format!("hash{number}"));
+                    }
+                    for label in ["controller-revision-hash", "controller.kubernetes.io/hash", "pod-template-hash"] {
+                        if let Some(hash) = labels[label].as_str() {
+                            names.entry(hash.to_owned()).or_insert_with(|| format!("hash{number}"));
+                        }
+                    }
+                }
+                "Pod" if fresh => {
+                    if let Some(prefix) = step.object["metadata"]["generateName"].as_str() {
+                        names.insert(step.name.clone(), format!("{prefix}pod"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut names: Vec<(String, String)> = names.into_iter().collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        Names(names)
+    }
+
+    fn text(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        // Pods stand for their ReplicaSets' names, which are made up as well.
+        for _ in 0..2 {
+            for (name, meaning) in &self.0 {
+                if name.len() > 3 && text.contains(name.as_str()) {
+                    text = text.replace(name, meaning);
+                }
+            }
+        }
+        text
+    }
+
+    fn normal(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(object) => {
+                let mut normal = Map::new();
+                for (key, value) in object {
+                    if LEFT_OUT.contains(&key.as_str()) {
+                        continue;
+                    }
+                    let value = if key == "conditions" { by_type(value) } else { value.clone() };
+                    normal.insert(self.text(key), self.normal(&value));
+                }
+                Value::Object(normal)
+            }
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.normal(item)).collect()),
+            Value::String(text) => Value::String(self.text(text)),
+            other => other.clone(),
+        }
+    }
+
+    fn event(&self, event: &Value) -> String {
+        let text = |value: &Value| self.text(value.as_str().unwrap_or_default());
+        let about = &event["involvedObject"];
+        let message = text(&event["message"]);
+        let message = message.trim_start_matches("(combined from similar events): ");
+        format!(
+            "Event {} {}: {} {} by {}: {message}",
+            text(&about["kind"]),
+            text(&about["name"]),
+            text(&event["type"]),
+            text(&event["reason"]),
+            text(&event["source"]["component"]),
+        )
+    }
+
+    /// How many pods of each sort there are, and how many of each owner there ever were.
+    fn pods(&self, seen: &Seen) -> Vec<String> {
+        let mut sorts: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in seen.all("Pod") {
+            let mut pod = self.normal(&pod);
+            if let Some(status) = pod["status"].as_object_mut() {
+                status.retain(|key, _| key == "phase" || key == "conditions");
+            }
+            for condition in pod["status"]["conditions"].as_object_mut().into_iter().flatten() {
+                *condition.1 = condition.1["status"].clone();
+            }
+            *sorts.entry(pod.to_string()).or_default() += 1;
+        }
+        let mut ever: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for step in seen.history.iter().filter(|step| step.kind == "Pod") {
+            let name = step.object["metadata"]["generateName"].as_str().unwrap_or(&step.name);
+            let uid = step.object["metadata"]["uid"].as_str().unwrap_or_default();
+            ever.entry(self.text(name)).or_default().insert(uid);
+        }
+        let sorts = sorts.into_iter().map(|(sort, count)| format!("{count} pods like {sort}"));
+        sorts.chain(ever.into_iter().map(|(name, uids)| format!("{} pods ever of {name}", uids.len()))).collect()
+    }
+
+    /// The sizes that each ReplicaSet went through.
+    fn sizes(&self, seen: &Seen) -> Vec<String> {
+        let mut sizes: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+        let kinds = ["ReplicaSet", "ReplicationController"];
+        for step in seen.history.iter().filter(|step| kinds.contains(&step.kind)) {
+            let size = if step.gone { -1 } else { step.object["spec"]["replicas"].as_i64().unwrap_or(1) };
+            let sizes = sizes.entry(format!("{} {}", step.kind, self.text(&step.name))).or_default();
+            if sizes.last() != Some(&size) {
+                sizes.push(size);
+            }
+        }
+        sizes.into_iter().map(|(name, sizes)| format!("{name} went through sizes {sizes:?}")).collect()
+    }
+}
+
+fn by_type(conditions: &Value) -> Value {
+    let Some(list) = conditions.as_array() else { return conditions.clone() };
+    let entry = |condition: &Value| (condition["type"].as_str().unwrap_or_default().to_owned(), condition.clone());
+    Value::Object(list.iter().map(entry).collect())
+}
+
+/// Every condition that Deployments ever had, but for those that may pass too quickly to be written.
+fn conditions(seen: &Seen) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for step in seen.history.iter().filter(|step| step.kind == "Deployment") {
+        for one in step.object["status"]["conditions"].as_array().into_iter().flatten() {
+            if matches!(
+                one["reason"].as_str(),
+                Some("ReplicaSetUpdated" | "FoundNewReplicaSet" | "MinimumReplicasUnavailable")
+            ) {
+                continue;
+            }
+            lines.insert(format!("{} had {} {} {}", step.name, one["type"], one["status"], one["reason"]));
+        }
+    }
+    lines
+}

@@ -1,0 +1,129 @@
+//! Two answers, compared: what differs by nature is made equal first.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::step::{Answer, Step};
+
+/// Something that the two sides disagree about.
+#[derive(Debug)]
+pub struct Difference(String);
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything that differs between what was expected and what came.
+pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let place = format!(
+        "step {} ({:?}{})",
+        index + 1,
+        step.r#do,
+        step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default()
+    );
+    let mut differ = |what: &str, expected: &dyn fmt::Display, got: &dyn fmt::Display| {
+        found.push(Difference(format!("  {place}: {what}\n    real:     {expected}\n    embedded: {got}")));
+    };
+    if expected.code != got.code {
+        let text = |answer: &Answer| format!("{} {}", answer.code, answer.body["message"]);
+        differ("code", &text(expected), &text(got));
+        return found;
+    }
+    let (real, embedded) = (normal(&expected.body), normal(&got.body));
+    for path in differing(&real, &embedded, String::new()) {
+        let at = |value: &Value| value.pointer(&path).map_or("-".to_owned(), Value::to_string);
+        differ(if path.is_empty() { "body" } else { &path }, &at(&real), &at(&embedded));
+    }
+    if expected.warnings != got.warnings {
+        differ("warnings", &format!("{:?}", expected.warnings), &format!("{:?}", got.warnings));
+    }
+    if expected.code < 300 && !step.dry && expected.unchanged != got.unchanged {
+        differ("unchanged", &expected.unchanged, &got.unchanged);
+    }
+    found
+}
+
+/// An answer without what differs by nature.
+fn normal(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
+            for entry in entries.iter_mut() {
+                entry["time"] = json!("time");
+            }
+            // The real server sorts by time first, and all times are now.
+            entries.sort_by_key(|entry| format!("{}{}{}", entry["operation"], entry["manager"], entry["subresource"]));
+        }
+    }
+    if body["status"].get("lastPhaseTransitionTime").is_some() {
+        body["status"]["lastPhaseTransitionTime"] = json!("time");
+    }
+    if body["kind"] == "Status" {
+        status(&mut body);
+    }
+    body
+}
+
+/// Causes in an order that does not depend on how Go walks a map, each once.
+fn status(body: &mut Value) {
+    if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
+        body.as_object_mut().unwrap().remove("details");
+    }
+    let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else { return };
+    let mut unique: Vec<Value> = Vec::new();
+    for mut cause in causes.drain(..) {
+        if cause["field"] == "patch" {
+            // The whole object stands there, its keys in the order of Go's types.
+            let text = cause["message"].as_str().unwrap();
+            let end = text.find("\"}\": ").or(text.find("}\": ")).map_or(0, |at| at);
+            cause["message"] = json!(text[end..]);
+        }
+        if !unique.contains(&cause) {
+            unique.push(cause);
+        }
+    }
+    let group = |cause: &Value| {
+        let field = cause["field"].as_str().unwrap_or_default();
+        let key = field.match_indices('[').find(|(at, _)| !field[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
+        field[..key.map_or(field.len(), |(at, _)| at)].to_owned()
+    };
+    unique.chunk_by_mut(|one, other| group(one) == group(other)).for_each(|run| run.sort_by_key(Value::to_string));
+    let message = body["message"].as_str().unwrap_or_default();
+    if body["reason"] == "Invalid"
+        && let Some(end) = message.find(" is invalid: ")
+    {
+        let start = message[..end].to_owned();
+        body["message"] = json!(start);
+    }
+    body["details"]["causes"] = json!(unique);
+}
+
+/// The innermost places at which two values differ.
+fn differing(one: &Value, other: &Value, path: String) -> Vec<String> {
+    match (one, other) {
+        (Value::Object(left), Value::Object(right)) => {
+            let mut names: Vec<&String> = left.keys().chain(right.keys()).collect();
+            names.sort();
+            names.dedup();
+            let below = |name: &&String| {
+                let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+                match (left.get(*name), right.get(*name)) {
+                    (Some(one), Some(other)) => differing(one, other, path),
+                    _ => vec![path],
+                }
+            };
+            names.iter().flat_map(below).collect()
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let pairs = left.iter().zip(right).enumerate();
+            pairs.flat_map(|(index, (one, other))| differing(one, other, format!("{path}/{index}"))).collect()
+        }
+        _ if one == other => Vec::new(),
+        _ => vec![path],
+    }
+}

@@ -1,0 +1,10 @@
+//! Git, with real repositories in temporary folders.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod attribution;
+mod mirror;
+mod random;
+mod trees;

@@ -1,0 +1,391 @@
+//! A mirror: made, fetched into, found again, damaged, moved.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use belay::git::{Credentials, Fetched, Follow, GitError, Limits, Location, Mirror, Opened, Relation, Resolved};
+use belay::rollout::CommitId;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::repository::Repository;
+
+pub fn location(path: &Path) -> Location {
+    path.display().to_string().parse().unwrap()
+}
+
+pub fn open(repository: &Repository) -> (Mirror, Opened) {
+    let location = location(repository.path());
+    Mirror::open(&repository.beside("mirror"), location, Credentials::default(), Limits::default()).unwrap()
+}
+
+pub fn fetch(mirror: &Mirror) -> Result<Fetched, GitError> {
+    mirror.fetch(&main(), &CancellationToken::new())
+}
+
+pub fn main() -> Follow {
+    Follow::Branch("main".to_owned())
+}
+
+pub fn id(digits: &str) -> CommitId {
+    digits.parse().unwrap()
+}
+
+fn text(mirror: &Mirror, at: &CommitId, path: &str) -> String {
+    let files = mirror.files(at, "").unwrap().files;
+    let (_, entry) = files.into_iter().find(|(name, _)| name == path).unwrap();
+    String::from_utf8(mirror.read(entry.blob, 1000).unwrap()).unwrap()
+}
+
+#[test]
+fn a_push_is_seen_and_read() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("production/web.yaml", "one", "First");
+    repository.push();
+    let (mirror, opened) = open(&repository);
+    assert_eq!(opened, Opened::Fresh);
+    assert_eq!(mirror.head(&main()).unwrap(), None);
+    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&first), before: None });
+
+    let second = repository.commit_file("production/web.yaml", "two", "Second");
+    repository.push();
+    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&second), before: Some(id(&first)) });
+    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&second), before: Some(id(&second)) });
+    assert_eq!(text(&mirror, &id(&second), "production/web.yaml"), "two");
+    assert_eq!(text(&mirror, &id(&first), "production/web.yaml"), "one");
+}
+
+#[test]
+fn what_was_fetched_outlives_its_repository() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    fs::remove_dir_all(repository.path()).unwrap();
+    let error = fetch(&mirror).unwrap_err();
+    assert!(matches!(&error, GitError::NoRepository { why, .. } if why == "nothing is there"), "{error}");
+
+    let (mirror, opened) = open(&repository);
+    assert_eq!(opened, Opened::Existing);
+    assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)));
+    assert_eq!(text(&mirror, &id(&first), "a.yaml"), "one");
+    let location = location(repository.path());
+    let reader = Mirror::read_only(&repository.beside("mirror"), location, Limits::default()).unwrap();
+    assert_eq!(text(&reader, &id(&first), "a.yaml"), "one");
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_is_there() {
+    let mut repository = Repository::new();
+    let (mirror, _) = open(&repository);
+    assert!(matches!(fetch(&mirror).unwrap_err(), GitError::Empty { .. }));
+
+    repository.commit_file("a.yaml", "one", "First");
+    repository.branch("trunk").push();
+    let said = fetch(&mirror).unwrap_err().to_string();
+    assert!(said.ends_with("has no branch main; it has trunk"), "{said}");
+    let tag = Follow::Tag("v*".to_owned());
+    let said = mirror.fetch(&tag, &CancellationToken::new()).unwrap_err().to_string();
+    assert!(said.ends_with("has no tag that matches v*; it has no tags"), "{said}");
+    let never = Follow::Commit(id("1234567812345678123456781234567812345678"));
+    let error = mirror.fetch(&never, &CancellationToken::new()).unwrap_err();
+    assert!(matches!(error, GitError::NoCommit { .. }), "{error}");
+    let error = mirror.commit(&id("1234567812345678123456781234567812345678")).unwrap_err();
+    assert!(matches!(error, GitError::NoCommit { .. }), "{error}");
+}
+
+#[test]
+fn tags_commits_and_the_default_branch_can_be_followed() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.tag("v1.9.0", None);
+    let second = repository.commit_file("a.yaml", "two", "Second");
+    repository.tag("v1.10.0", Some("a note"));
+    let third = repository.commit_file("a.yaml", "three", "Third");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    let stop = CancellationToken::new();
+    let tag = Follow::Tag("v*".to_owned());
+    assert_eq!(mirror.fetch(&tag, &stop).unwrap().head, id(&second));
+    assert_eq!(mirror.fetch(&Follow::DefaultBranch, &stop).unwrap().head, id(&third));
+    assert_eq!(mirror.fetch(&Follow::Commit(id(&first)), &stop).unwrap().head, id(&first));
+    repository.push_refspec(":refs/tags/v1.10.0");
+    assert_eq!(mirror.fetch(&tag, &stop).unwrap(), Fetched { head: id(&first), before: Some(id(&second)) });
+    assert_eq!(text(&mirror, &id(&second), "a.yaml"), "two");
+}
+
+#[test]
+fn a_force_push_loses_nothing() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    let lost = repository.commit_file("a.yaml", "two", "To be lost");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    repository.reset(&first);
+    let other = repository.commit_file("a.yaml", "other", "Instead");
+    repository.force_push();
+    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&other), before: Some(id(&lost)) });
+    assert_eq!(mirror.relation(&id(&lost), &id(&other)).unwrap(), Relation::Rewritten(Some(id(&first))));
+    assert_eq!(mirror.relation(&id(&first), &id(&other)).unwrap(), Relation::Forward);
+    assert_eq!(mirror.relation(&id(&other), &id(&first)).unwrap(), Relation::Back);
+    assert_eq!(mirror.relation(&id(&other), &id(&other)).unwrap(), Relation::Same);
+    assert_eq!(mirror.between(Some(&id(&lost)), &id(&other), 10).unwrap(), [id(&other)]);
+    assert_eq!(mirror.between(None, &id(&other), 10).unwrap(), [id(&other), id(&first)]);
+    assert!(matches!(mirror.between(None, &id(&other), 1).unwrap_err(), GitError::TooMany { limit: 1, .. }));
+
+    // Even a clean-up by hand leaves what was once followed.
+    if Command::new("git").arg("--version").output().is_err() {
+        eprintln!("git is not installed: skipped: gc in the mirror");
+        return;
+    }
+    for what in [&["reflog", "expire", "--expire=now", "--all"][..], &["gc", "--quiet", "--prune=now"]] {
+        let done = Command::new("git").arg("--git-dir").arg(mirror.path()).args(what).status().unwrap();
+        assert!(done.success());
+    }
+    let (mirror, opened) = open(&repository);
+    assert_eq!(opened, Opened::Existing);
+    assert_eq!(text(&mirror, &id(&lost), "a.yaml"), "two");
+}
+
+#[test]
+fn pins_hold_what_no_branch_has() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let unknown = id("1234567812345678123456781234567812345678");
+    assert_eq!(mirror.pin(&[id(&first), unknown.clone()]).unwrap(), std::slice::from_ref(&unknown));
+    assert_eq!(mirror.pinned().unwrap(), [], "a branch has it");
+    // One that is here because all branches were once fetched, and then gone.
+    let side = repository.branch("side").commit_file("a.yaml", "side", "Side");
+    repository.push();
+    mirror.fetch(&Follow::Commit(id(&side)), &CancellationToken::new()).unwrap();
+    git2::Repository::open_bare(mirror.path()).unwrap().find_reference("refs/heads/side").unwrap().delete().unwrap();
+    assert_eq!(mirror.pin(&[id(&side)]).unwrap(), []);
+    assert_eq!(mirror.pinned().unwrap(), [id(&side)]);
+    mirror.unpin(&[id(&side), unknown]).unwrap();
+    assert_eq!(mirror.pinned().unwrap(), []);
+}
+
+#[test]
+fn a_mirror_of_something_else_or_a_broken_one_is_set_aside() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+
+    let other = Repository::new();
+    let folder = repository.beside("mirror");
+    let (moved, opened) =
+        Mirror::open(&folder, location(other.path()), Credentials::default(), Limits::default()).unwrap();
+    let Opened::OtherRepository { was, set_aside } = opened else { panic!("{opened:?}") };
+    assert_eq!(was, repository.path().display().to_string());
+    assert!(set_aside.join("HEAD").exists());
+    assert!(matches!(fetch(&moved).unwrap_err(), GitError::Empty { .. }));
+
+    let (mirror, opened) = open(&repository);
+    assert!(matches!(opened, Opened::OtherRepository { .. }), "{opened:?}");
+    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
+    for entry in fs::read_dir(mirror.path().join("objects/pack")).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let (mirror, opened) = open(&repository);
+    assert!(matches!(opened, Opened::Damaged { .. }), "{opened:?}");
+    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
+
+    fs::write(mirror.path().join("config"), "[core").unwrap();
+    let (mirror, opened) = open(&repository);
+    assert!(matches!(opened, Opened::Damaged { .. }), "{opened:?}");
+    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
+}
+
+#[test]
+fn damage_found_while_reading_is_told_and_mended() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let second = repository.commit_file("a.yaml", "two", "Second");
+    repository.push();
+    fetch(&mirror).unwrap();
+    let blob = mirror.files(&id(&second), "").unwrap().files[0].1.blob;
+    // It would go on reading the files that are replaced here.
+    drop(mirror);
+    for entry in fs::read_dir(repository.beside("mirror/repository.git/objects/pack")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        if path.extension().is_some_and(|extension| extension == "pack") {
+            let end = bytes.len() - 20;
+            bytes[12..end].fill(0xff);
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    let mirror = match Mirror::read_only(&repository.beside("mirror"), location(repository.path()), Limits::default()) {
+        Ok(mirror) => {
+            let error = mirror.read(blob, 1000).map(drop).and_then(|()| mirror.files(&id(&first), "").map(drop));
+            assert!(error.unwrap_err().wants_a_new_mirror());
+            mirror
+        }
+        Err(error) => {
+            assert!(error.wants_a_new_mirror(), "{error}");
+            open(&repository).0
+        }
+    };
+    mirror.start_over().unwrap();
+    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&second), before: None });
+    assert_eq!(text(&mirror, &id(&second), "a.yaml"), "two");
+}
+
+#[test]
+fn digits_resolve_to_commits() {
+    let mut repository = Repository::new();
+    let ids: Vec<String> = (0..40).map(|n| repository.commit_file("a.yaml", &n.to_string(), "One more")).collect();
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    for commit in &ids {
+        assert_eq!(mirror.resolve(&commit[..12].to_uppercase()).unwrap(), Resolved::One(id(commit)));
+        let alike: Vec<CommitId> =
+            ids.iter().filter(|other| other[..1] == commit[..1]).map(|other| id(other)).collect();
+        match mirror.resolve(&commit[..1]).unwrap() {
+            Resolved::One(one) => assert_eq!(alike, [one]),
+            Resolved::Several(several) => {
+                assert!(several.is_sorted() && several.len() == alike.len());
+                assert!(several.iter().all(|one| alike.contains(one)));
+            }
+            Resolved::None => panic!("{commit} is there"),
+        }
+    }
+    for nothing in ["", "xyz", "1234567812345678", "-x", "HEAD", "main", "é"] {
+        assert_eq!(mirror.resolve(nothing).unwrap(), Resolved::None, "{nothing}");
+    }
+}
+
+#[test]
+fn a_commit_is_told_without_what_could_mislead() {
+    let mut repository = Repository::new();
+    repository.author("Ada \u{202e}Lovelace", "ada@example.com").at(1_700_000_000);
+    let message = "Cache\theaders \u{1b}[31mfor images\n\nA body.\n\nBelay-Allow-Prune: 3\nCo-authored-by: Bob <b@x>\n";
+    let first = repository.commit_file("a.yaml", "one", message);
+    let raw = format!(
+        "tree {}\nparent {first}\nauthor \u{0}? <> 99999999999999999 +0000\ncommitter X <x@x> -1 +0000\n\n",
+        repository.tree()
+    );
+    let mut raw = raw.replace('\u{0}', "Z").into_bytes();
+    raw.extend_from_slice(&[0xff, 0xfe, b'h', b'i']);
+    raw.extend_from_slice("x".repeat(100_000).as_bytes());
+    let odd = repository.commit_raw(&raw);
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let told = mirror.commit(&id(&first)).unwrap();
+    assert_eq!(told.subject, "Cacheheaders [31mfor images");
+    assert_eq!((told.author.name.as_str(), told.author.email.as_str()), ("Ada Lovelace", "ada@example.com"));
+    assert_eq!(told.authored.as_second(), 1_700_000_000);
+    assert_eq!(told.trailers[0], ("Belay-Allow-Prune".to_owned(), "3".to_owned()));
+    assert_eq!(told.trailers.len(), 2);
+    let told = mirror.commit(&id(&odd)).unwrap();
+    assert!(told.subject.starts_with("\u{fffd}\u{fffd}hixxx") && told.subject.chars().count() == 1000);
+    assert_eq!(told.parents, [id(&first)]);
+}
+
+#[test]
+fn a_repository_that_belay_can_not_follow_says_why() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let refused = |setting: &str, value: &str| {
+        let config = repository.path().join("config");
+        let before = fs::read_to_string(&config).unwrap();
+        let version = before.replace("repositoryformatversion = 0", "repositoryformatversion = 1");
+        fs::write(&config, format!("{version}\n[extensions]\n\t{setting} = {value}\n")).unwrap();
+        let (mirror, _) = open(&repository);
+        let said = fetch(&mirror).unwrap_err().to_string();
+        fs::write(&config, before).unwrap();
+        said
+    };
+    assert!(refused("partialClone", "origin").contains("partial clone"));
+    assert!(refused("refStorage", "reftable").contains("reftable"));
+    assert!(refused("objectFormat", "sha256").contains("SHA-256"), "{}", refused("objectFormat", "sha256"));
+    assert!(refused("someday", "true").contains("someday"));
+
+    fs::write(repository.path().join("shallow"), format!("{}\n", repository.tip().unwrap())).unwrap();
+    let (mirror, _) = open(&repository);
+    let said = fetch(&mirror).unwrap_err().to_string();
+    assert!(said.contains("git fetch --unshallow"), "{said}");
+    fs::remove_file(repository.path().join("shallow")).unwrap();
+
+    let file = repository.beside("file");
+    fs::write(&file, "no repository").unwrap();
+    for (path, why) in [(&file, "it is not a folder"), (&repository.beside("mirror"), "the folder is not a repository")]
+    {
+        let folder = repository.beside("other");
+        let (mirror, _) = Mirror::open(&folder, location(path), Credentials::default(), Limits::default()).unwrap();
+        let said = fetch(&mirror).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_source_with_missing_objects_moves_nothing() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let blob = repository.blob("two");
+    repository.commit_file("a.yaml", "two", "Second");
+    repository.push();
+    // The push made a pack; what is in it becomes loose, and the new file goes missing.
+    let source = git2::Repository::open(repository.path()).unwrap();
+    let odb = source.odb().unwrap();
+    let mut objects = Vec::new();
+    odb.foreach(|id| {
+        let object = odb.read(*id).unwrap();
+        objects.push((*id, object.kind(), object.data().to_vec()));
+        true
+    })
+    .unwrap();
+    fs::remove_dir_all(repository.path().join("objects/pack")).unwrap();
+    let loose = git2::Repository::open(repository.path()).unwrap();
+    for (id, kind, data) in objects {
+        if id.to_string() != blob {
+            loose.odb().unwrap().write(kind, &data).unwrap();
+        }
+    }
+    let error = fetch(&mirror).unwrap_err();
+    assert!(matches!(&error, GitError::DamagedSource { .. }), "{error}");
+    assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)));
+}
+
+#[test]
+fn a_fetch_can_be_stopped() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    assert!(matches!(mirror.fetch(&main(), &stop).unwrap_err(), GitError::Cancelled));
+    assert_eq!(mirror.head(&main()).unwrap(), None);
+}
+
+#[test]
+fn only_one_process_writes_a_mirror() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    let lock = fs::File::create(repository.beside("mirror").join("lock")).unwrap();
+    lock.lock().unwrap();
+    let error = fetch(&mirror).unwrap_err();
+    assert!(matches!(error, GitError::Busy { .. }) && error.may_pass(), "{error}");
+    drop(lock);
+    fetch(&mirror).unwrap();
+}

@@ -1,0 +1,202 @@
+//! A whole belay: a real repository, the daemon, a cluster, and a history in a temporary folder.
+
+use std::time::Duration;
+
+use belay::clock::Clock;
+use belay::cluster::Cluster;
+use belay::config::SourceConfig;
+use belay::daemon::{Daemon, Status};
+use belay::history::{History, Query};
+use belay::minicluster::MiniCluster;
+use belay::rollout::{Outcome, Record};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::repository::Repository;
+use super::tap::Tap;
+
+/// When the world of a paused test begins.
+pub const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// Everything that a behaviour test stands on.
+pub struct World {
+    pub repository: Repository,
+    pub client: kube::Client,
+    /// The client that belay is given.
+    belays: kube::Client,
+    pub clock: Clock,
+    pub config: SourceConfig,
+    pub cluster: Option<MiniCluster>,
+    running: Option<Running>,
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+    status: watch::Receiver<Status>,
+    history: History,
+}
+
+impl World {
+    /// An embedded cluster and an empty repository; belay does not run yet. Needs a paused clock.
+    pub async fn embedded() -> World {
+        let clock = Clock::tokio(EPOCH.parse::<Timestamp>().expect("a time"));
+        let cluster = MiniCluster::builder().clock(clock.clone()).start().await.expect("the embedded cluster starts");
+        let client = cluster.client_as("belay");
+        World::on(client, clock, Some(cluster))
+    }
+
+    /// The same, with a tap on the line between belay and the cluster. The world's own client goes around it.
+    pub async fn tapped() -> (World, Tap) {
+        let mut world = World::embedded().await;
+        let (tap, client) = Tap::on(world.client.clone());
+        world.belays = client;
+        (world, tap)
+    }
+
+    /// The same on another cluster.
+    pub fn on(client: kube::Client, clock: Clock, cluster: Option<MiniCluster>) -> World {
+        let repository = Repository::new();
+        let mut config = SourceConfig::of(repository.path().display().to_string());
+        config.name = "shop".to_owned();
+        config.interval = belay::config::Span(Duration::from_secs(1));
+        World { repository, belays: client.clone(), client, clock, config, cluster, running: None }
+    }
+
+    /// Starts belay.
+    pub fn start(&mut self) {
+        let state = self.repository.beside("state");
+        let (history, _) = History::open(&state, self.clock.now()).expect("a history");
+        let stop = CancellationToken::new();
+        let mut daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
+        let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
+        daemon.follow(self.config.clone(), cluster, &state).expect("the source can be followed");
+        let status = daemon.status();
+        let task = tokio::spawn(daemon.run());
+        self.running = Some(Running { stop, task, status, history });
+    }
+
+    /// Asks belay to stop, and waits until it has.
+    pub async fn stop(&mut self) {
+        let running = self.running.take().expect("belay runs");
+        running.stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), running.task)
+            .await
+            .expect("belay stops within 5 s")
+            .expect("it ends well");
+    }
+
+    /// Ends belay as `kill -9` would: at whatever await it is.
+    pub async fn kill(&mut self) {
+        let running = self.running.take().expect("belay runs");
+        running.task.abort();
+        drop(running.task.await);
+    }
+
+    /// Commits one file, pushes it, and returns the commit.
+    pub fn push(&mut self, path: &str, content: &str, message: &str) -> String {
+        let commit = self.repository.commit_file(path, content, message);
+        self.repository.push();
+        commit
+    }
+
+    /// What belay says of its source.
+    pub fn status(&self) -> belay::daemon::SourceStatus {
+        let running = self.running.as_ref().expect("belay runs");
+        running.status.borrow().sources.get("shop").cloned().unwrap_or_default()
+    }
+
+    /// Waits until belay says so of its source.
+    pub async fn until(&mut self, what: &str, condition: impl Fn(&belay::daemon::SourceStatus) -> bool) {
+        let running = self.running.as_mut().expect("belay runs");
+        let limit = Duration::from_secs(3600);
+        let met = running.status.wait_for(|status| status.sources.get("shop").is_some_and(&condition));
+        if tokio::time::timeout(limit, met).await.is_err() {
+            let status = running.status.borrow().clone();
+            panic!("not within an hour: {what}\n{}", serde_json::to_string_pretty(&status).expect("JSON"));
+        }
+    }
+
+    /// Waits until a commit is planned and everything that it says is through.
+    pub async fn through(&mut self, commit: &str) {
+        let commit = commit.to_owned();
+        self.until(&format!("{commit} is through"), move |source| {
+            source.settled && source.planned.as_ref().is_some_and(|planned| planned.as_str() == commit)
+        })
+        .await;
+    }
+
+    /// The history.
+    pub fn history(&self) -> &History {
+        &self.running.as_ref().expect("belay runs").history
+    }
+
+    /// All records, the oldest first.
+    pub fn records(&self) -> Vec<Record> {
+        let mut records = self.history().records(&Query::default()).expect("records");
+        records.reverse();
+        records
+    }
+
+    /// What became of an object by a commit.
+    pub fn record(&self, commit: &str, object: &str) -> Record {
+        let all = self.records();
+        let mut fitting =
+            all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object);
+        let found = fitting.next().unwrap_or_else(|| panic!("no record of {object} at {commit}: {all:#?}"));
+        assert!(fitting.next().is_none(), "one record of {object} at {commit}: {all:#?}");
+        found.clone()
+    }
+
+    /// The outcomes of all records, the oldest first, as `object outcome`.
+    pub fn outcomes(&self) -> Vec<(String, Outcome)> {
+        self.records().into_iter().map(|record| (record.object.to_string(), record.outcome)).collect()
+    }
+
+    /// A live object by its path, `apis/apps/v1/namespaces/shop/deployments/web`; `None` where there is none.
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let request = http::Request::get(format!("/{path}")).body(Vec::new()).expect("a request");
+        match self.client.request::<Value>(request).await {
+            Ok(value) => Some(value),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("GET {path}: {error}"),
+        }
+    }
+
+    /// Sends a merge patch, as a person with another tool would.
+    pub async fn patch(&self, path: &str, manager: &str, patch: &Value) -> Value {
+        let request = http::Request::patch(format!("/{path}?fieldManager={manager}"))
+            .header("Content-Type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes())
+            .expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
+    }
+}
+
+/// The sample Deployment, in namespace default.
+pub fn deployment(name: &str, image: &str, more: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\nspec:\n  replicas: 2\n  \
+         progressDeadlineSeconds: 30\n{more}  selector:\n    matchLabels: {{app: {name}}}\n  template:\n    metadata:\n      \
+         labels: {{app: {name}}}\n    spec:\n      containers:\n      - name: app\n        image: {image}\n"
+    )
+}
+
+/// The same with another image, whose pods have a fate.
+pub fn broken(name: &str, fate: &str) -> String {
+    let annotated = format!("      annotations: {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      containers");
+    deployment(name, "web:2", "").replace("    spec:\n      containers", &annotated)
+}
+
+/// The path of a Deployment in namespace default.
+pub fn path_of(name: &str) -> String {
+    format!("apis/apps/v1/namespaces/default/deployments/{name}")
+}
+
+/// A commit's id, short.
+pub fn short(commit: &str) -> &str {
+    &commit[..7]
+}

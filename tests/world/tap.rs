@@ -1,0 +1,116 @@
+//! A tap on the line between belay and the cluster: counts what goes through, and cuts or disturbs it where a test says.
+
+use std::sync::{Arc, Mutex};
+
+use kube::client::Body;
+use tokio::sync::Notify;
+
+/// What is done with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes through.
+    Pass,
+    /// The server answers with this code instead of doing it.
+    Fail(u16),
+    /// No answer ever comes, and nothing is done.
+    Swallow,
+    /// The process dies before the server sees it.
+    DieBefore,
+    /// The server does it, and the process dies before it hears of that.
+    DieAfter,
+}
+
+/// One request that went by, watches left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Went {
+    pub method: String,
+    pub path: String,
+}
+
+impl Went {
+    /// Whether it changes anything.
+    pub fn is_write(&self) -> bool {
+        self.method != "GET" && !self.path.contains("dryRun=All")
+    }
+}
+
+type Rule = Box<dyn FnMut(&Went, usize) -> Fate + Send>;
+
+/// A tap.
+#[derive(Clone)]
+pub struct Tap {
+    log: Arc<Mutex<Vec<Went>>>,
+    rule: Arc<Mutex<Rule>>,
+    died: Arc<Notify>,
+}
+
+impl Tap {
+    /// A tap on `client`'s line, and the client that is to be used from here on.
+    pub fn on(client: kube::Client) -> (Tap, kube::Client) {
+        let tap =
+            Tap { log: Arc::default(), rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))), died: Arc::default() };
+        let (own, namespace) = (tap.clone(), client.default_namespace().to_owned());
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (tap, client) = (own.clone(), client.clone());
+            async move { tap.carry(client, request).await }
+        });
+        (tap, kube::Client::new(service, namespace))
+    }
+
+    /// What is to be done with each request from here on: told the request, and how many came before it since.
+    pub fn rule(&self, mut rule: impl FnMut(&Went, usize) -> Fate + Send + 'static) {
+        let mut count = 0;
+        *self.rule.lock().unwrap() = Box::new(move |went, _| {
+            count += 1;
+            rule(went, count - 1)
+        });
+    }
+
+    /// Everything that went by since the last call, watches left out.
+    pub fn take(&self) -> Vec<Went> {
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+
+    /// Waits until a request dies.
+    pub async fn died(&self) {
+        self.died.notified().await;
+    }
+
+    async fn carry(
+        &self,
+        client: kube::Client,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, kube::Error> {
+        let went = Went { method: request.method().to_string(), path: request.uri().to_string() };
+        if went.path.contains("watch=true") {
+            return client.send(request).await;
+        }
+        self.log.lock().unwrap().push(went.clone());
+        let fate = (self.rule.lock().unwrap())(&went, 0);
+        match fate {
+            Fate::Pass => client.send(request).await,
+            Fate::Fail(code) => Ok(refusal(code)),
+            Fate::Swallow => std::future::pending().await,
+            Fate::DieBefore => {
+                self.died.notify_one();
+                std::future::pending().await
+            }
+            Fate::DieAfter => {
+                drop(client.send(request).await);
+                self.died.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+fn refusal(code: u16) -> http::Response<Body> {
+    let reason = if code == 429 { "TooManyRequests" } else { "InternalError" };
+    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "reason": reason, "message": "disturbed by the test"});
+    http::Response::builder()
+        .status(code)
+        .header("Content-Type", "application/json")
+        .body(Body::from(status.to_string().into_bytes()))
+        .expect("a response")
+}
