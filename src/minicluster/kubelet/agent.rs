@@ -201,7 +201,7 @@ impl Agent {
             match effect {
                 Effect::Event(told) => {
                     let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
-                    events.tell(desk, pod, Teller::Kubelet(node), told);
+                    events.tell(desk, pod, Teller::Kubelet(node), &told);
                 }
                 Effect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
                 Effect::LogEnds { container } => self.logs.end(&pod.uid, &container),

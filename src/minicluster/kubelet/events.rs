@@ -54,7 +54,7 @@ struct Entry {
 
 impl Events {
     /// Tells something about a pod.
-    pub fn tell(&mut self, desk: &mut Desk, pod: &PodName, teller: Teller<'_>, told: Told) {
+    pub fn tell(&mut self, desk: &mut Desk, pod: &PodName, teller: Teller<'_>, told: &Told) {
         let now = desk.clock.now();
         let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
         let of_pod = self.pods.entry(pod.uid.clone()).or_default();
@@ -75,7 +75,7 @@ impl Events {
             Teller::Scheduler => SCHEDULER,
         };
         let name = format!("{}.{stamp:x}", pod.name);
-        let event = object(pod, &name, teller, &told, now);
+        let event = object(pod, &name, teller, told, now);
         let entry = Entry {
             namespace: pod.namespace.clone(),
             name,

@@ -112,6 +112,6 @@ impl Driver {
 
     fn tell(&mut self, pod: &SeenPod, tone: Tone, reason: &'static str, message: String) {
         let told = Told { tone, reason: reason.into(), message, field: None, count: 1 };
-        self.events.tell(&mut self.desk, &pod.id(), Teller::Scheduler, told);
+        self.events.tell(&mut self.desk, &pod.id(), Teller::Scheduler, &told);
     }
 }

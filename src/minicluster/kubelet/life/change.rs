@@ -14,7 +14,7 @@ impl Container {
     pub(super) fn change_fate(&mut self, about: &About<'_>, world: &mut World<'_>) {
         match &self.state {
             State::Held(Held { reason, .. }) if *reason == "InvalidFate" || self.is_held_by_image() => {
-                self.start_over()
+                self.start_over();
             }
             State::Running(_) => match about.fate(self, world) {
                 Ok(fate) => {

@@ -224,11 +224,6 @@ impl Life {
         self.over
     }
 
-    /// Its phase.
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
     fn advance(&mut self, world: &mut World<'_>) -> bool {
         if self.ending.is_none() && self.begin_to_end(world) {
             return true;

@@ -123,14 +123,25 @@ impl<'a> Neighbours<'a> {
         liked.map(|(_, weight)| weight).sum()
     }
 
-    /// How many matching pods there are already where a node with these labels is, over all constraints.
+    /// How many matching pods there are already where a node with these labels is, over all constraints; a node outside
+    /// all domains is worse than any other.
     pub fn crowd(&self, labels: &Labels) -> i64 {
         let here = |spread: &Spread<'_>| {
-            let value = labels.get(&spread.constraint.topology_key)?;
-            spread.counts.get(value.as_str()).copied()
+            let value = labels.get(&spread.constraint.topology_key);
+            value.map_or(i64::from(i32::MAX), |value| spread.counts.get(value.as_str()).copied().unwrap_or(0))
         };
-        self.spreads.iter().filter_map(here).sum()
+        self.spreads.iter().map(here).sum()
     }
+}
+
+/// Whether a pod that waits may be placed differently now that `other` is placed.
+pub fn minds(pod: &SeenPod, other: &SeenPod) -> bool {
+    let near = pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
+    let terms = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
+    let spreads = pod.spec.topology_spread_constraints.iter().flatten();
+    let counted = |constraint: &TopologySpreadConstraint| selects(constraint.label_selector.as_ref(), &other.labels);
+    required(terms).any(|term| matches(term, pod, other))
+        || (pod.namespace == other.namespace && spreads.into_iter().any(counted))
 }
 
 impl<'a> Spread<'a> {

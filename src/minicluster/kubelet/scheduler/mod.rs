@@ -10,15 +10,17 @@ mod preemption;
 mod quantity;
 mod resources;
 mod scores;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
-use self::affinity::Neighbours;
+use self::affinity::{Neighbours, minds};
 use self::cluster::Cluster;
 use self::filters::{Refusal, refuse, reject};
 use self::node::{Load, NodeFacts, Placed};
@@ -50,6 +52,8 @@ pub struct Scheduler {
     ranks: BTreeMap<String, Rank>,
     /// Pods that no node could take, until something changes.
     waiting: BTreeMap<String, Arc<SeenPod>>,
+    /// Those among them for whom something may have changed.
+    minding: BTreeSet<String>,
     /// Pods that are being bound.
     bound: BTreeMap<String, Arc<SeenPod>>,
 }
@@ -82,7 +86,7 @@ impl Scheduler {
                 let (node, asked) = (node.to_owned(), Resources::asked_by(&pod.spec));
                 self.cluster.place(Placed { pod: pod.clone(), node, asked });
                 if !same {
-                    self.stir_neighbours();
+                    self.stir_neighbours(pod);
                 }
             }
         } else if let Some(bound) = self.bound.get_mut(&pod.uid) {
@@ -117,6 +121,13 @@ impl Scheduler {
 
     /// Decides about the next pod; `None` when all were looked at.
     pub fn next(&mut self) -> Option<Decision> {
+        if self.queue.is_empty() {
+            for uid in std::mem::take(&mut self.minding) {
+                if let Some(pod) = self.waiting.remove(&uid) {
+                    self.enqueue(pod);
+                }
+            }
+        }
         let (_, pod) = self.queue.pop_first()?;
         self.ranks.remove(&pod.uid);
         let asked = Resources::asked_by(&pod.spec);
@@ -142,7 +153,7 @@ impl Scheduler {
             Some(node) => {
                 self.bound.insert(pod.uid.clone(), pod.clone());
                 self.cluster.place(Placed { pod: pod.clone(), node: node.clone(), asked });
-                self.stir_neighbours();
+                self.stir_neighbours(&pod);
                 Decision::Bind { pod, node }
             }
             None => self.wait(pod, &asked, refusals),
@@ -187,16 +198,10 @@ impl Scheduler {
         }
     }
 
-    /// A pod came to a node: those who want to be near it are looked at again.
-    fn stir_neighbours(&mut self) {
-        let minds = |pod: &SeenPod| {
-            let near = pod.spec.affinity.as_ref().is_some_and(|affinity| affinity.pod_affinity.is_some());
-            near || pod.spec.topology_spread_constraints.is_some()
-        };
-        let uids: Vec<String> = self.waiting.values().filter(|pod| minds(pod)).map(|pod| pod.uid.clone()).collect();
-        for pod in uids.iter().filter_map(|uid| self.waiting.remove(uid)).collect::<Vec<_>>() {
-            self.enqueue(pod);
-        }
+    /// A pod came to a node: those who want to be near it, or far from it, are looked at again after all others.
+    fn stir_neighbours(&mut self, of: &SeenPod) {
+        let minding = self.waiting.values().filter(|pod| minds(pod, of)).map(|pod| pod.uid.clone());
+        self.minding.extend(minding);
     }
 
     fn enqueue(&mut self, pod: Arc<SeenPod>) {
