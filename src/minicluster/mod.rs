@@ -156,8 +156,7 @@ impl Builder {
             ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
-            let options =
-                controllers::Options { clock: clock.clone(), random: of_controllers, which: controllers::Which::all() };
+            let options = controllers::Options::new(clock.clone(), of_controllers);
             controllers::start(client(&api, "kube-controller-manager"), &options)
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {

@@ -1,12 +1,15 @@
 //! All informers: one for each kind, whoever needs it.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ReplicationController, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::garbage_collector::GarbageCollector;
 use super::informer::{Cached, Extent, Informer};
 use super::pod::Pod;
 use crate::minicluster::Random;
@@ -26,39 +29,48 @@ macro_rules! cached {
     };
 }
 
-cached!(Deployment, ReplicaSet, ReplicationController);
+/// One informer per line: its name and its kind.
+macro_rules! informers {
+    ($($name:ident: $kind:ty,)*) => {
+        /// The informers. Cheap to clone; only those that somebody wants are run.
+        #[derive(Clone)]
+        pub struct Informers {
+            $(pub $name: Informer<$kind>,)*
+        }
 
-/// The informers. Cheap to clone; only those that somebody wants are run.
-#[derive(Clone)]
-pub struct Informers {
-    pub pods: Informer<Pod>,
-    pub deployments: Informer<Deployment>,
-    pub replica_sets: Informer<ReplicaSet>,
-    pub replication_controllers: Informer<ReplicationController>,
+        impl Informers {
+            /// Informers that do not run yet.
+            pub fn new() -> Informers {
+                Informers { $($name: whole(),)* }
+            }
+
+            /// Runs those that are wanted.
+            pub fn run(&self, client: &kube::Client, random: &Random, tracker: &TaskTracker, stop: &CancellationToken) {
+                let run = Run { client, random, tracker, stop };
+                $(run.start(&self.$name);)*
+            }
+
+            /// Waits until those that are wanted have listed their kinds.
+            pub async fn synced(&self) {
+                $(synced(&self.$name).await;)*
+            }
+
+            /// Lets the garbage collector see what those that are wanted see.
+            pub fn join(&self, collector: &Arc<GarbageCollector>) {
+                $(collector.join(&self.$name);)*
+            }
+        }
+    };
 }
 
-impl Informers {
-    /// Informers that do not run yet.
-    pub fn new() -> Informers {
-        Informers { pods: whole(), deployments: whole(), replica_sets: whole(), replication_controllers: whole() }
-    }
+cached!(ConfigMap, Deployment, Namespace, ReplicaSet, ReplicationController, ServiceAccount);
 
-    /// Runs those that are wanted.
-    pub fn run(&self, client: &kube::Client, random: &Random, tracker: &TaskTracker, stop: &CancellationToken) {
-        let run = Run { client, random, tracker, stop };
-        run.start(&self.deployments);
-        run.start(&self.replica_sets);
-        run.start(&self.replication_controllers);
-        run.start(&self.pods);
-    }
-
-    /// Waits until those that are wanted have listed their kinds.
-    pub async fn synced(&self) {
-        synced(&self.deployments).await;
-        synced(&self.replica_sets).await;
-        synced(&self.replication_controllers).await;
-        synced(&self.pods).await;
-    }
+informers! {
+    namespaces: Namespace,
+    deployments: Deployment,
+    replica_sets: ReplicaSet,
+    replication_controllers: ReplicationController,
+    pods: Pod,
 }
 
 fn whole<K: Cached + Resource<DynamicType = ()>>() -> Informer<K> {

@@ -5,12 +5,16 @@
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
 mod deployment;
+mod discovery;
 mod error;
 mod events;
 mod expectations;
+mod furnishings;
+mod garbage_collector;
 mod informer;
 mod informers;
 mod key;
+mod namespace;
 mod ownership;
 mod pod;
 mod pod_control;
@@ -44,6 +48,14 @@ pub enum Controller {
     ReplicaSet,
     /// Keeps as many pods as a ReplicationController says.
     ReplicationController,
+    /// Empties namespaces that are to go.
+    Namespace,
+    /// Makes the ServiceAccount `default` in every namespace.
+    ServiceAccount,
+    /// Makes the ConfigMap `kube-root-ca.crt` in every namespace.
+    RootCertificate,
+    /// Deletes what has lost its owners. The last, because it joins what the others watch.
+    GarbageCollector,
 }
 
 /// Which controllers run.
@@ -52,8 +64,15 @@ pub struct Which(BTreeSet<Controller>);
 
 impl Which {
     /// Every controller that there is.
-    pub const EVERY: &[Controller] =
-        &[Controller::Deployment, Controller::ReplicaSet, Controller::ReplicationController];
+    pub const EVERY: &[Controller] = &[
+        Controller::Deployment,
+        Controller::ReplicaSet,
+        Controller::ReplicationController,
+        Controller::Namespace,
+        Controller::ServiceAccount,
+        Controller::RootCertificate,
+        Controller::GarbageCollector,
+    ];
 
     /// All of them.
     #[must_use]
@@ -84,6 +103,16 @@ pub struct Options {
     pub random: Random,
     /// Which controllers run.
     pub which: Which,
+    /// The cluster's root certificate, as PEM, for the ConfigMap `kube-root-ca.crt`.
+    pub root_certificate: String,
+}
+
+impl Options {
+    /// All controllers, and no root certificate to speak of.
+    #[must_use]
+    pub fn new(clock: Clock, random: Random) -> Options {
+        Options { clock, random, which: Which::all(), root_certificate: String::new() }
+    }
 }
 
 /// Running controllers. They stop when it is dropped; [`Running::stop`] waits until they have.
@@ -108,8 +137,13 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     let (recorder, writers) = events::channel(options.clock.clone());
     let requests = Requests::new(client.clone());
-    let context =
-        Context { requests: requests.clone(), clock: options.clock.clone(), recorder, informers: Informers::new() };
+    let context = Context {
+        requests: requests.clone(),
+        clock: options.clock.clone(),
+        recorder,
+        informers: Informers::new(),
+        random: options.random.fork(),
+    };
     for writer in writers {
         tracker.spawn(writer.run(requests.clone(), stop.clone()));
     }
@@ -119,6 +153,10 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::Deployment => deployment::prepare(&context),
             Controller::ReplicaSet => replica_set::replica_sets(&context),
             Controller::ReplicationController => replica_set::replication_controllers(&context),
+            Controller::Namespace => namespace::prepare(&context),
+            Controller::ServiceAccount => furnishings::service_accounts(&context),
+            Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),
+            Controller::GarbageCollector => garbage_collector::prepare(&context),
         });
     }
     context.informers.run(&client, &options.random, &tracker, &stop);
@@ -146,6 +184,7 @@ struct Context {
     clock: Clock,
     recorder: Recorder,
     informers: Informers,
+    random: Random,
 }
 
 impl Context {

@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::error::Error;
 use super::key::{Key, name_of, namespace_of};
 
 /// Under which name the controllers' writes stand in `managedFields`, as on a real cluster.
 const FIELD_MANAGER: &str = "kube-controller-manager";
+
+/// Asks for an object's metadata without the rest.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +34,12 @@ pub struct Requests {
 pub struct Written {
     /// The object's metadata after the write.
     pub metadata: ObjectMeta,
+}
+
+/// A list of metadata.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Listed {
+    items: Option<Vec<Written>>,
 }
 
 /// An answer that nobody reads.
@@ -140,20 +151,64 @@ impl Requests {
         Ok(())
     }
 
-    /// Posts `body` to a subresource or any other path.
+    /// Reads the metadata of the object at a path.
     ///
     /// # Errors
     /// As for [`Requests::get`].
-    pub async fn call<R: DeserializeOwned>(
+    pub async fn metadata(&self, path: &str) -> Result<ObjectMeta, Error> {
+        let request = http::Request::get(path).header(http::header::ACCEPT, METADATA_ONLY).body(Vec::new());
+        let request = request.map_err(kube::core::request::Error::BuildRequest);
+        let answer: Written = self.send("read", || path.to_owned(), request).await?;
+        Ok(answer.metadata)
+    }
+
+    /// Writes a namespace's finalizers.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
+        let key = key_of(namespace);
+        let request = to_bytes(namespace)
+            .and_then(|body| at::<Namespace>("").replace_subresource("finalize", &key.name, &post(), body));
+        let _: Ignored = self.send("finalize", || what::<Namespace>(&key), request).await?;
+        Ok(())
+    }
+
+    /// Lists the metadata of all objects at a path; `None` where the server does not know the path any more.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn list_metadata(&self, path: &str) -> Result<Option<Vec<ObjectMeta>>, Error> {
+        let request = Request::new(path).list_metadata(&ListParams::default());
+        let answer: Result<Listed, Error> = self.send("list", || path.to_owned(), request).await;
+        match answer {
+            Ok(list) => Ok(Some(list.items.into_iter().flatten().map(|item| item.metadata).collect())),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a body to any path; what comes back is not read.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn raw(
         &self,
         action: &'static str,
+        method: &str,
         path: &str,
-        request: http::request::Builder,
-        body: Vec<u8>,
-    ) -> Result<R, Error> {
-        let request = request.uri(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
-        let request = request.map_err(kube::core::request::Error::BuildRequest);
-        self.send(action, || path.to_owned(), request).await
+        media_type: &str,
+        body: &Value,
+    ) -> Result<(), Error> {
+        let sign = if method == "DELETE" { String::new() } else { format!("?fieldManager={FIELD_MANAGER}") };
+        let request = http::Request::builder().method(method).uri(format!("{path}{sign}"));
+        let body = serde_json::to_vec(body).map_err(kube::core::request::Error::SerializeBody);
+        let request = body.and_then(|body| {
+            let request = request.header(http::header::CONTENT_TYPE, media_type).body(body);
+            request.map_err(kube::core::request::Error::BuildRequest)
+        });
+        let _: Ignored = self.send(action, || path.to_owned(), request).await?;
+        Ok(())
     }
 
     async fn send<R: DeserializeOwned>(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use belay::clock::Clock;
 use belay::minicluster::Random;
-use belay::minicluster::controllers::{self, Options, Running, Which};
+use belay::minicluster::controllers::{self, Options, Running};
 use kube::Client;
 
 use super::kubelet::Kubelet;
@@ -65,7 +65,7 @@ impl Cluster {
         let observer = Observer::start(client.clone()).await;
         let kubelet = Kubelet::start(client.clone(), &observer);
         let running = (combination.controllers == Whose::Embedded).then(|| {
-            let options = Options { clock: Clock::system(), random: Random::new(1), which: Which::all() };
+            let options = Options::new(Clock::system(), Random::new(1));
             controllers::start(client.clone(), &options)
         });
         Cluster { client, kubelet, observer, running, plane }

@@ -199,7 +199,8 @@ impl World {
     ) -> Result<()> {
         let name = name.to_owned();
         let written = self.written.lock().unwrap().get(&(kind.to_owned(), name.clone())).copied();
-        let is_new = move |object: &Value| object["metadata"]["generation"].as_i64() >= written;
+        let is_new =
+            move |object: &Value| object["metadata"]["generation"].as_i64().unwrap_or(0) >= written.unwrap_or(0);
         self.until(&format!("{kind} {name} with {what}"), move |seen| {
             seen.get(kind, &name).is_some_and(|object| is_new(&object) && wanted(&object))
         })

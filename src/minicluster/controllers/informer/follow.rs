@@ -26,8 +26,8 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 #[serde(bound = "K: Cached")]
 struct Page<K> {
     metadata: PageMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<K>,
+    /// Null where there is nothing, on a real server.
+    items: Option<Vec<K>>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +87,7 @@ pub async fn follow<K: Cached>(informer: &Informer<K>, client: &kube::Client, ra
 async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Result<String, kube::Error> {
     let mut objects: Vec<K> = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
+    params.field_selector = selector(informer);
     let version = loop {
         let request = Request::new(informer.path());
         let request = match informer.0.extent {
@@ -106,7 +107,7 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(kube::Error::Service("no answer to a list within a minute".into())),
         };
-        objects.extend(page.items.into_iter().map(trimmed));
+        objects.extend(page.items.into_iter().flatten().map(trimmed));
         match page.metadata.next.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => break page.metadata.resource_version,
@@ -133,7 +134,8 @@ async fn watch_for<K: Cached>(
     seconds: u32,
     version: &mut String,
 ) -> End {
-    let params = WatchParams::default().timeout(seconds);
+    let mut params = WatchParams::default().timeout(seconds);
+    params.field_selector = selector(informer);
     let request = Request::new(informer.path());
     let request = match informer.0.extent {
         Extent::Whole => request.watch(&params, version),
@@ -177,6 +179,10 @@ fn take<K: Cached>(informer: &Informer<K>, event: WatchEvent<K>, version: &mut S
         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
     }
     informer.announce(&changes);
+}
+
+fn selector<K: Cached>(informer: &Informer<K>) -> Option<String> {
+    (!informer.0.fields.is_empty()).then(|| informer.0.fields.to_owned())
 }
 
 fn note<K: Cached>(version: &mut String, object: &K) {

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,37 @@ pub enum Extent {
 
 type Handler<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
+/// An object of which only the metadata is kept, and of that only what says who owns it and whether it goes.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OwnerInfo {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+impl Cached for OwnerInfo {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn trim(&mut self) {
+        let whole = std::mem::take(&mut self.metadata);
+        self.metadata = ObjectMeta {
+            name: whole.name,
+            namespace: whole.namespace,
+            uid: whole.uid,
+            resource_version: whole.resource_version,
+            owner_references: whole.owner_references,
+            finalizers: whole.finalizers,
+            deletion_timestamp: whole.deletion_timestamp,
+            ..ObjectMeta::default()
+        };
+    }
+}
+
 /// The watch of one kind. Cheap to clone.
 pub struct Informer<K>(Arc<Shared<K>>);
 
@@ -86,6 +118,8 @@ struct Shared<K> {
     /// The path of the kind, `/apis/apps/v1/deployments`.
     path: String,
     extent: Extent,
+    /// Which objects only, `metadata.name=default`; empty for all.
+    fields: &'static str,
     cache: Mutex<Cache<K>>,
     handlers: Mutex<Vec<Handler<K>>>,
     /// Handlers and caches are needed; nothing is watched otherwise.
@@ -96,9 +130,15 @@ struct Shared<K> {
 impl<K: Cached> Informer<K> {
     /// An informer of the kind at `path`. It does nothing until it is run.
     pub fn new(path: impl Into<String>, extent: Extent) -> Informer<K> {
+        Informer::of_some(path, extent, "")
+    }
+
+    /// An informer of those objects only that a field selector takes.
+    pub fn of_some(path: impl Into<String>, extent: Extent, fields: &'static str) -> Informer<K> {
         Informer(Arc::new(Shared {
             path: path.into(),
             extent,
+            fields,
             cache: Mutex::default(),
             handlers: Mutex::default(),
             wanted: Mutex::new(false),

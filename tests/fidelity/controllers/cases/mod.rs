@@ -1,6 +1,7 @@
 //! The scripts, by the letters of the specification.
 
 mod creation;
+mod deleting;
 mod history;
 mod pausing;
 mod progress;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Case> {
         progress::cases(),
         history::cases(),
         replicas::cases(),
+        deleting::cases(),
     ]
     .concat()
 }

@@ -1,0 +1,156 @@
+//! Deletes what has lost its owners, and walks owners through foreground deletion and orphaning. Over all kinds, custom
+//! ones included.
+//!
+//! Kinds that other controllers keep in memory anyway are followed through their informers; of all others only the
+//! metadata is watched.
+
+mod collect;
+mod graph;
+mod references;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::discovery::{self, Kind};
+use super::error::Error;
+use super::events::Recorder;
+use super::informer::{Cached, Change, Informer};
+use super::work_queue::WorkQueue;
+use super::worker::{self, Reconciler};
+use super::{Context, Start};
+use graph::{Graph, Node, Task};
+
+/// How many objects are looked at side by side.
+const WORKERS: usize = 10;
+/// The definitions of custom kinds; when one changes, there are other kinds.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// After a definition changed, the kinds are read again after these pauses: it takes a moment until they are served.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
+/// The kinds are read again this often in any case.
+const EVERY: Duration = Duration::from_secs(300);
+
+/// The controller.
+pub struct GarbageCollector {
+    context: Context,
+    recorder: Recorder,
+    graph: Mutex<Graph>,
+    /// The kinds that are followed.
+    kinds: Mutex<BTreeSet<Kind>>,
+    /// Paths that other controllers' informers follow.
+    shared: Mutex<BTreeSet<String>>,
+    /// Paths that are followed here, and what ends that.
+    followed: Mutex<BTreeMap<String, CancellationToken>>,
+    definitions_changed: Notify,
+    queue: WorkQueue<Task>,
+}
+
+/// Prepares the controller. To be called after the others, since it joins their informers.
+pub fn prepare(context: &Context) -> Start {
+    let controller = Arc::new(GarbageCollector {
+        context: context.clone(),
+        recorder: context.recorder.speaking_as("garbage-collector-controller"),
+        graph: Mutex::default(),
+        kinds: Mutex::default(),
+        shared: Mutex::default(),
+        followed: Mutex::default(),
+        definitions_changed: Notify::new(),
+        queue: WorkQueue::default(),
+    });
+    context.informers.join(&controller);
+    Box::new(move |tracker, stop| {
+        let (tasks, stop) = (tracker.clone(), stop.clone());
+        tracker.spawn(async move {
+            // Nothing is collected before everything was seen once.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = sources::follow_all_kinds_once(&controller, &tasks, &stop) => {}
+            }
+            worker::spawn(&controller, WORKERS, &tasks, &stop);
+            sources::follow_new_kinds(&controller, &tasks, &stop).await;
+        });
+    })
+}
+
+impl GarbageCollector {
+    /// Follows a kind through an informer that is there anyway.
+    pub fn join<K: Cached>(self: &Arc<Self>, informer: &Informer<K>) {
+        if informer.is_wanted() {
+            lock(&self.shared).insert(informer.path().to_owned());
+            let (this, path) = (self.clone(), informer.path().to_owned());
+            informer.on_change(move |change| this.take(&path, change));
+        }
+    }
+
+    fn take<K: Cached>(&self, path: &str, change: &Change<K>) {
+        if path == DEFINITIONS {
+            self.definitions_changed.notify_one();
+        }
+        let tasks = match change {
+            Change::Added(object) => self.put(path, object.metadata()),
+            Change::Modified { old, new } if says_the_same(old.metadata(), new.metadata()) => {
+                let version = new.metadata().resource_version.clone().unwrap_or_default();
+                self.graph().set_version(new.metadata().uid.as_deref().unwrap_or_default(), version);
+                return;
+            }
+            Change::Modified { new, .. } => self.put(path, new.metadata()),
+            Change::Deleted(object) => {
+                let uid = object.metadata().uid.clone().unwrap_or_default();
+                lock(&self.graph).remove(&uid)
+            }
+        };
+        for task in tasks {
+            self.queue.add(task);
+        }
+    }
+
+    fn put(&self, path: &str, metadata: &ObjectMeta) -> Vec<Task> {
+        lock(&self.graph).put(Node::of(path, metadata))
+    }
+
+    fn graph(&self) -> MutexGuard<'_, Graph> {
+        lock(&self.graph)
+    }
+}
+
+impl Reconciler for GarbageCollector {
+    type Key = Task;
+
+    fn name(&self) -> &'static str {
+        "garbage-collector"
+    }
+
+    fn queue(&self) -> &WorkQueue<Task> {
+        &self.queue
+    }
+
+    async fn sync(&self, task: &Task) -> Result<(), Error> {
+        match task {
+            Task::Check(uid) => self.check(uid).await,
+            Task::Orphan(uid) => self.orphan(uid).await,
+        }
+    }
+}
+
+/// Most changes are to what does not matter here: status.
+fn says_the_same(old: &ObjectMeta, new: &ObjectMeta) -> bool {
+    old.owner_references == new.owner_references
+        && old.finalizers == new.finalizers
+        && old.deletion_timestamp.is_some() == new.deletion_timestamp.is_some()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where tasks run, and until when.
+type Tasks = TaskTracker;
+type Stop = CancellationToken;
