@@ -4,6 +4,7 @@
 //! `set` turns the files of a folder at a commit into manifests, or complaints, file by file.
 
 mod complaint;
+pub mod edit;
 mod hash;
 mod manifest;
 mod manifest_set;

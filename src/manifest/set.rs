@@ -94,12 +94,10 @@ impl<'r, 't> Reader<'r, 't> {
     fn read(mut self) -> File {
         let text = self.report.text();
         let (documents, complaints) = yaml::documents(text);
-        for mut complaint in complaints {
+        for complaint in complaints {
             let lost = complaint.lost.clone().map(|lost| &text[lost]);
             self.unreadable |= lost.is_some();
-            if lost.is_some_and(|lost| lost.contains("{{")) {
-                complaint.hint = Some("{{ begins a template, which belay does not fill in".to_owned());
-            }
+            let complaint = template_hint(complaint, lost.unwrap_or_default());
             let showing = if lost.is_some_and(may_be_secret) { Showing::Nothing } else { Showing::Everything };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
@@ -124,6 +122,7 @@ impl<'r, 't> Reader<'r, 't> {
         };
         let broken = !complaints.is_empty();
         for complaint in complaints {
+            let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
         let Some(placed) = placed else {
@@ -229,6 +228,11 @@ impl<'r, 't> Reader<'r, 't> {
         self.definitions.retain(|definition| definition_is_kept(definition, &twins));
         self.rejected.append(&mut twins);
     }
+}
+
+/// A template of Helm or Go is mostly no YAML.
+fn template_hint(complaint: yaml::YamlComplaint, text: &str) -> yaml::YamlComplaint {
+    if text.contains("{{") { complaint.hint("{{ begins a template, which belay does not fill in") } else { complaint }
 }
 
 fn definition_is_kept(definition: &Definition, twins: &BTreeSet<ObjectKey>) -> bool {

@@ -21,8 +21,10 @@ pub(super) fn check(text: &str, here: Span, tag: Option<Span>, style: Style, flo
     let written = here.slice(text);
     match style {
         Style::Literal | Style::Folded if begins_with_tab(written) => return Err(tabs),
-        Style::Double if escapes_slash(written) => {
-            return Err(YamlComplaint::new(here, "kubectl's YAML does not know the escape \\/").hint("write / alone"));
+        Style::Double => {
+            if let Some((message, hint)) = unknown_escape(written) {
+                return Err(YamlComplaint::new(here, message).hint(hint));
+            }
         }
         Style::Plain if flow && (written.starts_with(':') || written.contains('?')) => {
             return Err(YamlComplaint::new(here, "between brackets, kubectl reads : and ? as indicators here")
@@ -35,12 +37,33 @@ pub(super) fn check(text: &str, here: Span, tag: Option<Span>, style: Style, flo
     if flow && tag.is_some_and(|tag| bracket(at(tag.end.offset))) {
         return Err(YamlComplaint::new(here, "a tag needs a space behind it between brackets"));
     }
-    let colon = style == Style::Plain && !written.is_empty() && at(here.end.offset) == b':';
-    if flow && colon && bracket(at(here.end.offset + 1)) {
+    if tag.is_some_and(|tag| tag.slice(text).contains('#')) {
+        return Err(YamlComplaint::new(here, "a tag may not have a #").hint("put a space before a comment"));
+    }
+    let behind = text[here.end.offset as usize..].trim_start();
+    let colon = behind.strip_prefix(':').is_some_and(|rest| rest.starts_with([',', '[', ']', '{', '}']));
+    if flow && style == Style::Plain && !written.is_empty() && colon {
         return Err(YamlComplaint::new(here, "between brackets, kubectl takes this : for a part of the text")
             .hint("put a space behind it"));
     }
     breaks(text, here, style)
+}
+
+/// Looks at a key between brackets: it and its `:` must stand on one line, unless a `?` says that it is a key.
+///
+/// # Errors
+/// A key that kubectl would not take for one.
+pub(super) fn check_key(text: &str, key: Span) -> Result<(), YamlComplaint> {
+    let behind = &text[key.end.offset as usize..];
+    let blanks = behind.len() - behind.trim_start().len();
+    if !behind[blanks..].starts_with(':') {
+        return Ok(());
+    }
+    let apart = key.start.line != key.end.line || behind[..blanks].contains(['\n', '\r']);
+    if !apart || text[..key.start.offset as usize].trim_end().ends_with('?') {
+        return Ok(());
+    }
+    Err(YamlComplaint::new(key, "a key must stand on one line, with its :"))
 }
 
 fn tab_indents(text: &str, here: Span) -> bool {
@@ -60,14 +83,26 @@ fn begins_with_tab(written: &str) -> bool {
     !told && first.is_some_and(|line| line.trim_start_matches(' ').starts_with('\t'))
 }
 
-fn escapes_slash(written: &str) -> bool {
-    let mut bytes = written.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'\\' && bytes.next() == Some(b'/') {
-            return true;
+/// An escape that YAML 1.1 doesn't have.
+fn unknown_escape(written: &str) -> Option<(&'static str, &'static str)> {
+    let bytes = written.as_bytes();
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += found;
+        match bytes.get(at + 1) {
+            Some(b'/') => return Some(("kubectl's YAML does not know the escape \\/", "write / alone")),
+            Some(b'u') => {
+                let digits = written.get(at + 2..at + 6).and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                if digits.is_some_and(|unit| (0xD800..0xE000).contains(&unit)) {
+                    let hint = "write the character itself, or \\U and eight digits";
+                    return Some(("kubectl's YAML does not join two \\u escapes to one character", hint));
+                }
+            }
+            _ => {}
         }
+        at += 2;
     }
-    false
+    None
 }
 
 /// U+0085, U+2028 and U+2029 end a line in YAML 1.1. Inside quotes the last two are kept all the same.
@@ -88,12 +123,34 @@ fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
         .hint(format!("write it as \\u{:04x} in double quotes", u32::from(c))))
 }
 
-/// Where such a character stands outside of every scalar: in a comment, mostly, and what follows it would be content.
-pub(super) fn break_outside(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<usize> {
-    let scalars =
-        || nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
-    let mut spans = scalars().peekable();
-    text[range.clone()].match_indices(BREAKS).map(|(at, _)| range.start + at).find(|at| {
+/// What stands between the nodes that kubectl reads in another way: a line end of YAML 1.1, mostly in a comment, so that what
+/// follows it would be content; or a tab that begins a line, before a comment or nothing.
+pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<(usize, &'static str)> {
+    let part = &text[range.clone()];
+    if !part.contains(BREAKS) && !part.contains('\t') {
+        return None;
+    }
+    let breaks = part.match_indices(BREAKS).map(|(at, _)| range.start + at);
+    if let Some(at) = outside(breaks, nodes) {
+        return Some((at, "kubectl takes this character for the end of a line"));
+    }
+    let mut start = range.start;
+    let tabs = part.split_inclusive('\n').filter_map(|line| {
+        let here = start;
+        start += line.len();
+        let content = line.trim_start_matches([' ', '\t']);
+        let blank = &line[..line.len() - content.len()];
+        let nothing = content.trim_end().is_empty() || content.starts_with('#');
+        blank.find('\t').filter(|_| nothing).map(|tab| here + tab)
+    });
+    outside(tabs, nodes).map(|at| (at, "a tab stands where only spaces may indent"))
+}
+
+/// The first of some places, in their order, that no scalar covers.
+fn outside(mut places: impl Iterator<Item = usize>, nodes: &[Node<'_>]) -> Option<usize> {
+    let scalars = nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
+    let mut spans = scalars.peekable();
+    places.find(|at| {
         while spans.next_if(|span| span.end <= *at).is_some() {}
         spans.peek().is_none_or(|span| span.start > *at)
     })

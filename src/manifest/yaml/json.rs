@@ -26,6 +26,9 @@ pub(super) fn documents<'t>(
         if start >= range.end {
             return Ok(documents);
         }
+        if documents.len() >= limits.documents {
+            return Err(reader.error(&format!("more than {} documents in one file", limits.documents)));
+        }
         reader.value(0)?;
         let end = reader.at.offset as usize;
         documents.push(Document { text, nodes: std::mem::take(&mut reader.nodes), json: true, range: start..end });

@@ -50,9 +50,9 @@ pub(super) fn document<'t>(
     };
     loader.run(&mut events)?;
     let nodes = loader.nodes;
-    if let Some(at) = dialect::break_outside(text, range, &nodes) {
+    if let Some((at, message)) = dialect::between(text, range, &nodes) {
         let span = lines.span(text, at, at + 1);
-        return Err(YamlComplaint::new(span, "kubectl takes this character for the end of a line").hint("remove it"));
+        return Err(YamlComplaint::new(span, message).hint("remove it"));
     }
     let trailing = trailing(&mut events, base);
     let nothing = match nodes.first() {
@@ -230,6 +230,10 @@ impl<'t> Loader<'_, 't> {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
             return Err(YamlComplaint::new(here, "the name of an anchor may only have letters, digits, - and _"));
         }
+        let next = self.text[here.end.offset as usize..].chars().next();
+        if next.is_some_and(|c| !c.is_whitespace() && !"?:,]}%@`".contains(c)) {
+            return Err(YamlComplaint::new(here, "an anchor needs a space behind it"));
+        }
         if let Some(node) = self.nodes.last_mut() {
             node.anchor = Some(name);
         }
@@ -265,6 +269,11 @@ impl<'t> Loader<'_, 't> {
     fn attach(&mut self, node: NodeId) -> Result<(), YamlComplaint> {
         let Some(parent) = self.open.last().copied() else { return Ok(()) };
         let child = self.node(node).weight;
+        if let Content::Mapping { entries, layout: Layout::Flow } = &self.node(parent).content
+            && entries.last().is_none_or(|(key, value)| key != value)
+        {
+            dialect::check_key(self.text, self.node(node).span)?;
+        }
         let parent = &mut self.nodes[parent.0 as usize];
         parent.weight.nodes += child.nodes;
         parent.weight.bytes += child.bytes;

@@ -25,6 +25,7 @@ pub use placed::{At, Child, Placed};
 pub use text::decode;
 
 pub(super) use limits::size;
+pub(super) use scalar::plain_is_text;
 pub(super) use text::Lines;
 
 /// One thing wrong with a text, before anything is known about Kubernetes.
@@ -64,7 +65,9 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
     let lines = Lines::new(text);
     let mut documents = Vec::new();
     let mut complaints = Vec::new();
-    for chunk in split::chunks(text, &lines, &mut complaints) {
+    let chunks = split::chunks(text, &lines, limits, &mut complaints);
+    let only = chunks.len() == 1;
+    for chunk in chunks {
         if documents.len() >= limits.documents {
             let span = lines.span(text, chunk.range.start, chunk.range.start);
             complaints.push(YamlComplaint {
@@ -74,7 +77,16 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
             });
             break;
         }
+        let first = documents.len() + 1;
         chunk_documents(text, &lines, &chunk.range, limits, &mut documents, &mut complaints);
+        if let (false, Some(second)) = (only, documents.get(first)) {
+            // One JSON value after another is fine, but not in a file that is also split.
+            let message = "kubectl reads one JSON object between two lines with ---";
+            let complaint = YamlComplaint::new(second.node(second.root()).span, message);
+            let lost = second.range().start..chunk.range.end;
+            complaints.push(YamlComplaint { lost: Some(lost), ..complaint }.hint("put a line --- before it"));
+            documents.truncate(first);
+        }
     }
     (documents, complaints)
 }
@@ -100,7 +112,8 @@ fn chunk_documents<'t>(
         return yaml_document(text, lines, range, limits, documents, complaints);
     }
     // Text that begins like JSON is read as JSON, and as YAML only where that fails.
-    match json::documents(text, lines, range, limits) {
+    let left = Limits { documents: limits.documents - documents.len(), ..limits };
+    match json::documents(text, lines, range, left) {
         Ok(read) => documents.extend(read),
         Err(json) => {
             let before = (documents.len(), complaints.len());

@@ -97,6 +97,27 @@ impl<'t> Document<'t> {
     }
 }
 
+impl Document<'_> {
+    /// Whether it was read as JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// All its nodes, a parent before its children.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node<'_>> {
+        self.nodes.iter()
+    }
+
+    /// What every alias in it stands for, one for each.
+    pub fn aliases(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes.iter().filter_map(|node| match node.content {
+            Content::Alias { target } => Some(target),
+            _ => None,
+        })
+    }
+}
+
 /// A key, a value, or an item.
 #[derive(Clone, Debug)]
 pub struct Node<'t> {

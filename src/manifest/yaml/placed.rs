@@ -157,6 +157,18 @@ impl Document<'_> {
     }
 }
 
+impl Document<'_> {
+    /// A key as kubectl reads it (`yes` is `true`); `None` for what is no key. A merge is `<<`.
+    #[must_use]
+    pub fn key_text(&self, key: NodeId) -> Option<String> {
+        match &self.resolve(key).1 {
+            Node { content: Content::Scalar { text, .. }, .. } if self.json => Some(text.clone().into_owned()),
+            Node { content: Content::Scalar { text, style }, tag, .. } => scalar::resolve(text, *style, *tag).ok()?.key(),
+            _ => None,
+        }
+    }
+}
+
 struct Reader<'d, 't> {
     document: &'d Document<'t>,
     spots: Vec<Spot>,
@@ -205,6 +217,12 @@ impl<'d> Reader<'d, '_> {
         let mut map = Map::new();
         for same in entries.chunk_by_mut(|a, b| a.name == b.name) {
             self.report_twice(same);
+            for replaced in &same[..same.len() - 1] {
+                // kubectl reads it before it is replaced, and so may refuse it.
+                let spots = self.spots.len();
+                self.value(replaced.value, Span::default());
+                self.spots.truncate(spots);
+            }
             let Some(Entry { name, key, value, .. }) = same.last_mut() else { continue };
             let span = self.document.resolve(*key).1.span;
             let value = self.value(*value, span);

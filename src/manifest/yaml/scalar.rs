@@ -61,6 +61,11 @@ pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
+/// Whether a text without quotes is read as text.
+pub(in crate::manifest) fn plain_is_text(text: &str) -> bool {
+    matches!(plain(&Cow::Borrowed(text)), Scalar::Text(_))
+}
+
 fn plain<'t>(text: &Cow<'t, str>) -> Scalar<'t> {
     let Some(first) = text.bytes().next() else { return Scalar::Null };
     let word = match first {

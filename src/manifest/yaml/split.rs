@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::YamlComplaint;
+use super::{Limits, YamlComplaint};
 use super::text::Lines;
 
 /// A part of the text between two separators.
@@ -15,7 +15,7 @@ pub(super) struct Chunk {
 }
 
 /// The parts of a text that hold more than blanks and comments.
-pub(super) fn chunks(text: &str, lines: &Lines, complaints: &mut Vec<YamlComplaint>) -> Vec<Chunk> {
+pub(super) fn chunks(text: &str, lines: &Lines, limits: Limits, complaints: &mut Vec<YamlComplaint>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut start = 0;
     let mut at = 0;
@@ -25,7 +25,8 @@ pub(super) fn chunks(text: &str, lines: &Lines, complaints: &mut Vec<YamlComplai
             push(text, start..at, &mut chunks);
             start = at + line.len();
             let rest = rest.trim();
-            if !rest.is_empty() && !rest.starts_with('#') {
+            let fine = rest.is_empty() || rest.starts_with('#');
+            if !fine && complaints.len() <= limits.complaints {
                 complaints.push(bad_separator(text, lines, at, line));
             }
         }

@@ -36,10 +36,13 @@ fn words(kind: &ErrorKind) -> (&'static str, &'static str) {
         E::BlockEntryInFlowCollection => ("`- ` may not stand between brackets", "separate the items with commas"),
         E::ExpectedFlowMappingSeparator => ("`,` or `}` is expected here", ""),
         E::ExpectedFlowSequenceSeparator => ("`,` or `]` is expected here", ""),
-        E::UnexpectedEofFlowSequence
-        | E::UnexpectedEofFlowMapping
-        | E::UnexpectedEofImplicitFlowMapping
-        | E::UnclosedFlowCollection { .. } => ("a bracket is never closed", ""),
+        E::UnexpectedEofFlowSequence | E::UnexpectedEofFlowMapping | E::UnexpectedEofImplicitFlowMapping => {
+            ("a value is missing here, or a bracket is never closed", "")
+        }
+        E::UnclosedFlowCollection { .. } => ("a bracket is never closed", ""),
+        E::UnexpectedEofBlockMapping | E::UnexpectedEofBlockSequence | E::UnexpectedEof | E::ExpectedNodeContent => {
+            ("a value is expected here", "put it in quotes if it begins with an indicator")
+        }
         E::MisplacedFlowCollectionEnd | E::MismatchedFlowCollectionEnd { .. } => {
             ("the closing bracket does not fit the one that is open", "")
         }
@@ -62,6 +65,16 @@ fn words(kind: &ErrorKind) -> (&'static str, &'static str) {
         }
         E::InvalidBlockScalarIndent => ("the line is indented less than the text that it belongs to", ""),
         E::CommentNotSeparated => ("a comment needs a space before its #", ""),
+        E::PlainScalarStartsWithDashFlowIndicator => ("a - alone between brackets needs quotes", ""),
+        E::MissingAnchorOrAliasName => ("a name is expected behind & or *", "a plain text that begins with one needs quotes"),
+        E::MappingKeyNotAllowed => ("`? ` may not stand here", "put the value in quotes"),
+        E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => ("the escape does not have the digits that it needs", ""),
+        E::ZeroBlockScalarIndent | E::InvalidBlockScalarHeader => {
+            ("behind | or > only a digit, + or -, and a comment may follow", "begin the text on the next line")
+        }
+        E::InvalidTagTerminator | E::MissingTagUri | E::UnclosedVerbatimTag | E::ExpectedTagBang => {
+            ("not a tag", "a plain text that begins with ! needs quotes")
+        }
         _ => ("", ""),
     }
 }
