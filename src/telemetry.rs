@@ -1,5 +1,6 @@
 //! Logs, and what systemd wants to hear.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -26,6 +27,7 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     };
     let filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let logs = logs.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // A second start (tests in one process) keeps the first.
     let _ = match format {
         LogFormat::Json => logs.json().try_init(),

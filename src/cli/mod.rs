@@ -116,7 +116,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
-        Command::Version(args) => version::run(args),
+        Command::Version(args) => version::run(&args),
     }
 }
 

@@ -2,7 +2,7 @@
 //! terminal.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
@@ -41,12 +41,6 @@ pub fn say(line: impl AsRef<str>) {
 pub fn progress(line: impl AsRef<str>) {
     // Nobody is left to be told if standard error is gone.
     let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
-}
-
-/// Whether results go to a terminal.
-#[must_use]
-pub fn on_terminal() -> bool {
-    io::stdout().is_terminal()
 }
 
 /// Prints a value as JSON or YAML.
@@ -165,7 +159,7 @@ pub fn state_style(state: &str) -> Style {
 
 /// A field with its style around it.
 #[must_use]
-pub fn styled(cell: Cell) -> String {
+pub fn styled(cell: &Cell) -> String {
     format!("{}{}{}", cell.style.render(), cell.text, cell.style.render_reset())
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
             None => globals.cluster(&source.context).await?,
         };
-        daemon.follow(source.clone(), cluster, &state)?;
+        daemon.follow(source.clone(), &cluster, &state)?;
     }
     let status = daemon.status();
     tokio::spawn(tell_systemd(status.clone()));

@@ -62,7 +62,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 
 fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()> {
     let took = record.ended.map(|ended| format!(" after {}", duration(ended.duration_since(record.started))));
-    say(format!("{}: {}{}", record.object, styled(outcome(record.outcome)), took.unwrap_or_default()));
+    say(format!("{}: {}{}", record.object, styled(&outcome(record.outcome)), took.unwrap_or_default()));
     if let Some(place) = &record.place {
         say(format!("  place:    {place}"));
     }

@@ -14,8 +14,8 @@ pub struct Args {
     output: Format,
 }
 
-pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
-    let Args { output } = args;
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let Args { output } = *args;
     let version = env!("CARGO_PKG_VERSION");
     match output {
         Format::Json | Format::Yaml => {

@@ -171,7 +171,7 @@ impl Source {
 
     /// What the check of doubtful objects brought.
     pub(super) fn checked(&mut self, prepared: Vec<Prepared>) {
-        let mut begun: Vec<(RecordId, Option<Record>, Prepared)> = Vec::new();
+        let mut begun = Vec::new();
         for prepared in prepared {
             let key = prepared.planned.wanted.key.clone();
             if self.rollouts.contains_key(&key) {

@@ -50,6 +50,8 @@ pub(super) struct Charged {
 }
 
 type Files = BTreeMap<Arc<str>, Option<ReadFile>>;
+/// What is at a path after a change; `None` where the file is gone.
+type Placed = (Arc<str>, Option<ReadFile>);
 
 impl Repository {
     /// The shelf, for a moment.
@@ -75,7 +77,8 @@ impl Repository {
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))),
         );
-        let for_plan = if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
+        let for_plan =
+            if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
         let Changes { changes: for_plan, odd } = for_plan;
         let emptied = self.is_emptied(&files, &for_plan);
         if !emptied {
@@ -118,7 +121,7 @@ impl Repository {
     }
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
-    fn file(&self, change: &Change, scopes: &Scopes) -> Result<Option<(Arc<str>, Option<ReadFile>)>, GitError> {
+    fn file(&self, change: &Change, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
         if !is_manifest(&change.path) {
             return Ok(None);
         }
@@ -191,7 +194,7 @@ impl Reading<'_> {
                 // What the file held before may still be meant.
                 unreadable.extend(file.manifests.iter().map(|manifest| manifest.key.clone()));
             }
-            before.extend(file.manifests.iter().map(|manifest| (manifest.key.clone(), manifest.hash.clone())));
+            before.extend(file.manifests.iter().map(|manifest| (manifest.key.clone(), manifest.hash)));
         }
         for change in &changes {
             let Some(Some(ReadFile { file, .. })) = after.get(change.path.as_str()) else { continue };
@@ -217,7 +220,7 @@ impl Reading<'_> {
         let id = match chain {
             Some(chain) => chain.charged(|entry| {
                 let file = self.side(path, entry)?;
-                Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash.clone()))
+                Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
             })?,
             None => None,
         };

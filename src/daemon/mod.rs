@@ -1,5 +1,6 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
+mod carry_out;
 mod context;
 mod drift;
 mod hear;
@@ -96,7 +97,7 @@ impl Daemon {
     /// # Errors
     /// Where its configuration can't be used. What the world does (a repository that is away, a cluster that does not
     /// answer) is no error: it is waited out, and told in the status.
-    pub fn follow(&mut self, config: SourceConfig, cluster: Cluster, state: &Path) -> Result<(), DaemonError> {
+    pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster, state: &Path) -> Result<(), DaemonError> {
         let name = config.name.clone();
         let location: Location =
             config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
@@ -107,7 +108,7 @@ impl Daemon {
         if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
         }
-        let follow = follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
+        let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             history: self.history.clone(),
@@ -197,7 +198,7 @@ fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     credentials
 }
 
-fn follow(config: &SourceConfig) -> Result<Follow, String> {
+fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
     match (&config.tag, &config.commit) {
         (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),
         (None, Some(commit)) => commit.parse().map(Follow::Commit).map_err(|error| format!("commit: {error}")),

@@ -128,7 +128,7 @@ impl Source {
                 if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
             {
                 self.planning = None;
-                self.carry_out(*news, prepared);
+                self.carry_out(&news, prepared);
             }
             // A newer head has come meanwhile.
             Done::Planned(..) => {}

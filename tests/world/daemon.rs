@@ -73,7 +73,7 @@ impl World {
         let stop = CancellationToken::new();
         let mut daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
-        daemon.follow(self.config.clone(), cluster, &state).expect("the source can be followed");
+        daemon.follow(self.config.clone(), &cluster, &state).expect("the source can be followed");
         let status = daemon.status();
         let task = tokio::spawn(daemon.run());
         self.running = Some(Running { stop, task, status, history });

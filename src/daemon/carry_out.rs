@@ -1,0 +1,258 @@
+//! A finished plan becomes records, and the records become rollouts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::look::News;
+use super::planner::{self, Prepared};
+use super::roll_out::{Stage, Work};
+use super::source::{Done, Rollout, Source};
+use super::turn::Ranks;
+use crate::manifest::{Complaint, ObjectKey};
+use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger, rank};
+
+/// A planned object, its record, and what was known of it before a restart.
+type Begun = (RecordId, Option<Record>, Prepared);
+
+impl Source {
+    /// Writes a plan into the history, and begins what it says. Nothing is written to the cluster before.
+    pub(super) fn carry_out(&mut self, news: &News, prepared: Vec<Prepared>) {
+        let source = self.context.config.name.clone();
+        let now = self.context.clock.now();
+        let mut records = self.rejections(news);
+        let rejected = records.len();
+        let (known, new): (Vec<Prepared>, Vec<Prepared>) =
+            prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
+        records.extend(new.iter().map(|prepared| self.record(&prepared.planned)));
+        let history = &self.context.history;
+        let written = history
+            .saw(&source, &news.head, &news.commits, now)
+            .and_then(|()| history.begin(&source, &news.head, &records, now));
+        let ids = match written {
+            Ok(ids) => ids,
+            Err(error) => {
+                warn!(%error, "failed to write down the plan, trying again");
+                self.context.status.trouble("history", Some(error.to_string()));
+                self.shelf().forget();
+                return;
+            }
+        };
+        self.planned = Some(news.head.clone());
+        self.context.status.change(|source| source.planned = Some(news.head.clone()));
+        for (id, record) in ids.iter().zip(&records).take(rejected) {
+            warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
+            self.finish(*id, Outcome::Rejected, record.reason.as_ref());
+        }
+        let new = ids.into_iter().skip(rejected).zip(new);
+        let known = known.into_iter().map(|prepared| {
+            let record = self.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
+            (record, prepared)
+        });
+        let mut begun: Vec<Begun> = new.map(|(id, prepared)| (id, None, prepared)).collect();
+        begun.extend(
+            known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
+        );
+        self.begin(begun);
+    }
+
+    /// Begins what was planned, each under its record, in the order of ranks.
+    pub(super) fn begin(&mut self, mut begun: Vec<Begun>) {
+        begun.sort_by_key(|(_, _, prepared)| (prepared.planned.rank(), prepared.planned.wanted.key.clone()));
+        let applied = begun.iter().filter(|(_, _, prepared)| matches!(prepared.planned.action, Action::Apply(_)));
+        let ranks = Ranks::new(applied.map(|(_, _, prepared)| prepared.planned.rank()));
+        for (id, earlier, prepared) in begun {
+            let key = prepared.planned.wanted.key.clone();
+            if let Some(digest) = prepared.digest {
+                self.live.entry(key.clone()).or_default().well = Some(digest);
+            }
+            let stage = self.stage(earlier.as_ref(), &prepared);
+            match (&prepared.planned.action, stage) {
+                (Action::Apply(_), stage) => self.roll_out(id, prepared, stage.unwrap_or(Stage::Fresh), &ranks),
+                (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
+                (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
+                (Action::Held(hold), None) => {
+                    let reason = Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+                    self.finish(id, Outcome::Held, Some(&reason));
+                }
+                (Action::Suspended(why), None) => {
+                    let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
+                    self.finish(id, Outcome::Suspended, Some(&reason));
+                }
+                (Action::Rejected(reason), None) => {
+                    warn!(object = %key, %reason, "rejected");
+                    self.finish(id, Outcome::Rejected, Some(reason));
+                }
+                (Action::Blocked(reason), None) => self.wait_for(id, &prepared.planned, reason),
+                (Action::Prune, None) => error!(object = %key, "belay's own fault: nothing plans to prune yet"),
+            }
+        }
+    }
+
+    /// Where a rollout is taken up that is under way already; `None` where it is not.
+    fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<Stage> {
+        let context = &self.context;
+        let known = |kind| earlier.and_then(|record| context.baseline(record.id, kind));
+        let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
+        let standing = prepared.standing.as_ref();
+        match &prepared.planned.action {
+            Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
+                let reason = going_back.and_then(|record| record.reason.clone());
+                let reason =
+                    reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: hold.reason.clone() });
+                let went = known(StepKind::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
+                Some(Stage::GoingBack { reason, went })
+            }
+            Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
+                let reason = going_back.and_then(|record| record.reason.clone());
+                let reason = reason.unwrap_or_else(|| Reason {
+                    code: "Failed".to_owned(),
+                    message: "it had failed before belay was restarted".to_owned(),
+                });
+                Some(Stage::GoingBack { reason, went: None })
+            }
+            Action::Unchanged => {
+                let standing = standing.filter(|standing| standing.ours)?;
+                if earlier.is_none() && standing.complete {
+                    return None;
+                }
+                let baseline = known(StepKind::Applied);
+                Some(Stage::UnderWay(baseline.unwrap_or_else(|| standing.baseline.clone())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Begins one rollout.
+    pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: Stage, ranks: &Ranks) {
+        let Prepared { planned, served: Some(served), .. } = prepared else {
+            error!("belay's own fault: a rollout of a kind that nothing serves");
+            return;
+        };
+        let key = planned.wanted.key.clone();
+        self.watched.also(&served);
+        let apply = match &planned.action {
+            Action::Apply(apply) => apply.clone(),
+            // Taken up again: what would be sent if somebody else interferes.
+            _ => planner::resumed_apply(&planned.wanted, &self.context.config.name),
+        };
+        let (send, live) = watch::channel(None::<Arc<Value>>);
+        let cancel = CancellationToken::new();
+        let work = Work {
+            context: Arc::clone(&self.context),
+            turn: ranks.turn(rank(&key), Arc::clone(&self.context.requests)),
+            planned,
+            apply,
+            served,
+            record,
+            cancel: cancel.clone(),
+            live,
+            stage,
+        };
+        let rollout = Rollout { record, cancel, ended: CancellationToken::new(), live: send, superseded_by: None };
+        self.rollouts.insert(key.clone(), rollout);
+        self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
+    }
+
+    /// A manifest waits for something that is not there yet: it is looked at again, under the same record.
+    fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
+        let key = planned.wanted.key.clone();
+        self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
+        let mut record = self.record(planned);
+        record.id = id;
+        self.resumed.insert(key.clone(), record);
+        let again = self.again(&key);
+        self.doubt(key, again);
+    }
+
+    /// The record of what is planned for a manifest.
+    pub(super) fn record(&self, planned: &Planned) -> Record {
+        let wanted = &planned.wanted;
+        let (reason, complaints) = match &planned.action {
+            Action::Rejected(reason) => (Some(reason.clone()), vec![planner::complaint(wanted, reason)]),
+            _ => (None, Vec::new()),
+        };
+        Record {
+            id: RecordId(0),
+            source: self.context.config.name.clone(),
+            commit: wanted.commit.id.clone(),
+            object: wanted.key.clone(),
+            place: Some(wanted.place.clone()),
+            trigger: wanted.trigger.clone(),
+            outcome: Outcome::Planned,
+            reason,
+            manifest_hash: Some(wanted.hash.clone()),
+            rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
+            revision: None,
+            back_to: None,
+            back_to_revision: None,
+            complaints,
+            evidence: None,
+            started: self.context.clock.now(),
+            ended: None,
+        }
+    }
+
+    /// Records for what can't even be read: one for each object that is complained about, or for the file.
+    fn rejections(&self, news: &News) -> Vec<Record> {
+        let mut by_object: BTreeMap<ObjectKey, (Arc<Commit>, Vec<Complaint>)> = BTreeMap::new();
+        let head = news.commits.first().map(|head| Arc::new(head.clone()));
+        let new = |complaint: &Complaint| {
+            let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
+            places.clone().any(|place| news.paths.contains(&*place.path))
+        };
+        let duplicates =
+            self.shelf().duplicates().into_iter().filter(new).filter_map(|complaint| Some((complaint, head.clone()?)));
+        for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
+            let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
+            by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
+        }
+        let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
+            id: RecordId(0),
+            source: self.context.config.name.clone(),
+            commit: commit.id.clone(),
+            object,
+            place: complaints.first().map(|complaint| complaint.place.clone()),
+            trigger: Trigger::Commit,
+            outcome: Outcome::Planned,
+            reason: complaints
+                .first()
+                .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
+            manifest_hash: None,
+            rolls_out: false,
+            revision: None,
+            back_to: None,
+            back_to_revision: None,
+            complaints,
+            evidence: None,
+            started: self.context.clock.now(),
+            ended: None,
+        };
+        by_object.into_iter().map(record).collect()
+    }
+
+    /// Ends a record that needs no rollout.
+    pub(super) fn finish(&self, id: RecordId, outcome: Outcome, reason: Option<&Reason>) {
+        let at = self.context.clock.now();
+        if let Err(error) = self.context.history.finish(id, outcome, reason, at) {
+            error!(%error, "failed to end a record");
+        }
+    }
+
+    /// Ends the record of what a newer commit, or belay's own start, has taken the place of. At shutdown (`by` is `None`)
+    /// it stays open, to be taken up.
+    pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
+        let Some(by) = by else { return };
+        let reason = Reason { code: "Superseded".to_owned(), message: format!("commit {} took its place", by.short()) };
+        self.finish(id, Outcome::Superseded, Some(&reason));
+    }
+}
+
+/// What a complaint about a file is filed under when no object could be read from it.
+fn file_key(complaint: &Complaint) -> ObjectKey {
+    ObjectKey { group: String::new(), kind: "File".to_owned(), namespace: None, name: complaint.place.path.to_string() }
+}
