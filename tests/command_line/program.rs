@@ -1,0 +1,26 @@
+//! Runs the program in an environment of its own.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What a run printed, and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// belay, with nothing of this machine's configuration.
+pub fn belay(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_belay"));
+    command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").env("NO_COLOR", "1").current_dir(home);
+    command
+}
+
+/// Runs it to its end.
+pub fn run(home: &Path, args: &[&str]) -> Ran {
+    let Output { status, stdout, stderr } = belay(home).args(args).output().expect("belay runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+}
