@@ -217,7 +217,12 @@ impl Missing<'_> {
                 continue;
             }
             let before = before.map(|before| self.source.find_tree(before)).transpose()?;
-            for entry in &self.source.find_tree(id)? {
+            for (number, entry) in self.source.find_tree(id)?.iter().enumerate() {
+                // Mostly the same entry stands in the same place.
+                let there = before.as_ref().and_then(|tree| tree.get(number));
+                if there.is_some_and(|there| there.id() == entry.id() && there.name_bytes() == entry.name_bytes()) {
+                    continue;
+                }
                 let old = before.as_ref().and_then(|tree| tree.get_name_bytes(entry.name_bytes()));
                 if old.as_ref().is_some_and(|old| old.id() == entry.id()) {
                     continue;

@@ -7,4 +7,6 @@ mod world;
 mod attribution;
 mod mirror;
 mod random;
+mod size;
 mod trees;
+mod wake;
