@@ -292,18 +292,18 @@ impl<'a> Comparison<'a> {
             };
             let one = if order.is_le() { before.next() } else { None };
             let other = if order.is_ge() { after.next() } else { None };
-            self.pair(one, other, depth)?;
+            self.pair(one.as_ref(), other.as_ref(), depth)?;
         }
     }
 
     /// Two entries of one name and sort, of which one may be missing.
-    fn pair(&mut self, before: Option<Raw<'_>>, after: Option<Raw<'_>>, depth: usize) -> Result<(), GitError> {
-        if let (Some(one), Some(other)) = (&before, &after)
+    fn pair(&mut self, before: Option<&Raw<'_>>, after: Option<&Raw<'_>>, depth: usize) -> Result<(), GitError> {
+        if let (Some(one), Some(other)) = (before, after)
             && one.is_same_as(other)
         {
             return Ok(());
         }
-        let Some(either) = before.as_ref().or(after.as_ref()) else { return Ok(()) };
+        let Some(either) = before.or(after) else { return Ok(()) };
         let name = match usable(either.name(), self.path.len()) {
             Ok(name) => name,
             Err(why) => {
@@ -318,14 +318,14 @@ impl<'a> Comparison<'a> {
             let length = self.path.len();
             self.path.push_str(name);
             self.path.push('/');
-            let id = |raw: &Option<Raw<'_>>| raw.as_ref().map(|raw| raw.0.id());
-            self.trees(id(&before), id(&after), depth + 1)?;
+            let id = |raw: Option<&Raw<'_>>| raw.map(|raw| raw.0.id());
+            self.trees(id(before), id(after), depth + 1)?;
             self.path.truncate(length);
             return Ok(());
         }
-        let entry = |raw: &Option<Raw<'_>>| raw.as_ref().map(Raw::entry);
+        let entry = |raw: Option<&Raw<'_>>| raw.map(Raw::entry);
         let path = format!("{}{name}", self.path);
-        self.found.changes.push(Change { path, before: entry(&before), after: entry(&after) });
+        self.found.changes.push(Change { path, before: entry(before), after: entry(after) });
         Ok(())
     }
 

@@ -7,6 +7,8 @@ mod world;
 mod attribution;
 mod mirror;
 mod random;
+mod remote;
+mod secure_shell;
 mod size;
 mod trees;
 mod wake;

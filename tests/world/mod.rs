@@ -2,4 +2,5 @@
 #![allow(dead_code, reason = "each test binary takes the parts it needs")]
 
 pub mod control_plane;
+pub mod git_server;
 pub mod repository;
