@@ -128,6 +128,7 @@ impl Mirror {
                 for (name, id) in moved {
                     self.move_reference(mirror, name, ours.get(name).copied(), id)?;
                 }
+                self.join_packs(mirror)?;
             }
             match (default, mirror.find_reference("HEAD").as_ref().map(git2::Reference::symbolic_target)) {
                 (Some(default), Ok(Ok(head))) if head != Some(&default) => {

@@ -48,7 +48,13 @@ impl Source {
 
     /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
     pub(super) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
-        let reading = || while_doing(format!("read the branches of {}", self.path.display()));
+        // Somebody may just be writing them.
+        let reading = || {
+            |error: git2::Error| GitError::Unreachable {
+                repository: self.path.display().to_string(),
+                message: error.message().to_owned(),
+            }
+        };
         let mut offer = Offer::default();
         if let Follow::Branch(branch) = follow {
             let name = format!("refs/heads/{branch}");

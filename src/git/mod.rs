@@ -16,6 +16,7 @@ mod import;
 mod limits;
 mod location;
 mod mirror;
+mod packs;
 mod pins;
 mod settings;
 mod tree;

@@ -10,5 +10,6 @@ mod random;
 mod remote;
 mod secure_shell;
 mod size;
+mod source;
 mod trees;
 mod wake;
