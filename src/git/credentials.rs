@@ -128,6 +128,7 @@ impl Answers<'_> {
         let word = |kind: &CredentialType| match *kind {
             CredentialType::USER_PASS_PLAINTEXT => "the token",
             CredentialType::SSH_KEY => "the ssh key",
+            CredentialType::SSH_MEMORY => "the keys of the ssh agent",
             _ => "the user",
         };
         let mut words: Vec<&str> = self.shown.iter().map(word).filter(|word| *word != "the user").collect();

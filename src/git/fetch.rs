@@ -128,6 +128,7 @@ impl Mirror {
                 for (name, id) in moved {
                     self.move_reference(mirror, name, ours.get(name).copied(), id)?;
                 }
+                self.join_packs(mirror)?;
             }
             match (default, mirror.find_reference("HEAD").as_ref().map(git2::Reference::symbolic_target)) {
                 (Some(default), Ok(Ok(head))) if head != Some(&default) => {
@@ -182,6 +183,9 @@ impl Mirror {
 
     fn fetch_remote(&self, follow: &Follow, stop: &CancellationToken) -> Result<(Choice, Offer), GitError> {
         let url = self.location.to_string();
+        if stop.is_cancelled() {
+            return Err(GitError::Cancelled);
+        }
         self.with(|mirror| {
             let mut remote = mirror.remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
             if remote.url().ok() != Some(url.as_str()) {
@@ -350,6 +354,10 @@ impl<'a> Questions<'a> {
             (ErrorCode::Auth, _) => {
                 GitError::Refused { repository, message: format!("it does not take {shown} that is configured") }
             }
+            (_, ErrorClass::Ssh) if message.contains("private key") => GitError::Refused {
+                repository,
+                message: format!("the ssh key that is configured can't be used; is its passphrase right? {message}"),
+            },
             (ErrorCode::Certificate, _) | (_, ErrorClass::Ssl) => GitError::Untrusted { repository, message },
             _ if status("401") || status("403") => {
                 GitError::Refused { repository, message: "these credentials may not read it".to_owned() }

@@ -48,7 +48,13 @@ impl Source {
 
     /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
     pub(super) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
-        let reading = || while_doing(format!("read the branches of {}", self.path.display()));
+        // Somebody may just be writing them.
+        let reading = || {
+            |error: git2::Error| GitError::Unreachable {
+                repository: self.path.display().to_string(),
+                message: error.message().to_owned(),
+            }
+        };
         let mut offer = Offer::default();
         if let Follow::Branch(branch) = follow {
             let name = format!("refs/heads/{branch}");
@@ -217,7 +223,12 @@ impl Missing<'_> {
                 continue;
             }
             let before = before.map(|before| self.source.find_tree(before)).transpose()?;
-            for entry in &self.source.find_tree(id)? {
+            for (number, entry) in self.source.find_tree(id)?.iter().enumerate() {
+                // Mostly the same entry stands in the same place.
+                let there = before.as_ref().and_then(|tree| tree.get(number));
+                if there.is_some_and(|there| there.id() == entry.id() && there.name_bytes() == entry.name_bytes()) {
+                    continue;
+                }
                 let old = before.as_ref().and_then(|tree| tree.get_name_bytes(entry.name_bytes()));
                 if old.as_ref().is_some_and(|old| old.id() == entry.id()) {
                     continue;

@@ -16,9 +16,11 @@ mod import;
 mod limits;
 mod location;
 mod mirror;
+mod packs;
 mod pins;
 mod settings;
 mod tree;
+mod wake;
 
 pub use attribution::{Before, Chain, Link, Next};
 pub use commits::{Relation, Resolved};
@@ -30,3 +32,4 @@ pub use limits::Limits;
 pub use location::{InvalidLocation, Location, Origin, Scheme};
 pub use mirror::{Mirror, Opened};
 pub use tree::{BlobId, Change, Changes, Entry, EntryKind, Files, OddPath};
+pub use wake::{Wake, Watching};

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use git2::{ErrorCode, ObjectType, Oid, Repository};
+use git2::{ErrorCode, ObjectType, Oid, Repository, Tree, TreeEntry};
 
 use super::error::GitError;
 use super::mirror::{Mirror, oid};
@@ -238,35 +238,40 @@ struct Comparison<'a> {
 }
 
 /// One entry of a tree, before it is known whether anybody wants it.
-struct Raw {
-    name: Vec<u8>,
-    mode: i32,
-    id: Oid,
-}
+struct Raw<'tree>(TreeEntry<'tree>);
 
-impl Raw {
+impl Raw<'_> {
+    fn name(&self) -> &[u8] {
+        self.0.name_bytes()
+    }
+
     fn is_tree(&self) -> bool {
-        self.mode == 0o40000
+        self.0.filemode() == 0o40000
     }
 
     /// Git's order: a folder stands where its name with a slash would.
-    fn order(&self, other: &Raw) -> Ordering {
-        let (one, two) = (self.name.iter(), other.name.iter());
-        let slash = |raw: &Raw| raw.is_tree().then_some(&b'/').into_iter();
-        one.chain(slash(self)).cmp(two.chain(slash(other)))
+    fn order(&self, other: &Raw<'_>) -> Ordering {
+        let (one, two) = (self.name(), other.name());
+        let common = one.len().min(two.len());
+        let slash = |raw: &Raw<'_>| raw.is_tree().then_some(&b'/');
+        let rests = || one[common..].iter().chain(slash(self)).cmp(two[common..].iter().chain(slash(other)));
+        one[..common].cmp(&two[..common]).then_with(rests)
     }
 
     fn entry(&self) -> Entry {
-        Entry { kind: kind_of(self.mode), blob: BlobId(self.id) }
+        Entry { kind: kind_of(self.0.filemode()), blob: BlobId(self.0.id()) }
     }
 
     /// Whether belay sees them as the same; the executable bit is not looked at.
-    fn is_same_as(&self, other: &Raw) -> bool {
-        self.id == other.id && self.is_tree() == other.is_tree() && (self.is_tree() || self.entry() == other.entry())
+    fn is_same_as(&self, other: &Raw<'_>) -> bool {
+        let is_tree = self.is_tree();
+        self.0.id() == other.0.id()
+            && is_tree == other.is_tree()
+            && (is_tree || kind_of(self.0.filemode()) == kind_of(other.0.filemode()))
     }
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
     fn trees(&mut self, before: Option<Oid>, after: Option<Oid>, depth: usize) -> Result<(), GitError> {
         if before == after {
             return Ok(());
@@ -275,8 +280,9 @@ impl Comparison<'_> {
             let what = format!("{} is too deep; folders inside each other", self.path);
             return Err(GitError::TooMany { what, limit: self.mirror.limits.depth });
         }
-        let mut before = self.entries(before)?.into_iter().peekable();
-        let mut after = self.entries(after)?.into_iter().peekable();
+        let (before, after) = (self.tree(before)?, self.tree(after)?);
+        let mut before = before.as_ref().map(entries).unwrap_or_default().into_iter().peekable();
+        let mut after = after.as_ref().map(entries).unwrap_or_default().into_iter().peekable();
         loop {
             let order = match (before.peek(), after.peek()) {
                 (None, None) => return Ok(()),
@@ -286,46 +292,45 @@ impl Comparison<'_> {
             };
             let one = if order.is_le() { before.next() } else { None };
             let other = if order.is_ge() { after.next() } else { None };
-            self.pair(one, other, depth)?;
+            self.pair(one.as_ref(), other.as_ref(), depth)?;
         }
     }
 
     /// Two entries of one name and sort, of which one may be missing.
-    fn pair(&mut self, before: Option<Raw>, after: Option<Raw>, depth: usize) -> Result<(), GitError> {
-        if let (Some(one), Some(other)) = (&before, &after)
+    fn pair(&mut self, before: Option<&Raw<'_>>, after: Option<&Raw<'_>>, depth: usize) -> Result<(), GitError> {
+        if let (Some(one), Some(other)) = (before, after)
             && one.is_same_as(other)
         {
             return Ok(());
         }
-        let Some(name) = before.as_ref().or(after.as_ref()).map(|raw| raw.name.clone()) else { return Ok(()) };
-        let name = match usable(&name, self.path.len()) {
+        let Some(either) = before.or(after) else { return Ok(()) };
+        let name = match usable(either.name(), self.path.len()) {
             Ok(name) => name,
             Err(why) => {
                 if after.is_some() {
-                    let shown = format!("{}{}", self.path, shown(&name));
+                    let shown = format!("{}{}", self.path, shown(either.name()));
                     self.found.odd.push(OddPath { shown, why });
                 }
                 return Ok(());
             }
         };
-        let is_tree = |raw: &Option<Raw>| raw.as_ref().is_some_and(Raw::is_tree);
-        if is_tree(&before) || is_tree(&after) {
+        if either.is_tree() {
             let length = self.path.len();
             self.path.push_str(name);
             self.path.push('/');
-            let id = |raw: Option<Raw>| raw.map(|raw| raw.id);
+            let id = |raw: Option<&Raw<'_>>| raw.map(|raw| raw.0.id());
             self.trees(id(before), id(after), depth + 1)?;
             self.path.truncate(length);
             return Ok(());
         }
-        let entry = |raw: &Option<Raw>| raw.as_ref().map(Raw::entry);
+        let entry = |raw: Option<&Raw<'_>>| raw.map(Raw::entry);
         let path = format!("{}{name}", self.path);
-        self.found.changes.push(Change { path, before: entry(&before), after: entry(&after) });
+        self.found.changes.push(Change { path, before: entry(before), after: entry(after) });
         Ok(())
     }
 
-    fn entries(&mut self, tree: Option<Oid>) -> Result<Vec<Raw>, GitError> {
-        let Some(id) = tree else { return Ok(Vec::new()) };
+    fn tree(&mut self, id: Option<Oid>) -> Result<Option<Tree<'a>>, GitError> {
+        let Some(id) = id else { return Ok(None) };
         let tree = self.repository.find_tree(id).map_err(|error| self.mirror.damaged(&error))?;
         self.entries += tree.len();
         if self.entries > self.mirror.limits.entries {
@@ -333,20 +338,20 @@ impl Comparison<'_> {
                 format!("{} has too many files and folders", if self.path.is_empty() { "/" } else { &self.path });
             return Err(GitError::TooMany { what, limit: self.mirror.limits.entries });
         }
-        let raw = |entry: git2::TreeEntry<'_>| Raw {
-            name: entry.name_bytes().to_vec(),
-            mode: entry.filemode(),
-            id: entry.id(),
-        };
-        let mut entries: Vec<Raw> = tree.iter().map(raw).collect();
-        // A tree that was not made by Git may have any order, and a name twice. The last one counts.
-        if !entries.is_sorted_by(|one, other| one.order(other).is_lt()) {
-            entries.reverse();
-            entries.sort_by(Raw::order);
-            entries.dedup_by(|one, other| one.order(other).is_eq());
-        }
-        Ok(entries)
+        Ok(Some(tree))
     }
+}
+
+/// The entries of a tree in Git's order.
+fn entries<'tree>(tree: &'tree Tree<'_>) -> Vec<Raw<'tree>> {
+    let mut entries: Vec<Raw<'_>> = tree.iter().map(Raw).collect();
+    // A tree that was not made by Git may have any order, and a name twice. The last one counts.
+    if !entries.is_sorted_by(|one, other| one.order(other).is_lt()) {
+        entries.reverse();
+        entries.sort_by(Raw::order);
+        entries.dedup_by(|one, other| one.order(other).is_eq());
+    }
+    entries
 }
 
 /// The folders of a path, without empty ones and `.`.

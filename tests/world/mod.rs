@@ -3,5 +3,6 @@
 
 pub mod control_plane;
 pub mod daemon;
+pub mod git_server;
 pub mod repository;
 pub mod tap;
