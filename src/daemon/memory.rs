@@ -10,8 +10,8 @@ use super::context::Context;
 use crate::history::{HistoryError, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload, marks,
-    template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload,
+    marks, template,
 };
 
 /// The longest wait between two tries.
