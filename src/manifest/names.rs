@@ -142,7 +142,8 @@ mod tests {
             fine("rbac.authorization.k8s.io", "Role", "system:x Y")
                 && !fine("rbac.authorization.k8s.io", "Role", "a/b")
         );
-        assert!(!fine("batch", "CronJob", &"a".repeat(53)) && fine("batch", "Job", &"a".repeat(63)));
+        let (long, longest) = ("a".repeat(53), "a".repeat(63));
+        assert!(!fine("batch", "CronJob", &long) && fine("batch", "Job", &longest));
         assert!(fine("example.com", "Thing", "a.b") && !fine("example.com", "Thing", "a:b"));
     }
 

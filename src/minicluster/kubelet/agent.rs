@@ -33,7 +33,8 @@ pub struct Agent {
     random: Random,
     speed: f64,
     logs: PodLogs,
-    directory: Directory,
+    /// For those who ask for logs by name, if any can.
+    directory: Option<Directory>,
 }
 
 struct NodeState {
@@ -55,7 +56,7 @@ struct Entry {
 
 impl Agent {
     /// The agent of the nodes that have these places.
-    pub fn new(places: BTreeMap<String, Place>, options: &Options, directory: Directory) -> Agent {
+    pub fn new(places: BTreeMap<String, Place>, options: &Options, directory: Option<Directory>) -> Agent {
         let nodes = places.into_iter().map(|(name, place)| {
             let addresses = Addresses::new(&place);
             (name, NodeState { place, addresses, images: BTreeSet::new() })
@@ -125,7 +126,9 @@ impl Agent {
             if let (Some(state), Some(address)) = (self.nodes.get_mut(&entry.node), entry.address) {
                 state.addresses.free(address);
             }
-            self.directory.remove(entry.life.pod());
+            if let Some(directory) = &self.directory {
+                directory.remove(entry.life.pod());
+            }
         }
         self.logs.forget(uid);
     }
@@ -149,7 +152,9 @@ impl Agent {
         {
             state.addresses.free(address);
         }
-        self.directory.update(&entry.life);
+        if let Some(directory) = &self.directory {
+            directory.update(&entry.life);
+        }
         let pod = entry.life.pod().id();
         entry.write(desk);
         self.apply(desk, events, &pod, effects);
@@ -164,8 +169,8 @@ impl Agent {
                 entry.failures = 0;
                 entry.write(desk);
             }
-            // It is gone, or another of the same name is there; the watch will tell.
-            Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+            // The watch will tell that it is gone.
+            Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 entry.failures += 1;
                 entry.written = Map::new();

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
@@ -14,6 +13,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::agent::Agent;
 use super::desk::{Desk, Moment, Moments, after, pause};
@@ -47,7 +47,7 @@ async fn drive(client: Client, options: Options) {
     let places = register(&requests, &options, places).await;
     let desk = Desk { requests, writes: Writes::default(), moments: Moments::default(), clock: options.clock.clone() };
     let mut driver = Driver {
-        agent: Agent::new(places.clone(), &options, directory),
+        agent: Agent::new(places.clone(), &options, serving.is_some().then_some(directory)),
         desk,
         events: Events::default(),
         names: places.into_keys().collect(),
@@ -57,11 +57,11 @@ async fn drive(client: Client, options: Options) {
         heartbeat: options.heartbeat,
         failures: BTreeMap::new(),
         waits: BTreeMap::new(),
+        pushed: BTreeSet::new(),
     };
     driver.beat();
     let mut pods = events::<Pod>(Api::all(client.clone()));
     let mut nodes = events::<Node>(Api::all(client));
-    let mut serving = std::pin::pin!(serving);
     loop {
         let wait = driver.desk.moments.next().map(|at| at.duration_since(driver.desk.clock.now()));
         tokio::select! {
@@ -70,7 +70,6 @@ async fn drive(client: Client, options: Options) {
             Some(event) = nodes.next() => driver.node(event),
             Some(event) = pods.next() => driver.pod(event),
             () = reach(wait) => {}
-            () = &mut serving => {}
         }
         // What is there already is taken in one go, so that the scheduler sees all of it.
         for _ in 0..EVENTS_AT_ONCE {
@@ -86,17 +85,18 @@ async fn drive(client: Client, options: Options) {
     }
 }
 
-/// Opens the nodes' ports, if they are to have some, and answers there. Where that fails, pods live without.
-async fn serve_logs(places: &mut [Place], options: &Options, directory: &Directory) -> BoxFuture<'static, ()> {
+/// Opens the nodes' ports, if they are to have some, and answers there until what comes back is dropped. Where that
+/// fails, pods live without.
+async fn serve_logs(places: &mut [Place], options: &Options, directory: &Directory) -> Option<AbortOnDropHandle<()>> {
     if options.ports == Ports::Closed {
-        return std::future::pending().boxed();
+        return None;
     }
     let archive = Archive { logs: options.logs.clone(), directory: directory.clone(), clock: options.clock.clone() };
     match log_server::open(places, archive).await {
-        Ok(serving) => serving,
+        Ok(serving) => Some(AbortOnDropHandle::new(tokio::spawn(serving))),
         Err(error) => {
             tracing::error!(%error, "the nodes can't be asked for logs");
-            std::future::pending().boxed()
+            None
         }
     }
 }
@@ -161,8 +161,10 @@ pub(super) struct Driver {
     heartbeat: Duration,
     /// Pods whose binding or whose wait could not be written, and how often.
     pub(super) failures: BTreeMap<String, u32>,
-    /// What was last said of pods that no node could take.
-    pub(super) waits: BTreeMap<String, String>,
+    /// What was last said of pods that no node could take, and where they will go once others are gone.
+    pub(super) waits: BTreeMap<String, (String, Option<String>)>,
+    /// Pods that are being pushed out.
+    pub(super) pushed: BTreeSet<String>,
 }
 
 impl Driver {
@@ -201,6 +203,7 @@ impl Driver {
         self.pods.remove(uid);
         self.failures.remove(uid);
         self.waits.remove(uid);
+        self.pushed.remove(uid);
         self.scheduler.pod_gone(uid);
         self.agent.gone(&mut self.desk, uid);
         self.events.forget(uid);

@@ -18,6 +18,8 @@ mod placing;
 mod pod;
 mod requests;
 mod scheduler;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use std::time::Duration;

@@ -59,15 +59,16 @@ impl Driver {
         if let Err(error) = result {
             tracing::debug!(%error, uid, "failed to say that a pod can't be placed; trying again");
             self.waits.remove(uid);
+            self.pushed.remove(uid);
             self.place_later(uid);
         }
     }
 
     fn say_wait(&mut self, pod: &Arc<SeenPod>, message: String, nominated: Option<&str>) {
-        if self.waits.get(&pod.uid) == Some(&message) && nominated.is_none() {
+        let said = (message.clone(), nominated.map(str::to_owned));
+        if self.waits.insert(pod.uid.clone(), said.clone()) == Some(said) {
             return;
         }
-        self.waits.insert(pod.uid.clone(), message.clone());
         let now = self.desk.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let before =
             pod.conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
@@ -85,6 +86,10 @@ impl Driver {
     }
 
     fn push_out(&mut self, victim: &Arc<SeenPod>, pod: &SeenPod, node: &str) {
+        // It is chosen again and again until the watch shows that it goes.
+        if !self.pushed.insert(victim.uid.clone()) {
+            return;
+        }
         let now = self.desk.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let status = json!({"conditions": [{
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": PREEMPTED,

@@ -93,7 +93,9 @@ fn status(body: &mut Value) {
     if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
         body.as_object_mut().unwrap().remove("details");
     }
-    let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else { return };
+    let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else {
+        return;
+    };
     let mut unique: Vec<Value> = Vec::new();
     for mut cause in causes.drain(..) {
         if cause["field"] == "patch" {

@@ -47,7 +47,8 @@ pub fn printed(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(printed).collect::<Vec<_>>().join(" ")),
         Value::Object(entries) => {
-            let entries: Vec<String> = entries.iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
+            let entries: Vec<String> =
+                entries.iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
             format!("map[{}]", entries.join(" "))
         }
         other => other.to_string(),
@@ -60,7 +61,9 @@ pub fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => quote(text),
-        Value::Array(items) => format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(entries) => {
             let entry = |(name, value): (&String, &Value)| format!("{}:{}", quote(name), go_syntax(value));
             format!("map[string]interface {{}}{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))

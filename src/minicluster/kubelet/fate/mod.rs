@@ -3,6 +3,29 @@
 //! It is chosen by the annotation `kubelet.belay.dev/fate` on the pod; else by a script's rules about images; else by the
 //! rules that come with the kubelet; else it is the ordinary one: a container that serves becomes ready and stays, one
 //! whose pod is not to be restarted ends well after a second, and so does an init container.
+//!
+//! A fate is written as words with commas between them, `ready-after=2s,crash-after=10s,log="no database"`; in the
+//! annotation also container by container, with semicolons, `app:crash-after=3s;proxy:ready`. What stands without a name
+//! is for all containers that are not named and are not init containers.
+//!
+//! | word | what the container does |
+//! |---|---|
+//! | `ready` | is created in a second and is ready at once |
+//! | `ready-after=5s` | is ready five seconds after its creation began |
+//! | `never-ready` | runs and is never ready |
+//! | `start-after=5s` | takes five seconds to be created |
+//! | `unready-after=5s` | is no longer ready after running for so long |
+//! | `unhealthy-after=5s` | fails its liveness and readiness probes, where it has any, from then on |
+//! | `crash-after=3s`, `exit-after=3s`, `oom-after=3s` | ends after running for so long: with code 1, 0 or 137 |
+//! | `code=2` | ends with this code instead |
+//! | `image-pull-error`, `for=20s` | its image can't be pulled; for so long, then it can |
+//! | `evict-after=10s` | its pod is evicted so long after it came to its node |
+//! | `stop-after=5s`, `hang` | takes so long to stop when told to; only stops when it is killed |
+//! | `log=text` | writes this line when it starts, or when it crashes if it does; in quotes where it has commas |
+//! | `message=text` | leaves this termination message |
+//!
+//! A container without a readiness probe is ready while it runs, as on a real node: a `crash-after=3s` without
+//! `never-ready` beside it is available for three seconds.
 
 mod parse;
 mod rules;

@@ -8,6 +8,8 @@ mod conditions;
 mod container;
 mod ending;
 mod needs;
+#[cfg(test)]
+mod promises;
 mod resume;
 mod run;
 mod start;

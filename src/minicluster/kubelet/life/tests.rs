@@ -13,14 +13,15 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::needs::Kind;
+use super::promises::check;
 use super::{Effect, Found, Home, Life, Rejection, World};
 use crate::minicluster::Random;
 use crate::minicluster::kubelet::fate::{Rules, Script, duration};
 use crate::minicluster::kubelet::pod::{Deletion, SeenPod};
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+pub struct Case {
     /// What the case is about; for people.
     #[expect(dead_code, reason = "for people")]
     about: String,
@@ -39,19 +40,19 @@ struct Case {
     #[serde(default)]
     refused: Option<(String, String)>,
     #[serde(default)]
-    then: Vec<Act>,
+    pub then: Vec<Act>,
     until: String,
     #[serde(default)]
     trace: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Act {
-    at: String,
+pub struct Act {
+    pub at: String,
     /// Deleted, with so many seconds of grace.
     #[serde(default)]
-    delete: Option<i64>,
+    pub delete: Option<i64>,
     #[serde(default)]
     fate: Option<String>,
     #[serde(default)]
@@ -91,7 +92,8 @@ fn lives_go_as_their_cases_say() {
     assert!(count > 0 && failed.is_empty(), "{}", failed.join("\n"));
 }
 
-struct Play {
+/// A case that is played.
+pub struct Play {
     case: Case,
     pod: SeenPod,
     now: Timestamp,
@@ -103,13 +105,15 @@ struct Play {
 }
 
 impl Play {
-    fn new(case: Case) -> Play {
+    /// A case that has not begun.
+    pub fn new(case: Case) -> Play {
         let mut pod = case.pod.clone();
         pod.metadata.uid.get_or_insert_with(|| "uid".to_owned());
         pod.metadata.namespace.get_or_insert_with(|| "default".to_owned());
         pod.metadata.generation.get_or_insert(1);
         pod.status = Some(case.status.clone());
         let (pod, _) = SeenPod::read(pod).unwrap();
+        let known = case.status.clone();
         let script = case.script.as_ref().map(|script| Script::parse(&script.to_string()).unwrap());
         Play {
             case,
@@ -118,12 +122,13 @@ impl Play {
             rules: Rules::new(script),
             random: Random::new(1),
             images: BTreeSet::new(),
-            status: PodStatus::default(),
+            status: known,
             trace: String::new(),
         }
     }
 
-    fn run(mut self) -> String {
+    /// Plays it to its end and answers the trace.
+    pub fn run(mut self) -> String {
         let home = Home { node: "127.0.0.2".parse().unwrap(), pod: "10.244.0.2".parse().unwrap() };
         let refused = self.case.refused.clone().map(|(reason, message)| Rejection { reason, message });
         let pod = Arc::new(self.pod.clone());
@@ -167,6 +172,7 @@ impl Play {
             life.found(&found, self.now);
         }
         let status = life.status();
+        check(&self.status, &status, self.now);
         self.compare(&status);
         if life.may_be_deleted() {
             self.say("the kubelet removes it");
@@ -260,7 +266,8 @@ impl Play {
     }
 }
 
-fn moment(text: &str) -> Timestamp {
+/// The moment so long after the beginning.
+pub fn moment(text: &str) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::try_from(duration(text).unwrap()).unwrap()
 }
 

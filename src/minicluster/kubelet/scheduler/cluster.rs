@@ -1,6 +1,7 @@
 //! All nodes and all pods that are on them, or are about to be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::node::{Load, NodeFacts, Placed};
 
@@ -49,6 +50,12 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// All nodes, beginning after one of this name and going round.
+    pub fn nodes_after(&self, name: &str) -> impl Iterator<Item = (&String, &NodeFacts)> {
+        let later = self.nodes.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
+        later.chain(self.nodes.range::<str, _>((Bound::Unbounded, Bound::Included(name))))
     }
 
     /// All nodes, by name.

@@ -1,5 +1,7 @@
 //! Which nodes can take a pod, and why the others can't.
 
+use k8s_openapi::api::core::v1::Taint;
+
 use super::affinity::{Neighbours, Unneighbourly};
 use super::cluster::Cluster;
 use super::labels::{named_nodes, tolerates, wants_node};
@@ -28,19 +30,13 @@ pub fn refuse(
 ) -> Option<Refusal> {
     let never = |reason: &str| Some(Refusal { reasons: vec![reason.to_owned()], could: false });
     let tolerations = pod.spec.tolerations.as_ref();
-    let cordon = k8s_openapi::api::core::v1::Taint {
-        key: "node.kubernetes.io/unschedulable".to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Default::default()
-    };
     if named_nodes(&pod.spec).is_some_and(|names| !names.iter().any(|named| *named == name)) {
         return never("node(s) didn't satisfy plugin(s) [NodeAffinity]");
     }
-    if facts.cordoned && !tolerates(tolerations, &cordon) {
+    if facts.cordoned && !tolerates(tolerations, &cordon()) {
         return never("node(s) were unschedulable");
     }
-    let repels =
-        |taint: &&k8s_openapi::api::core::v1::Taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute";
+    let repels = |taint: &&Taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute";
     if facts.taints.iter().filter(repels).any(|taint| !tolerates(tolerations, taint)) {
         return never("node(s) had untolerated taint(s)");
     }
@@ -97,6 +93,11 @@ pub fn reject(pod: &SeenPod, asked: &Resources, cluster: &Cluster) -> Option<Rej
         return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports");
     }
     None
+}
+
+/// The taint that a node counts as having while it is cordoned.
+fn cordon() -> Taint {
+    Taint { key: "node.kubernetes.io/unschedulable".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() }
 }
 
 fn insufficient(resource: &str) -> String {

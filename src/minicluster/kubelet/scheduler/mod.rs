@@ -32,6 +32,9 @@ use super::pod::SeenPod;
 /// The scheduler that pods name when they name none.
 const NAME: &str = "default-scheduler";
 
+/// So many nodes that could take a pod are a choice that is large enough.
+const ENOUGH: usize = 100;
+
 /// What was decided about a pod.
 #[derive(Debug)]
 pub enum Decision {
@@ -56,6 +59,8 @@ pub struct Scheduler {
     minding: BTreeSet<String>,
     /// Pods that are being bound.
     bound: BTreeMap<String, Arc<SeenPod>>,
+    /// The node after which nodes are looked at, where there are many.
+    last: String,
 }
 
 type Rank = (Reverse<i32>, Option<Timestamp>, String, String, String);
@@ -131,33 +136,45 @@ impl Scheduler {
         let (_, pod) = self.queue.pop_first()?;
         self.ranks.remove(&pod.uid);
         let asked = Resources::asked_by(&pod.spec);
-        let neighbours = Neighbours::new(&pod, &self.cluster);
-        let nothing = Load::default();
-        let mut refusals = Vec::new();
-        let mut best: Option<(scores::Score, &String)> = None;
-        for (name, facts) in self.cluster.nodes() {
-            let load = self.cluster.load(name).unwrap_or(&nothing);
-            match refuse(&pod, &asked, name, facts, load, &neighbours) {
-                Some(refusal) => refusals.push((name.clone(), refusal)),
-                None => {
-                    let score = scores::score(&pod, &asked, name, facts, load, &neighbours);
-                    // Of equals the first.
-                    if best.as_ref().is_none_or(|(other, _)| score > *other) {
-                        best = Some((score, name));
-                    }
-                }
-            }
-        }
-        let node = best.map(|(_, name)| name.clone());
-        Some(match node {
-            Some(node) => {
+        Some(match self.choose(&pod, &asked) {
+            Ok(node) => {
                 self.bound.insert(pod.uid.clone(), pod.clone());
                 self.cluster.place(Placed { pod: pod.clone(), node: node.clone(), asked });
                 self.stir_neighbours(&pod);
                 Decision::Bind { pod, node }
             }
-            None => self.wait(pod, &asked, refusals),
+            Err(refusals) => self.wait(pod, &asked, refusals),
         })
+    }
+
+    /// The best node for a pod, or why each can't take it.
+    fn choose(&mut self, pod: &SeenPod, asked: &Resources) -> Result<String, Vec<(String, Refusal)>> {
+        let neighbours = Neighbours::new(pod, &self.cluster);
+        let nothing = Load::default();
+        let mut refusals = Vec::new();
+        let mut best: Option<(scores::Score, &String)> = None;
+        let mut found = 0;
+        let mut looked_at: Option<&String> = None;
+        // Up to so many nodes the first of equals is taken; beyond, they are looked at in turn, so that all are used.
+        let start = self.last.clone();
+        for (name, facts) in self.cluster.nodes_after(&start) {
+            if found == ENOUGH {
+                self.last = looked_at.cloned().unwrap_or_default();
+                break;
+            }
+            looked_at = Some(name);
+            let load = self.cluster.load(name).unwrap_or(&nothing);
+            if let Some(refusal) = refuse(pod, asked, name, facts, load, &neighbours) {
+                refusals.push((name.clone(), refusal));
+                continue;
+            }
+            found += 1;
+            let score = scores::score(pod, asked, name, facts, load, &neighbours);
+            if best.as_ref().is_none_or(|(other, _)| score > *other) {
+                best = Some((score, name));
+            }
+        }
+        best.map(|(_, name)| name.clone()).ok_or(refusals)
     }
 
     fn wait(&mut self, pod: Arc<SeenPod>, asked: &Resources, refusals: Vec<(String, Refusal)>) -> Decision {

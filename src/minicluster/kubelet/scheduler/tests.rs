@@ -71,6 +71,26 @@ fn pods_are_placed_as_their_cases_say() {
     assert!(count > 0 && failed.is_empty(), "{}", failed.join("\n"));
 }
 
+#[test]
+fn many_nodes_are_all_used() {
+    let mut scheduler = Scheduler::default();
+    for number in 0..250 {
+        scheduler.node_seen(node(&format!("node-{number:03}"), &json!({})));
+    }
+    let owner = json!({"controller": true, "kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "web", "uid": "rs"});
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    for number in 0..500 {
+        let pod = json!({"metadata": {"ownerReferences": [owner]}});
+        see(&mut scheduler, pod, &format!("web-{number}"), &mut String::new());
+    }
+    while let Some(decision) = scheduler.next() {
+        let Decision::Bind { node, .. } = decision else { panic!("{decision:?}") };
+        *used.entry(node).or_default() += 1;
+    }
+    assert_eq!(used.len(), 250);
+    assert!(used.values().all(|count| (1..=3).contains(count)), "{used:?}");
+}
+
 fn play(case: Case) -> String {
     let mut scheduler = Scheduler::default();
     let mut placing = String::new();

@@ -48,7 +48,12 @@ fn read(body: &[u8]) -> Result<Vec<Operation>, String> {
     let items = match node {
         Node::List(items) => items,
         Node::Null => return Ok(Vec::new()),
-        other => return Err(format!("json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", other.kind())),
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                other.kind()
+            ));
+        }
     };
     items.iter().map(operation).collect()
 }
@@ -117,7 +122,8 @@ fn size(value: &Value) -> usize {
 
 /// What holds the last part of a path, and that part.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
-    let mut parts: Vec<String> = path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    let mut parts: Vec<String> =
+        path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     let key = parts.pop()?;
     let mut at = document;
     for part in parts {

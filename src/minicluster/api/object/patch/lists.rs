@@ -203,7 +203,8 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     for item in kept {
         if !places.any(|place| same(place, item, key)) {
             let (patch, order) = (printed(&Value::from(patch)), printed(&Value::from(order)));
-            let message = format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
+            let message =
+                format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
             return Err(broken(message));
         }
     }

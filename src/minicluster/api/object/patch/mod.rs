@@ -38,7 +38,8 @@ pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Re
 
 fn unsupported() -> ApiError {
     let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    let message = format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+    let message =
+        format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
     ApiError::new(415, "UnsupportedMediaType", message)
 }
 
@@ -54,7 +55,9 @@ fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
     }
     let (was, is) = (old["metadata"].text("namespace"), new["metadata"].text("namespace"));
     if !is.is_empty() && is != was {
-        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

@@ -38,7 +38,9 @@ pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
 /// # Errors
 /// 400 or 500 where the patch contradicts itself.
 pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Value, ApiError> {
-    let (Value::Object(value), Value::Object(patch)) = (value, patch) else { return Err(broken("invalid JSON document")) };
+    let (Value::Object(value), Value::Object(patch)) = (value, patch) else {
+        return Err(broken("invalid JSON document"));
+    };
     maps(value, patch, ty).map(Value::Object)
 }
 
@@ -51,7 +53,11 @@ pub fn broken(message: impl Into<String>) -> ApiError {
 ///
 /// # Errors
 /// Where directives are unknown, misplaced or contradict each other.
-pub fn maps(original: Map<String, Value>, patch: Map<String, Value>, ty: &Type) -> Result<Map<String, Value>, ApiError> {
+pub fn maps(
+    original: Map<String, Value>,
+    patch: Map<String, Value>,
+    ty: &Type,
+) -> Result<Map<String, Value>, ApiError> {
     let (mut original, mut patch) = (original, patch);
     if let Some(directive) = patch.get(PATCH) {
         return match directive.as_str() {

@@ -1,0 +1,120 @@
+//! What holds of every life, whatever its fate.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::tests::{Case, Play, moment};
+
+/// Words of which fates are put together; what can't stand together is refused, which is fine too.
+fn any_fate() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "ready",
+        "ready-after=3s",
+        "never-ready",
+        "start-after=2s",
+        "unready-after=4s",
+        "unhealthy-after=5s",
+        "crash-after=2s",
+        "crash-after=0s",
+        "exit-after=3s",
+        "oom-after=4s",
+        "code=3",
+        "image-pull-error",
+        "for=12s",
+        "evict-after=40s",
+        "stop-after=3s",
+        "hang",
+        "log=text",
+    ]);
+    let fate = prop::collection::vec(words, 1..4).prop_map(|words| words.join(","));
+    prop::collection::vec((prop::sample::select(vec!["", "app:", "side:", "init:"]), fate), 0..4).prop_map(|sections| {
+        sections.into_iter().map(|(name, fate)| format!("{name}{fate}")).collect::<Vec<_>>().join(";")
+    })
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let policy = prop::sample::select(vec!["Always", "OnFailure", "Never"]);
+    let delete = prop::option::of((0..60_u32, prop::sample::select(vec![0, 1, 5, 30])));
+    let probe = prop::option::of((0..5, 1..5, 1..4));
+    (any_fate(), policy, delete, probe, any::<bool>(), any::<bool>()).prop_map(
+        |(fate, policy, delete, probe, init, sidecar)| {
+            let probe = probe.map(|(delay, period, failures)| {
+                json!({"tcpSocket": {"port": 80}, "initialDelaySeconds": delay, "periodSeconds": period,
+                       "failureThreshold": failures})
+            });
+            let app = json!({"name": "app", "image": "nginx:1", "readinessProbe": probe, "livenessProbe": probe,
+                             "startupProbe": probe, "envFrom": [{"configMapRef": {"name": "settings"}}]});
+            let mut before = Vec::new();
+            if init {
+                before.push(json!({"name": "init", "image": "busybox:1"}));
+            }
+            if sidecar {
+                before.push(json!({"name": "side", "image": "busybox:1", "restartPolicy": "Always"}));
+            }
+            let acts: Vec<Value> = delete.map(|(at, grace)| json!({"at": format!("{at}s"), "delete": grace})).into_iter().collect();
+            serde_json::from_value(json!({
+                "about": "", "until": "20m", "then": acts, "objects": {"configmap/settings": []},
+                "pod": {"metadata": {"name": "web", "annotations": {"kubelet.belay.dev/fate": fate}},
+                        "spec": {"restartPolicy": policy, "terminationGracePeriodSeconds": 5, "initContainers": before, "containers": [app]}},
+            }))
+            .unwrap()
+        },
+    )
+}
+
+/// What must hold of two statuses of a pod, one right after the other.
+pub fn check(before: &PodStatus, after: &PodStatus, now: Timestamp) {
+    let ended = |status: &PodStatus| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    if ended(before) {
+        assert_eq!(before.phase, after.phase, "what has ended has ended");
+    }
+    for condition in after.conditions.iter().flatten() {
+        let old = before.conditions.iter().flatten().find(|old| old.type_ == condition.type_);
+        let since = condition.last_transition_time.as_ref().unwrap().0;
+        match old {
+            Some(old) if old.status == condition.status => {
+                assert_eq!(old.last_transition_time, condition.last_transition_time)
+            }
+            _ => assert_eq!(since, now, "{condition:?}"),
+        }
+    }
+    let statuses = |status: &PodStatus| -> Vec<ContainerStatus> {
+        [&status.init_container_statuses, &status.container_statuses].into_iter().flatten().flatten().cloned().collect()
+    };
+    let (before, all) = (statuses(before), statuses(after));
+    for container in &all {
+        let old = before.iter().find(|old| old.name == container.name);
+        let restarts = container.restart_count - old.map_or(0, |old| old.restart_count);
+        assert!((0..=1).contains(&restarts), "{container:?} after {old:?}");
+        let state = container.state.as_ref().unwrap();
+        let states = [state.running.is_some(), state.waiting.is_some(), state.terminated.is_some()];
+        assert_eq!(states.into_iter().filter(|is| *is).count(), 1, "{container:?}");
+        let done = state.terminated.as_ref().is_some_and(|ended| ended.exit_code == 0);
+        assert!(!container.ready || state.running.is_some() || done, "{container:?}");
+        assert!(state.running.is_none() || container.container_id.is_some());
+    }
+    let ready =
+        after.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    assert!(!ready || all.iter().all(|container| container.ready), "{after:?}");
+    assert!(!ended(after) || all.iter().all(|c| c.state.as_ref().unwrap().running.is_none()), "{after:?}");
+}
+
+proptest! {
+    #[test]
+    fn lives_keep_their_promises(case in any_case()) {
+        let deleted = case.then.first().map(|act| moment(&act.at) + SignedDuration::from_secs(act.delete.unwrap() + 1));
+        let removable = case.then.first().is_some_and(|act| act.delete != Some(0));
+        let trace = Play::new(case).run();
+        prop_assert!(trace.lines().count() < 3000, "{trace}");
+        if let Some(deleted) = deleted {
+            let end = trace.lines().rev().find(|line| line.contains("Succeeded ") || line.contains("Failed "));
+            let end = end.unwrap_or_else(|| panic!("it never ends:\n{trace}"));
+            let end: f64 = end.split('s').next().unwrap().trim().parse().unwrap();
+            prop_assert!(end <= deleted.as_second() as f64, "{end} is late:\n{trace}");
+            let early = trace.lines().any(|line| line.contains("PodCompleted") || line.contains("PodFailed"));
+            prop_assert!(!removable || early || trace.contains("removes it"), "{trace}");
+        }
+    }
+}
