@@ -11,6 +11,7 @@ mod events;
 mod expectations;
 mod furnishings;
 mod garbage_collector;
+mod history;
 mod informer;
 mod informers;
 mod key;
@@ -22,6 +23,7 @@ mod quantity;
 mod replica_set;
 mod requests;
 mod selector;
+mod stateful_set;
 mod template;
 mod work_queue;
 mod worker;
@@ -48,6 +50,8 @@ pub enum Controller {
     ReplicaSet,
     /// Keeps as many pods as a ReplicationController says.
     ReplicationController,
+    /// Keeps the numbered pods of StatefulSets.
+    StatefulSet,
     /// Empties namespaces that are to go.
     Namespace,
     /// Makes the ServiceAccount `default` in every namespace.
@@ -68,6 +72,7 @@ impl Which {
         Controller::Deployment,
         Controller::ReplicaSet,
         Controller::ReplicationController,
+        Controller::StatefulSet,
         Controller::Namespace,
         Controller::ServiceAccount,
         Controller::RootCertificate,
@@ -153,6 +158,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::Deployment => deployment::prepare(&context),
             Controller::ReplicaSet => replica_set::replica_sets(&context),
             Controller::ReplicationController => replica_set::replication_controllers(&context),
+            Controller::StatefulSet => stateful_set::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),
             Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),
