@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
+use super::Context;
 use super::error::Error;
 use super::informer::Tag;
 use super::key::{Key, name_of, namespace_of, uid_of};
@@ -16,14 +17,14 @@ use super::ownership::{Claimed, Claimer, controller_reference};
 use super::requests::{Ignored, Requests};
 use super::selector::Selector;
 use super::template::{fnv1, in_letters};
-use super::Context;
 
 /// The owner's part of a revision's name is at most this long.
 const LONGEST_PREFIX: usize = 223;
 
 /// A revision's content: the template, and that it replaces whatever is there.
 pub fn data_of(template: &PodTemplateSpec) -> Result<Value, Error> {
-    let unusable = |error: serde_json::Error| Error::Unusable { what: "a pod template".to_owned(), why: error.to_string() };
+    let unusable =
+        |error: serde_json::Error| Error::Unusable { what: "a pod template".to_owned(), why: error.to_string() };
     let mut template = serde_json::to_value(template).map_err(unusable)?;
     template["$patch"] = json!("replace");
     Ok(json!({ "spec": { "template": template } }))

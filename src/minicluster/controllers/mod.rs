@@ -4,6 +4,7 @@
 //! is a [`kube::Client`]. Informers keep the kinds in memory, work queues hold the keys of objects to look at, workers
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
+mod claim_protection;
 mod deployment;
 mod discovery;
 mod error;
@@ -52,6 +53,8 @@ pub enum Controller {
     ReplicationController,
     /// Keeps the numbered pods of StatefulSets.
     StatefulSet,
+    /// Keeps claims until no pod uses them.
+    ClaimProtection,
     /// Empties namespaces that are to go.
     Namespace,
     /// Makes the ServiceAccount `default` in every namespace.
@@ -73,6 +76,7 @@ impl Which {
         Controller::ReplicaSet,
         Controller::ReplicationController,
         Controller::StatefulSet,
+        Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
         Controller::RootCertificate,
@@ -159,6 +163,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::ReplicaSet => replica_set::replica_sets(&context),
             Controller::ReplicationController => replica_set::replication_controllers(&context),
             Controller::StatefulSet => stateful_set::prepare(&context),
+            Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),
             Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),

@@ -13,7 +13,7 @@ use super::{StatefulSets, claims, ordinal};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
 use crate::minicluster::controllers::history;
-use crate::minicluster::controllers::key::{Key, label, name_of, namespace_of, uid_of, version_of};
+use crate::minicluster::controllers::key::{Key, label, name_of, uid_of, version_of};
 use crate::minicluster::controllers::ownership::controller_reference;
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::pod_control::{NewPod, metadata_from};
@@ -39,26 +39,11 @@ impl StatefulSets {
         match act {
             Act::Create(number) => return self.create(set, versions, *number).await,
             Act::Mend(pod) => self.mend(set, pod).await?,
-            Act::Recreate(pod) => {
-                let (gravity, reason, how) = if pod.phase() == "Failed" {
-                    (Gravity::Warning, "RecreatingFailedPod", "failed")
-                } else {
-                    (Gravity::Normal, "RecreatingTerminatedPod", "terminated")
-                };
-                let message = format!(
-                    "StatefulSet {}/{} is recreating {how} Pod {}",
-                    namespace_of(&set.metadata),
-                    name_of(&set.metadata),
-                    name_of(&pod.metadata)
-                );
-                self.recorder.say(set, gravity, reason, message);
-                self.delete(set, pod).await?;
-            }
             Act::Condemn(pod) => {
                 self.hand_claims_over(set, pod).await?;
                 self.delete(set, pod).await?;
             }
-            Act::Update(pod) => self.delete(set, pod).await?,
+            Act::Recreate(pod) | Act::Update(pod) => self.delete(set, pod).await?,
         }
         Ok(Done::Act)
     }

@@ -203,7 +203,8 @@ mod tests {
 
     /// All that is done in one look, for a set of three.
     fn acts(spec: Value, pods: &[&str]) -> Vec<String> {
-        let mut set = json!({ "metadata": { "name": "web" }, "spec": { "replicas": 3, "selector": {}, "template": {} } });
+        let mut set =
+            json!({ "metadata": { "name": "web" }, "spec": { "replicas": 3, "selector": {}, "template": {} } });
         set["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let set: StatefulSet = serde_json::from_value(set).unwrap();
         let pods: Vec<Arc<Pod>> = pods.iter().map(|word| pod(word)).collect();
@@ -251,12 +252,16 @@ mod tests {
         assert_eq!(acts(parallel(), &["0rold", "1rold", "2ubad"]), ["update web-2"]);
         assert_eq!(acts(parallel(), &["0rold", "1rold", "2unew"]), [""; 0]);
         assert_eq!(acts(parallel(), &["0rold", "1rold"]), ["create 2"]);
-        assert_eq!(acts(parallel(), &["0rnew", "1rnew", "2rnew", "3unew", "4rnew"]), ["condemn web-4", "condemn web-3"]);
+        assert_eq!(
+            acts(parallel(), &["0rnew", "1rnew", "2rnew", "3unew", "4rnew"]),
+            ["condemn web-4", "condemn web-3"]
+        );
     }
 
     #[test]
     fn updates_keep_to_partition_and_bounds() {
-        let rolling = |rolling: Value| json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
+        let rolling =
+            |rolling: Value| json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
         let old = ["0rold", "1rold", "2rold"];
         assert_eq!(acts(rolling(json!({ "partition": 2 })), &old), ["update web-2"]);
         assert_eq!(acts(rolling(json!({ "partition": 3 })), &old), [""; 0]);

@@ -29,11 +29,7 @@ pub struct Versions {
 
 impl StatefulSets {
     /// Finds the set's revisions, and makes or renumbers the one that its template asks for.
-    pub async fn versions(
-        &self,
-        set: &StatefulSet,
-        mut all: Vec<Arc<ControllerRevision>>,
-    ) -> Result<Versions, Error> {
+    pub async fn versions(&self, set: &StatefulSet, mut all: Vec<Arc<ControllerRevision>>) -> Result<Versions, Error> {
         let history = History::of::<StatefulSet>(&self.context, &set.metadata);
         let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
         let data = history::data_of(&set.spec.template)?;
@@ -68,12 +64,7 @@ impl StatefulSets {
     }
 
     /// Deletes revisions beyond the history's limit that no pod has.
-    pub async fn forget_old(
-        &self,
-        set: &StatefulSet,
-        versions: &Versions,
-        pods: &[Arc<Pod>],
-    ) -> Result<(), Error> {
+    pub async fn forget_old(&self, set: &StatefulSet, versions: &Versions, pods: &[Arc<Pod>]) -> Result<(), Error> {
         let of_pods = pods.iter().filter_map(|pod| label(&pod.metadata, REVISION_LABEL));
         let present = [&versions.current, &versions.update].map(|revision| name_of(&revision.metadata));
         let used: BTreeSet<&str> = of_pods.chain(present).collect();

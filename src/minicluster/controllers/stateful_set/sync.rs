@@ -99,8 +99,10 @@ impl StatefulSets {
         }
         let first = ordinal::first(set);
         let find = |number: i32| pods.iter().find(|pod| ordinal::of(set, pod) == Some(number)).cloned();
-        let places: Vec<Place> =
-            (0..ordinal::count(set)).map(|place| first + place).map(|number| Place { number, pod: find(number) }).collect();
+        let places: Vec<Place> = (0..ordinal::count(set))
+            .map(|place| first + place)
+            .map(|number| Place { number, pod: find(number) })
+            .collect();
         let number = |pod: &Arc<Pod>| ordinal::of(set, pod).unwrap_or(0);
         let mut condemned: Vec<Arc<Pod>> =
             pods.iter().filter(|pod| !ordinal::is_wanted(set, number(pod))).cloned().collect();

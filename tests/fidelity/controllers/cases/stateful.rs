@@ -97,7 +97,8 @@ fn updated() -> Vec<Case> {
             for image in ["v2", "v3", "v4"] {
                 w.set_image("StatefulSet", "web", image).await?;
                 w.until("the new pod", |seen| {
-                    seen.get("Pod", "web-0").is_some_and(|pod| pod["spec"]["containers"][0]["image"] == image && is_ready(&pod))
+                    seen.get("Pod", "web-0")
+                        .is_some_and(|pod| pod["spec"]["containers"][0]["image"] == image && is_ready(&pod))
                 })
                 .await?;
                 until_updated(&w, 1).await?;
@@ -176,7 +177,8 @@ fn claimed() -> Vec<Case> {
             w.check(w.look(|seen| seen.all("PersistentVolumeClaim").len()) == 2, "both claims stay")?;
         }),
         case!("T21", "claims go with the pods that are too many", |w| {
-            let policy = json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete", "whenDeleted": "Retain" } });
+            let policy =
+                json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete", "whenDeleted": "Retain" } });
             rolled_out(&w, 2, with_claims(policy)).await?;
             w.settle().await?;
             w.scale("StatefulSet", "web", 1).await?;
@@ -184,7 +186,8 @@ fn claimed() -> Vec<Case> {
             w.until("the claim asked to go", |seen| is_claim_leaving(seen, "data-web-1")).await?;
         }),
         case!("T22", "claims go with the set", |w| {
-            let policy = json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Retain", "whenDeleted": "Delete" } });
+            let policy =
+                json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Retain", "whenDeleted": "Delete" } });
             rolled_out(&w, 1, with_claims(policy)).await?;
             w.settle().await?;
             let claim = w.look(|seen| seen.get("PersistentVolumeClaim", "data-web-0")).unwrap_or_default();
@@ -193,7 +196,8 @@ fn claimed() -> Vec<Case> {
             w.until("the claim asked to go", |seen| is_claim_leaving(seen, "data-web-0")).await?;
         }),
         case!("T22b", "both policies at once", |w| {
-            let policy = json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete", "whenDeleted": "Delete" } });
+            let policy =
+                json!({ "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete", "whenDeleted": "Delete" } });
             rolled_out(&w, 2, with_claims(policy)).await?;
             w.settle().await?;
             w.scale("StatefulSet", "web", 1).await?;
@@ -237,7 +241,8 @@ fn mended() -> Vec<Case> {
         case!("T26", "deleted with its pods", |w| {
             rolled_out(&w, 2, json!({})).await?;
             w.delete("StatefulSet", "web", Cascade::Background).await?;
-            w.until("nothing left", |seen| seen.all("Pod").is_empty() && seen.all("ControllerRevision").is_empty()).await?;
+            w.until("nothing left", |seen| seen.all("Pod").is_empty() && seen.all("ControllerRevision").is_empty())
+                .await?;
         }),
     ]
 }
@@ -282,7 +287,8 @@ async fn until_updated(w: &World, wanted: i64) -> Result<()> {
 }
 
 async fn partitioned(w: &World) -> Result<()> {
-    rolled_out(w, 3, json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } } })).await?;
+    rolled_out(w, 3, json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": 2 } } }))
+        .await?;
     w.set_image("StatefulSet", "web", "v2").await?;
     w.until_object("StatefulSet", "web", "one updated", |set| {
         is_observed(set) && count(set, "updatedReplicas") == 1 && count(set, "readyReplicas") == 3
