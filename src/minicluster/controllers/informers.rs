@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ReplicationController, ServiceAccount};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, ReplicationController, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
@@ -63,13 +63,26 @@ macro_rules! informers {
     };
 }
 
-cached!(ConfigMap, Deployment, Namespace, ReplicaSet, ReplicationController, ServiceAccount);
+cached!(
+    ConfigMap,
+    ControllerRevision,
+    Deployment,
+    Namespace,
+    PersistentVolumeClaim,
+    ReplicaSet,
+    ReplicationController,
+    ServiceAccount,
+    StatefulSet,
+);
 
 informers! {
     namespaces: Namespace,
     deployments: Deployment,
     replica_sets: ReplicaSet,
     replication_controllers: ReplicationController,
+    stateful_sets: StatefulSet,
+    controller_revisions: ControllerRevision,
+    persistent_volume_claims: PersistentVolumeClaim,
     pods: Pod,
 }
 

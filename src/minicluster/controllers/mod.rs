@@ -4,6 +4,7 @@
 //! is a [`kube::Client`]. Informers keep the kinds in memory, work queues hold the keys of objects to look at, workers
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
+mod claim_protection;
 mod deployment;
 mod discovery;
 mod error;
@@ -11,6 +12,7 @@ mod events;
 mod expectations;
 mod furnishings;
 mod garbage_collector;
+mod history;
 mod informer;
 mod informers;
 mod key;
@@ -22,6 +24,7 @@ mod quantity;
 mod replica_set;
 mod requests;
 mod selector;
+mod stateful_set;
 mod template;
 mod work_queue;
 mod worker;
@@ -48,6 +51,10 @@ pub enum Controller {
     ReplicaSet,
     /// Keeps as many pods as a ReplicationController says.
     ReplicationController,
+    /// Keeps the numbered pods of StatefulSets.
+    StatefulSet,
+    /// Keeps claims until no pod uses them.
+    ClaimProtection,
     /// Empties namespaces that are to go.
     Namespace,
     /// Makes the ServiceAccount `default` in every namespace.
@@ -68,6 +75,8 @@ impl Which {
         Controller::Deployment,
         Controller::ReplicaSet,
         Controller::ReplicationController,
+        Controller::StatefulSet,
+        Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
         Controller::RootCertificate,
@@ -153,6 +162,8 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::Deployment => deployment::prepare(&context),
             Controller::ReplicaSet => replica_set::replica_sets(&context),
             Controller::ReplicationController => replica_set::replication_controllers(&context),
+            Controller::StatefulSet => stateful_set::prepare(&context),
+            Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),
             Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),

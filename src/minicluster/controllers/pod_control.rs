@@ -31,11 +31,18 @@ pub struct PodControl<'a, O> {
 /// A pod that is to be made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NewPod<'a> {
+pub struct NewPod<'a> {
     api_version: &'static str,
     kind: &'static str,
     metadata: &'a ObjectMeta,
     spec: Option<&'a PodSpec>,
+}
+
+impl<'a> NewPod<'a> {
+    /// A pod with this metadata and specification.
+    pub fn new(metadata: &'a ObjectMeta, spec: Option<&'a PodSpec>) -> NewPod<'a> {
+        NewPod { api_version: "v1", kind: "Pod", metadata, spec }
+    }
 }
 
 impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
@@ -53,7 +60,7 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
                 why: "it has no labels".to_owned(),
             });
         }
-        let body = NewPod { api_version: "v1", kind: "Pod", metadata, spec };
+        let body = NewPod::new(metadata, spec);
         let created: Result<Pod, Error> = self.requests.create_from::<Pod, _, _>(&key, &body).await;
         match &created {
             Ok(pod) => {

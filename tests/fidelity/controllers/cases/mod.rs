@@ -9,6 +9,7 @@ mod recreating;
 mod replicas;
 mod rolling;
 mod scaling;
+mod stateful;
 
 use super::Case;
 
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Case> {
         history::cases(),
         replicas::cases(),
         deleting::cases(),
+        stateful::cases(),
     ]
     .concat()
 }
