@@ -140,7 +140,7 @@ fn ecmascript(value: f64, text: &mut String) {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if value != 0.0 && !(-7..21).contains(&exponent) {
+    if value != 0.0 && !(-6..21).contains(&exponent) {
         let sign = if exponent < 0 { "-" } else { "+" };
         text.push_str(&format!("{digits}e{sign}{}", exponent.abs()));
     } else if value == 0.0 {

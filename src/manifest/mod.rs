@@ -6,25 +6,26 @@
 mod complaint;
 pub mod edit;
 mod hash;
-mod manifest;
 mod manifest_set;
 mod names;
 mod object;
 mod object_of;
+mod one_manifest;
 mod paths;
 mod render;
 mod report;
 mod rules;
 mod schema;
 mod scopes;
+mod secrecy;
 mod set;
 pub mod yaml;
 
 pub use complaint::{Complaint, Excerpt, Note};
 pub use hash::ManifestHash;
-pub use manifest::Manifest;
 pub use manifest_set::{Located, ManifestSet};
 pub use object::{ObjectKey, Place};
+pub use one_manifest::Manifest;
 pub use paths::is_manifest;
 pub use render::{Colour, render};
 pub use schema::Definition;

@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn names_follow_their_kind() {
-        let fine = |group, kind, name| object_name(group, kind, name).is_none();
+        let fine = |group: &str, kind: &str, name: &str| object_name(group, kind, name).is_none();
         assert!(
             fine("apps", "Deployment", "a.b-1")
                 && !fine("apps", "Deployment", "a_b")

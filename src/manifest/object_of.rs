@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::report::{Report, Showing, Subject, Words};
+use super::report::{Report, Subject, Words};
 use super::schema::{self, Definition, Rules};
 use super::scopes::{GroupKind, Known};
 use super::yaml::{At, Span};
-use super::{Manifest, ManifestHash, ObjectKey, Scopes, names, rules};
+use super::{Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
 
 /// What became of it.
 pub(super) enum Read {
@@ -20,26 +20,24 @@ pub(super) enum Read {
     Fine { manifest: Box<Manifest>, custom: Option<GroupKind>, definition: Option<Definition> },
 }
 
-/// How much of an object complaints may show.
-pub(super) fn showing(object: &Value) -> Showing {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let secret = |object: &Value| {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let data = object.get("data").is_some() && !matches!(kind, "ConfigMap" | "ControllerRevision");
-        kind.to_lowercase().contains("secret") || object.get("stringData").is_some() || data
-    };
-    let items = object["items"].as_array().into_iter().flatten();
-    let any = secret(object) || (kind.ends_with("List") && items.into_iter().any(secret));
-    if any { Showing::Keys } else { Showing::Everything }
-}
-
-/// Reads an object. `inherited` is the kind and version that the list says, which it is an item of.
-pub(super) fn read(report: &mut Report<'_>, at: At<'_>, scopes: &Scopes, inherited: Option<(&str, &str)>) -> Read {
+/// Reads an object. `text` is that of its document; `inherited` is the kind and version that the list says, which it is an
+/// item of.
+pub(super) fn read(
+    report: &mut Report<'_>,
+    at: At<'_>,
+    text: &str,
+    scopes: &Scopes,
+    inherited: Option<(&str, &str)>,
+) -> Read {
     let has = |name: &str| at.value().get(name).is_some_and(|value| !value.is_null());
     if inherited.is_none() && !has("apiVersion") && !has("kind") {
         return Read::Stranger;
     }
-    let mut object = Object { report, at, subject: Subject { object: None, showing: showing(at.value()) }, fine: true };
+    let showing = match inherited {
+        Some((kind, _)) if !has("kind") => secrecy::of_kind(kind, at.value()),
+        _ => secrecy::of_object(at.value(), text),
+    };
+    let mut object = Object { report, at, subject: Subject { object: None, showing }, fine: true };
     object.read(scopes, inherited)
 }
 

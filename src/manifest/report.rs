@@ -85,18 +85,19 @@ impl<'t> Report<'t> {
     }
 
     pub(super) fn add(&mut self, subject: &Subject, words: Words) {
-        let excerpt = |span| self.excerpt(span, words.key, subject.showing);
-        let also = words.also.as_ref().map(|(span, message)| Note {
-            place: self.place(*span),
-            message: harmless(message),
-            excerpt: excerpt(*span),
+        let Words { span, key, message, hint, also } = words;
+        let excerpt = |span| self.excerpt(span, key, subject.showing);
+        let also = also.map(|(span, message)| Note {
+            place: self.place(span),
+            message: harmless(&message),
+            excerpt: excerpt(span),
         });
         self.complaints.push(Complaint {
-            place: self.place(words.span),
+            place: self.place(span),
             object: subject.object.clone(),
-            excerpt: excerpt(words.span),
-            message: harmless(&words.message),
-            hint: words.hint.as_deref().map(harmless),
+            excerpt: excerpt(span),
+            message: harmless(&message),
+            hint: hint.as_deref().map(harmless),
             also: also.into_iter().collect(),
         });
     }

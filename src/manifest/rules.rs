@@ -128,7 +128,10 @@ fn volumes(report: &mut Report<'_>, subject: &Subject, spec: At<'_>, pod: At<'_>
                         let hint = if volumes.is_empty() {
                             "the pod has no volumes".to_owned()
                         } else {
-                            format!("there are {}", volumes.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+                            format!(
+                                "its volumes are {}",
+                                volumes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+                            )
                         };
                         let message = format!("there is no volume {text}");
                         report.add(subject, Words::at_value(name.at.span(), message).hint(hint));

@@ -26,10 +26,10 @@ pub struct Scopes {
 }
 
 /// What is known about one kind in one version.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Known<'s> {
-    /// One of Kubernetes' own.
-    BuiltIn(&'static Kind, Option<&'static Type>),
+    /// One of Kubernetes' own, with the name of its type.
+    BuiltIn(&'static Kind, Option<Type>),
     /// Defined in the repository, with the shape of its objects where that is given.
     Defined(&'s Definition, Option<&'s Type>),
     /// Served by the cluster; nothing is known about its fields.
@@ -87,14 +87,15 @@ impl Scopes {
 
     pub(super) fn lookup(&self, group: &str, version: &str, kind: &str) -> Result<Known<'_>, NoSuchKind> {
         if let Some(fact) = facts().kind(group, version, kind) {
-            return Ok(Known::BuiltIn(fact, facts().schema(group, version, kind)));
+            let shape = facts().type_name(group, version, kind).map(|name| Type::Named(name.to_owned()));
+            return Ok(Known::BuiltIn(fact, shape));
         }
         let key = GroupKind { group: group.to_owned(), kind: kind.to_owned() };
         let served = self.served.get(&key);
-        if let Some(definition) = self.definitions.get(&key) {
-            if let Some((_, shape)) = definition.versions.iter().find(|(name, _)| name == version) {
-                return Ok(Known::Defined(definition, shape.as_ref()));
-            }
+        if let Some(definition) = self.definitions.get(&key)
+            && let Some((_, shape)) = definition.versions.iter().find(|(name, _)| name == version)
+        {
+            return Ok(Known::Defined(definition, shape.as_ref()));
         }
         if let Some((versions, namespaced)) = served {
             if versions.contains(version) {

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::object_of::{self, Read};
 use super::report::{Report, Showing, Subject, Words};
 use super::schema::Definition;
 use super::scopes::GroupKind;
 use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
-use super::{Complaint, Manifest, ObjectKey, Scopes, paths};
+use super::{Complaint, Manifest, ObjectKey, Scopes, paths, secrecy};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +76,8 @@ struct Reader<'r, 't> {
     custom: BTreeSet<GroupKind>,
     /// Where the first document is that is no object at all.
     stranger: Option<Span>,
+    /// Where each object begins that has a name.
+    named: Vec<(ObjectKey, Span)>,
 }
 
 impl<'r, 't> Reader<'r, 't> {
@@ -88,6 +92,7 @@ impl<'r, 't> Reader<'r, 't> {
             definitions: Vec::new(),
             custom: BTreeSet::new(),
             stranger: None,
+            named: Vec::new(),
         }
     }
 
@@ -95,10 +100,11 @@ impl<'r, 't> Reader<'r, 't> {
         let text = self.report.text();
         let (documents, complaints) = yaml::documents(text);
         for complaint in complaints {
-            let lost = complaint.lost.clone().map(|lost| &text[lost]);
+            let lost = complaint.lost.clone().map(|lost| text.get(lost).unwrap_or_default());
             self.unreadable |= lost.is_some();
             let complaint = template_hint(complaint, lost.unwrap_or_default());
-            let showing = if lost.is_some_and(may_be_secret) { Showing::Nothing } else { Showing::Everything };
+            // What belongs to which object is not known where the text can't be read.
+            let showing = secrecy::of_text(text);
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
         for (index, document) in documents.iter().enumerate() {
@@ -116,9 +122,8 @@ impl<'r, 't> Reader<'r, 't> {
         let (placed, complaints) = document.read();
         let text = &document.text()[document.range()];
         let showing = match &placed {
-            Some(placed) => object_of::showing(placed.value()),
-            None if may_be_secret(text) => Showing::Nothing,
-            None => Showing::Everything,
+            Some(placed) => secrecy::of_object(placed.value(), text),
+            None => secrecy::of_text(text),
         };
         let broken = !complaints.is_empty();
         for complaint in complaints {
@@ -129,11 +134,11 @@ impl<'r, 't> Reader<'r, 't> {
             self.unreadable = true;
             return;
         };
-        self.top(index, &placed, broken);
+        self.top(index, &placed, text, broken);
     }
 
     /// A document's only object, or the items of a list.
-    fn top(&mut self, index: usize, placed: &Placed, broken: bool) {
+    fn top(&mut self, index: usize, placed: &Placed, text: &str, broken: bool) {
         let root = placed.root();
         if !root.value().is_object() {
             self.stranger.get_or_insert(root.span());
@@ -142,10 +147,10 @@ impl<'r, 't> Reader<'r, 't> {
         let kind = root.text("kind").unwrap_or_default();
         let is_list = root.value().get("items").is_some_and(|items| items.is_array() || items.is_null());
         if !kind.ends_with("List") || !(is_list || kind == "List") {
-            return self.object(root, (index, None), broken, None);
+            return self.object(root, (index, None), text, broken, None);
         }
         let Some(items) = root.entry("items") else {
-            let subject = Subject { object: None, showing: Showing::Everything };
+            let subject = Subject { object: None, showing: secrecy::of_object(root.value(), text) };
             let span = root.entry("kind").map_or_else(|| root.span(), |kind| kind.at.span());
             self.report.add(&subject, Words::at_value(span, "a List needs items"));
             self.unreadable = true;
@@ -155,13 +160,16 @@ impl<'r, 't> Reader<'r, 't> {
         let of_kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
         let inherited = of_kind.zip(root.text("apiVersion"));
         for (number, item) in items.at.children().enumerate() {
-            if !item.at.value().is_object() {
-                let subject = Subject { object: None, showing: object_of::showing(root.value()) };
-                self.report.add(&subject, Words::at_value(item.at.span(), "an item of a List must be an object"));
+            let nested = item.at.value().get("items").is_some_and(Value::is_array);
+            if nested || !item.at.value().is_object() {
+                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), text) };
+                let message =
+                    if nested { "kubectl reads no list inside a list" } else { "an item of a List must be an object" };
+                self.report.add(&subject, Words::at_value(item.at.span(), message));
                 self.unreadable = true;
                 continue;
             }
-            self.object(item.at, (index, Some(number)), broken, inherited);
+            self.object(item.at, (index, Some(number)), text, broken, inherited);
         }
     }
 
@@ -169,19 +177,22 @@ impl<'r, 't> Reader<'r, 't> {
         &mut self,
         at: At<'_>,
         (document, item): (usize, Option<usize>),
+        text: &str,
         broken: bool,
         inherited: Option<(&str, &str)>,
     ) {
-        match object_of::read(&mut self.report, at, self.scopes, inherited) {
+        match object_of::read(&mut self.report, at, text, self.scopes, inherited) {
             Read::Stranger => {
                 self.stranger.get_or_insert(at.span());
             }
             Read::Nameless => self.unreadable = true,
             Read::Rejected { key, custom } => {
+                self.named.push((key.clone(), at.span()));
                 self.custom.extend(custom);
                 self.rejected.insert(key);
             }
             Read::Fine { manifest, custom, definition } => {
+                self.named.push((manifest.key.clone(), at.span()));
                 self.custom.extend(custom);
                 if broken {
                     // Which of two values of a key was meant is not known.
@@ -210,19 +221,18 @@ impl<'r, 't> Reader<'r, 't> {
     fn reject_twins(&mut self) {
         let mut first: BTreeMap<ObjectKey, Span> = BTreeMap::new();
         let mut twins = BTreeSet::new();
-        for manifest in &self.manifests {
-            let span = manifest.placed.root().span();
+        for (key, span) in std::mem::take(&mut self.named) {
             let start = Span { start: span.start, end: span.start };
-            let Some(first) = first.get(&manifest.key) else {
-                first.insert(manifest.key.clone(), start);
+            let Some(first) = first.get(&key) else {
+                first.insert(key, start);
                 continue;
             };
-            twins.insert(manifest.key.clone());
-            let subject = Subject { object: Some(manifest.key.clone()), showing: Showing::Nothing };
-            let words = Words::at_value(start, format!("{} is written twice", manifest.key))
+            let subject = Subject { object: Some(key.clone()), showing: Showing::Nothing };
+            let words = Words::at_value(start, format!("{key} is written twice"))
                 .hint("leave one of them out")
                 .also(*first, "first written here");
             self.report.add(&subject, words);
+            twins.insert(key);
         }
         self.manifests.retain(|manifest| !twins.contains(&manifest.key));
         self.definitions.retain(|definition| definition_is_kept(definition, &twins));
@@ -237,15 +247,4 @@ fn template_hint(complaint: yaml::YamlComplaint, text: &str) -> yaml::YamlCompla
 
 fn definition_is_kept(definition: &Definition, twins: &BTreeSet<ObjectKey>) -> bool {
     !twins.iter().any(|twin| twin.kind == "CustomResourceDefinition" && twin.name == definition.name)
-}
-
-/// Whether a document that can't be read may hold a Secret: then nothing of it is shown.
-fn may_be_secret(text: &str) -> bool {
-    let word = |at: usize, length: usize| {
-        let around = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-        !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
-    };
-    let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
-    let config = says("ConfigMap");
-    says("Secret") || says("secret") || says("SecretList") || says("stringData") || (says("data") && !config)
 }

@@ -6,15 +6,74 @@ use proptest::sample::select;
 /// Pieces of YAML in a row: mostly nonsense, which is where readers differ.
 pub fn soup() -> impl Strategy<Value = String> {
     const ATOMS: &[&str] = &[
-        "a", "b", "c d", "1", "~", "yes", "'q'", "\"d\"", "x:y", "#h", " # c", "-", "- ", "? ", ": ", ":", "[", "]", "{", "}", ",",
-        ", ", "&a ", "*a", "!t ", "!!str ", "|", "> ", "|-", "|2", ">+", "\n", "\n  ", "\n    ", "\n      ", "\t", " ", "  ", "...",
-        "%", "@", "`", "'", "\"", "\\n", "é", "<<: ", "http://a/b?c=d", "=", "&", "*", "!", "\\", "\r\n    ", "\u{2028}", "\u{85}",
-        "0755", "1_0", ".5", "0x1F", "12:30", "null",
+        "a",
+        "b",
+        "c d",
+        "1",
+        "~",
+        "yes",
+        "'q'",
+        "\"d\"",
+        "x:y",
+        "#h",
+        " # c",
+        "-",
+        "- ",
+        "? ",
+        ": ",
+        ":",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ", ",
+        "&a ",
+        "*a",
+        "!t ",
+        "!!str ",
+        "|",
+        "> ",
+        "|-",
+        "|2",
+        ">+",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "\n      ",
+        "\t",
+        " ",
+        "  ",
+        "...",
+        "%",
+        "@",
+        "`",
+        "'",
+        "\"",
+        "\\n",
+        "é",
+        "<<: ",
+        "http://a/b?c=d",
+        "=",
+        "&",
+        "*",
+        "!",
+        "\\",
+        "\r\n    ",
+        "\u{2028}",
+        "\u{85}",
+        "0755",
+        "1_0",
+        ".5",
+        "0x1F",
+        "12:30",
+        "null",
     ];
     prop::collection::vec(select(ATOMS), 1..10).prop_map(|atoms| {
         let text = format!("  v: {}", atoms.concat());
         // Every line stays inside the data.
-        let lines = text.split('\n').map(|line| if line.starts_with("  ") { line.to_owned() } else { format!("  {line}") });
+        let lines =
+            text.split('\n').map(|line| if line.starts_with("  ") { line.to_owned() } else { format!("  {line}") });
         lines.collect::<Vec<_>>().join("\n")
     })
 }
@@ -25,7 +84,8 @@ pub fn scalar() -> impl Strategy<Value = String> {
     let word = "(yes|no|on|off|y|n|true|false|null|~|inf|nan|\\.inf|-\\.inf|\\.nan|<<|=){1}";
     let case = select(&["", "upper", "title"][..]);
     let tag = select(&["", "!!str ", "!!int ", "!!float ", "!!bool ", "!!null ", "!!binary ", "!t ", "! "][..]);
-    let any = prop_oneof![5 => number.boxed(), 2 => word.boxed(), 1 => "[0-9]{1,4}[-:][0-9]{1,2}([-:][0-9]{1,2})?".boxed()];
+    let any =
+        prop_oneof![5 => number.boxed(), 2 => word.boxed(), 1 => "[0-9]{1,4}[-:][0-9]{1,2}([-:][0-9]{1,2})?".boxed()];
     (any, case, tag).prop_map(|(text, case, tag)| {
         let text = match case {
             "upper" => text.to_uppercase(),
@@ -45,19 +105,57 @@ pub fn scalar_data() -> impl Strategy<Value = String> {
 /// Brackets in brackets.
 pub fn flow_data() -> impl Strategy<Value = String> {
     const LEAVES: &[&str] = &[
-        "a", "b c", "x:y", "1", "~", "'q'", "\"d\"", "é", "a#b", "-a", "-", "?a", "a?", "a:", "::a", ":", "*k", "&k a", "!t a", "!!str 1",
-        "yes", "", " ", "http://x/y", "a\n   b", "=", "%a", "a'b", "'it''s'", "\"\\u00e9\"", "<<", "|", "a!b", "#a", " #a\n  ", "a&b",
-        "{x: 1}", "- a",
+        "a",
+        "b c",
+        "x:y",
+        "1",
+        "~",
+        "'q'",
+        "\"d\"",
+        "é",
+        "a#b",
+        "-a",
+        "-",
+        "?a",
+        "a?",
+        "a:",
+        "::a",
+        ":",
+        "*k",
+        "&k a",
+        "!t a",
+        "!!str 1",
+        "yes",
+        "",
+        " ",
+        "http://x/y",
+        "a\n   b",
+        "=",
+        "%a",
+        "a'b",
+        "'it''s'",
+        "\"\\u00e9\"",
+        "<<",
+        "|",
+        "a!b",
+        "#a",
+        " #a\n  ",
+        "a&b",
+        "{x: 1}",
+        "- a",
     ];
     let leaf = select(LEAVES).prop_map(str::to_owned);
     let flow = leaf.prop_recursive(4, 16, 3, |inner| {
-        let item = (select(&["", " "][..]), inner.clone(), select(&["", " "][..])).prop_map(|(a, item, b)| format!("{a}{item}{b}"));
+        let item =
+            (select(&["", " "][..]), inner, select(&["", " "][..])).prop_map(|(a, item, b)| format!("{a}{item}{b}"));
         let entry = (item.clone(), select(&[": ", ":", " : ", ": ", ""][..]), item.clone())
             .prop_map(|(key, colon, value)| format!("{key}{colon}{value}"));
         let end = select(&["", ",", " "][..]);
         prop_oneof![
-            (prop::collection::vec(item, 0..3), end.clone()).prop_map(|(items, end)| format!("[{}{end}]", items.join(","))),
-            (prop::collection::vec(entry, 0..3), end).prop_map(|(entries, end)| format!("{{{}{end}}}", entries.join(","))),
+            (prop::collection::vec(item, 0..3), end.clone())
+                .prop_map(|(items, end)| format!("[{}{end}]", items.join(","))),
+            (prop::collection::vec(entry, 0..3), end)
+                .prop_map(|(entries, end)| format!("{{{}{end}}}", entries.join(","))),
         ]
     });
     flow.prop_map(|flow| format!("  v: {flow}"))
@@ -69,11 +167,42 @@ pub fn block_data() -> impl Strategy<Value = String> {
 }
 
 fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
-    const KEYS: &[&str] = &["a", "b", "c d", "'q'", "\"d\"", "1", "yes", "x:y", "a-b", "&n k", "!t k", "k k", "é", "a#b", ".", "a'b", "<<"];
+    const KEYS: &[&str] = &[
+        "a", "b", "c d", "'q'", "\"d\"", "1", "yes", "x:y", "a-b", "&n k", "!t k", "k k", "é", "a#b", ".", "a'b", "<<",
+    ];
     const VALUES: &[&str] = &[
-        "a", "b c", "0755", "~", "", "'q'", "\"d\"", "\"a\\\n    b\"", "'a\n    b'", "|\n    x\n     y", "|-\n    x\n\n    y", "|+\n    x\n",
-        ">\n    x\n    y\n\n     z\n    w", ">-\n\n    x", "|2\n    x", "a\n    b", "a\n\n    b\n    c", "a # c", "&k z", "!t z", "!!str 1",
-        "[a, b]", "{a: b}", "[a,\n  b]", "1.0", "yes", "a\tb", "\"\\x41\\u00e9\\t\\\\\"", "'a\n\n    b'", "|\n    x\n      y", "| # c\n    y", "=",
+        "a",
+        "b c",
+        "0755",
+        "~",
+        "",
+        "'q'",
+        "\"d\"",
+        "\"a\\\n    b\"",
+        "'a\n    b'",
+        "|\n    x\n     y",
+        "|-\n    x\n\n    y",
+        "|+\n    x\n",
+        ">\n    x\n    y\n\n     z\n    w",
+        ">-\n\n    x",
+        "|2\n    x",
+        "a\n    b",
+        "a\n\n    b\n    c",
+        "a # c",
+        "&k z",
+        "!t z",
+        "!!str 1",
+        "[a, b]",
+        "{a: b}",
+        "[a,\n  b]",
+        "1.0",
+        "yes",
+        "a\tb",
+        "\"\\x41\\u00e9\\t\\\\\"",
+        "'a\n\n    b'",
+        "|\n    x\n      y",
+        "| # c\n    y",
+        "=",
     ];
     let value = select(VALUES).prop_map(|value| value.split('\n').map(str::to_owned).collect::<Vec<_>>());
     let leaf = value.clone().prop_map(|mut lines| {
@@ -87,15 +216,17 @@ fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
     let indented = |lines: Vec<String>, by: usize| {
         lines.into_iter().map(move |line| if line.is_empty() { line } else { format!("{}{line}", " ".repeat(by)) })
     };
-    let entry = (select(KEYS), any::<bool>(), value.clone(), inner.clone(), 1..4usize).prop_map(move |(key, deep, value, inner, by)| {
-        if deep {
-            let comment = if by == 3 { vec!["# comment".to_owned()] } else { Vec::new() };
-            return std::iter::once(format!("{key}:")).chain(comment).chain(indented(inner, by)).collect();
-        }
-        let mut lines = value;
-        lines[0] = format!("{key}: {}", lines[0]);
-        lines
-    });
+    let entry = (select(KEYS), any::<bool>(), value.clone(), inner.clone(), 1..4usize).prop_map(
+        move |(key, deep, value, inner, by)| {
+            if deep {
+                let comment = if by == 3 { vec!["# comment".to_owned()] } else { Vec::new() };
+                return std::iter::once(format!("{key}:")).chain(comment).chain(indented(inner, by)).collect();
+            }
+            let mut lines = value;
+            lines[0] = format!("{key}: {}", lines[0]);
+            lines
+        },
+    );
     let item = (any::<bool>(), value, inner).prop_map(move |(deep, value, inner)| {
         let mut lines: Vec<String> = if deep { indented(inner, 2).collect() } else { value };
         lines[0] = format!("- {}", lines[0].trim_start());

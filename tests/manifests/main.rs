@@ -1,7 +1,6 @@
 //! Manifests: as kubectl reads them, as an API server takes them, within bounds, and never with a secret shown.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
-#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../world/mod.rs"]
 mod world;
 

@@ -69,8 +69,12 @@ pub fn compare(name: &str, bytes: &[u8], theirs: &Answer) {
     let mut read = objects.iter();
     for object in &theirs.objects {
         // Of two keys that are different in YAML but the same in JSON, kubectl takes either.
-        let said = complaints.iter().any(|complaint| complaint.lost.is_some() || twice(complaint)) || objects.contains(&None);
-        assert!(read.any(|ours| ours.as_ref() == Some(object)) || said, "{name}: kubectl reads {object}, we {objects:?}");
+        let said =
+            complaints.iter().any(|complaint| complaint.lost.is_some() || twice(complaint)) || objects.contains(&None);
+        assert!(
+            read.any(|ours| ours.as_ref() == Some(object)) || said,
+            "{name}: kubectl reads {object}, we {objects:?}"
+        );
     }
 }
 
@@ -108,7 +112,9 @@ fn texts(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn cases() -> Vec<PathBuf> {
     let mut cases: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.retain(|path| path.extension().is_some_and(|ending| ["yaml", "json", "cases"].iter().any(|one| ending == *one)));
+    cases.retain(|path| {
+        path.extension().is_some_and(|ending| ["yaml", "json", "cases"].iter().any(|one| ending == *one))
+    });
     cases.sort();
     assert!(cases.len() > 90, "the cases are where they should be");
     cases
@@ -122,7 +128,9 @@ fn recording() -> bool {
 fn texts_mean_what_kubectl_recorded() {
     for path in cases() {
         let answers = path.with_extension("kubectl");
-        if recording() && let Some(assets) = assets("recording what kubectl reads") {
+        if recording()
+            && let Some(assets) = assets("recording what kubectl reads")
+        {
             let lines: Vec<String> =
                 texts(&path).iter().map(|(_, text)| kubectl::read_text(&assets, text).to_line()).collect();
             fs::write(&answers, lines.join("\n") + "\n").unwrap();

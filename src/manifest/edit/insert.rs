@@ -12,7 +12,9 @@ use super::{Patch, before, content_end, line_end};
 /// What the node is, where it is none.
 pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str, new: &New) -> Result<Patch, &'static str> {
     match &document.node(id).content {
-        Content::Mapping { entries, .. } if entries.iter().any(|(there, _)| document.key_text(*there).as_deref() == Some(key)) => {
+        Content::Mapping { entries, .. }
+            if entries.iter().any(|(there, _)| document.key_text(*there).as_deref() == Some(key)) =>
+        {
             Err("a mapping that has the key already")
         }
         Content::Mapping { entries, layout: Layout::Block } => {
@@ -20,8 +22,13 @@ pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str, new: &New) -
             let column = document.node(first.0).span.start.column as usize - 1;
             let indent = indentation(document, first.0, column)?;
             let end = line_end(document.text());
-            let text = format!("{indent}{}:{}", written(key, Between::Lines, None), new.lines(column, end, Behind::Key));
-            Ok(behind(document, content_end(document, last.1).max(document.node(last.0).span.end.offset as usize), &text))
+            let text =
+                format!("{indent}{}:{}", written(key, Between::Lines, None), new.lines(column, end, Behind::Key));
+            Ok(behind(
+                document,
+                content_end(document, last.1).max(document.node(last.0).span.end.offset as usize),
+                &text,
+            ))
         }
         Content::Mapping { entries, layout: Layout::Flow } => {
             let between = if document.is_json() { Between::Json } else { Between::Brackets };
@@ -49,7 +56,11 @@ pub(super) fn item(document: &Document<'_>, id: NodeId, new: &New) -> Result<Pat
             // Items between brackets are followed by one between brackets.
             let flow = matches!(document.node(*last).content, Content::Mapping { layout: Layout::Flow, .. });
             let end = line_end(document.text());
-            let item = if flow { format!(" {}", new.inline(Between::Brackets, None)) } else { new.lines(dash, end, Behind::Dash) };
+            let item = if flow {
+                format!(" {}", new.inline(Between::Brackets, None))
+            } else {
+                new.lines(dash, end, Behind::Dash)
+            };
             Ok(behind(document, content_end(document, *last), &format!("{}-{item}", " ".repeat(dash))))
         }
         Content::Sequence { items, layout: Layout::Flow } => {
@@ -100,12 +111,15 @@ fn dash(document: &Document<'_>, item: NodeId) -> Option<usize> {
     let mut at = start;
     loop {
         let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let line = &text[line_start..at];
-        let code = line.trim_end();
+        let line = text[line_start..at].split(" #").next().unwrap_or_default();
+        let mut code = line.trim_end();
+        while let Some((rest, _)) = code.rsplit_once(' ').filter(|(_, last)| last.starts_with(['&', '!'])) {
+            code = rest.trim_end();
+        }
         if let Some(rest) = code.strip_suffix('-') {
             return rest.chars().all(|c| matches!(c, ' ' | '-')).then(|| rest.chars().count());
         }
-        if line_start == 0 || at - line_start > 1000 || !(code.is_empty() || code.starts_with('#')) {
+        if line_start == 0 || at - line_start > 1000 || !(code.is_empty() || code.trim_start().starts_with('#')) {
             return None;
         }
         at = line_start - 1;

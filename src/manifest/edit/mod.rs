@@ -86,14 +86,20 @@ pub fn add_entry(text: &str, document: usize, path: &[Step], key: &str, value: &
 /// # Errors
 /// [`EditError`]; the text stays as it is.
 pub fn add_item(text: &str, document: usize, path: &[Step], value: &New) -> Result<String, EditError> {
-    change(text, document, path, |document, node| insert::item(document, node, value), |old| {
-        if old.is_null() {
-            *old = Value::Array(Vec::new());
-        }
-        if let Some(items) = old.as_array_mut() {
-            items.push(value.to_value());
-        }
-    })
+    change(
+        text,
+        document,
+        path,
+        |document, node| insert::item(document, node, value),
+        |old| {
+            if old.is_null() {
+                *old = Value::Array(Vec::new());
+            }
+            if let Some(items) = old.as_array_mut() {
+                items.push(value.to_value());
+            }
+        },
+    )
 }
 
 /// Finds the node, patches the text, and proves that the new text says what `wanted` makes of the old value.
@@ -146,10 +152,12 @@ fn find(document: &Document<'_>, path: &[Step]) -> Result<NodeId, EditError> {
                 let entry = entries.iter().rev().find(|(key, _)| document.key_text(*key).as_deref() == Some(wanted));
                 match entry {
                     Some((_, value)) => Some(*value),
-                    None => return Err(merged(document, entries, wanted).map_or_else(
-                        || EditError::NotThere(shown()),
-                        |line| EditError::Shared { path: shown(), line },
-                    )),
+                    None => {
+                        return Err(merged(document, entries, wanted).map_or_else(
+                            || EditError::NotThere(shown()),
+                            |line| EditError::Shared { path: shown(), line },
+                        ));
+                    }
                 }
             }
             (Content::Sequence { items, .. }, Step::Item(index)) => items.get(*index).copied(),

@@ -30,7 +30,11 @@ pub(super) fn scalar(document: &Document<'_>, id: NodeId, new: &New) -> Result<P
     let before = document.text()[..start].chars().next_back();
     let apart = before.is_some_and(|c| matches!(c, ':' | '-' | '?'));
     let text = if node.span.start == node.span.end && apart { format!(" {text}") } else { text };
-    let end = if matches!(style, Style::Literal | Style::Folded) { content_end(document, id) } else { node.span.end.offset as usize };
+    let end = if matches!(style, Style::Literal | Style::Folded) {
+        content_end(document, id)
+    } else {
+        node.span.end.offset as usize
+    };
     Ok(Patch { range: start..end.max(start), text })
 }
 

@@ -51,7 +51,9 @@ impl New {
             New::Boolean(value) => value.to_string(),
             New::Mapping(entries) => {
                 let inner = if between == Between::Json { Between::Json } else { Between::Brackets };
-                let entry = |(key, value): &(String, New)| format!("{}: {}", written(key, inner, None), value.inline(inner, None));
+                let entry = |(key, value): &(String, New)| {
+                    format!("{}: {}", written(key, inner, None), value.inline(inner, None))
+                };
                 format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
             }
             New::List(items) => {
@@ -84,7 +86,9 @@ impl New {
             New::List(items) if !items.is_empty() => {
                 // As kubectl writes lists: the dash below the key.
                 let inner = if behind == Behind::Key { indent } else { indent + 2 };
-                let item = |item: &New| format!("{line_end}{}-{}", " ".repeat(inner), item.lines(inner, line_end, Behind::Dash));
+                let item = |item: &New| {
+                    format!("{line_end}{}-{}", " ".repeat(inner), item.lines(inner, line_end, Behind::Dash))
+                };
                 items.iter().map(item).collect()
             }
             other => format!(" {}", other.inline(Between::Lines, None)),
@@ -103,7 +107,8 @@ pub(super) enum Behind {
 
 /// A text, quoted where it must be.
 pub(super) fn written(text: &str, between: Between, style: Option<Style>) -> String {
-    let printable = text.chars().all(|c| c >= ' ' && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}'));
+    let printable =
+        text.chars().all(|c| c >= ' ' && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}'));
     match style {
         _ if between == Between::Json => double(text),
         Some(Style::Single) if printable => format!("'{}'", text.replace('\'', "''")),
@@ -117,10 +122,13 @@ pub(super) fn written(text: &str, between: Between, style: Option<Style>) -> Str
 fn plain(text: &str, between: Between) -> bool {
     let first = text.chars().next().unwrap_or(' ');
     let begins = first.is_alphanumeric() || matches!(first, '/' | '_' | '.' | '$' | '(' | '+');
-    let fine = |c: char| c.is_alphanumeric() || " /_.$()+:@-=~^;".contains(c) || (between == Between::Lines && c == ',');
+    let fine =
+        |c: char| c.is_alphanumeric() || " /_.$()+:@-=~^;".contains(c) || (between == Between::Lines && c == ',');
     let indicators = text.contains(": ") || text.contains(" #") || text.ends_with([':', ' ']);
     // Base 60 and times are text to kubectl, but not to every tool.
-    let time = first.is_ascii_digit() && text.contains(':') && text.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.'));
+    let time = first.is_ascii_digit()
+        && text.contains(':')
+        && text.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.'));
     let dots = text.starts_with("...");
     begins && text.chars().all(fine) && !indicators && !time && !dots && plain_is_text(text)
 }

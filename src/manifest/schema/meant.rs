@@ -2,6 +2,9 @@
 
 use crate::kinds::{Struct, Type};
 
+/// The fields that are entered to look for it: elsewhere the same name mostly means something else.
+const ON_THE_WAY: [&str; 6] = ["spec", "template", "jobTemplate", "containers", "metadata", "selector"];
+
 /// The nearest place below a struct that has a field of this name: `template.spec.containers`.
 pub(super) fn below(name: &str, inner: &Struct) -> Option<String> {
     /// How many levels down it is looked for, and at how many structs.
@@ -19,7 +22,7 @@ pub(super) fn below(name: &str, inner: &Struct) -> Option<String> {
                 if found.fields.contains_key(name) {
                     return Some(path);
                 }
-                if seen < MOST {
+                if seen < MOST && ON_THE_WAY.contains(&field.as_str()) {
                     next.push((path, found));
                 }
             }

@@ -49,8 +49,8 @@ struct Walk<'w, 't, 'p> {
     subject: &'w Subject,
     rules: Rules,
     path: FieldPath<'p>,
-    /// The structs that are entered, outermost first.
-    ancestors: Vec<&'p Struct>,
+    /// The structs that are entered, outermost first, and how long the path to each is.
+    ancestors: Vec<(&'p Struct, usize)>,
     /// Whether this is below `status`, which an apply leaves alone.
     in_status: bool,
     unknown_fields: UnknownFields,
@@ -124,7 +124,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
             self.embedded(at, key);
         }
         self.missing(at, key, name, inner);
-        self.ancestors.push(inner);
+        self.ancestors.push((inner, self.path.depth()));
         for child in at.children() {
             let Some(field) = inner.fields.get(child.name) else {
                 if !inner.open
@@ -231,7 +231,9 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
             parts.iter().any(|part| !part.is_null()).then(|| Value::Array(parts).to_string())
         };
         for (index, child) in at.children().enumerate() {
-            if child.at.value().is_object() && identity(child.at.value()).is_none() {
+            let built_in = self.rules == Rules::BuiltIn;
+            let there = |key: &String| child.at.value().get(key).is_some() || default(key).is_some();
+            if built_in && child.at.value().is_object() && !keys.iter().any(there) {
                 let message = format!("{}[{index}] needs {}", self.path, keys.join(" or "));
                 let span = Span { start: child.key.start, end: child.key.start };
                 self.report.add(self.subject, Words::at_value(span, message));
@@ -298,11 +300,14 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
     /// What was meant by an unknown field: one with nearly the same name, or one of the same name elsewhere.
     fn meant(&self, name: &str, inner: &Struct) -> Option<String> {
         let below = || meant::below(name, inner).map(|path| format!("it belongs into {path}"));
-        let outer = self.ancestors.iter().rev().skip(1).position(|outer| outer.fields.contains_key(name));
+        let mut outer = self.ancestors.iter().rev().skip(1).enumerate();
+        let outer =
+            outer.find(|(_, (outer, _))| outer.fields.contains_key(name)).map(|(levels, (_, depth))| (levels, *depth));
         match (nearest(name, inner.fields.keys().map(String::as_str)), outer) {
             (Some(near), _) => Some(format!("did you mean {near}?")),
-            (None, Some(0)) => Some(format!("it belongs one level up, beside {}", self.path.last_field())),
-            (None, Some(levels)) => Some(format!("it belongs {} levels up", levels + 1)),
+            (None, Some((0, _))) => Some(format!("it belongs one level up, beside {}", self.path.last_field())),
+            (None, Some((_, 0))) => Some("it belongs to the object itself".to_owned()),
+            (None, Some((_, depth))) => Some(format!("it belongs into {}", self.path.prefix(depth))),
             (None, None) => below(),
         }
     }

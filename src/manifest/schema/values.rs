@@ -91,7 +91,7 @@ fn bytes(value: &Value, written: &str) -> Option<Wrong> {
             expected: "base64",
             found: "other text",
             hint: None,
-            general_hint: Some("plain text of a Secret belongs under stringData".to_owned()),
+            general_hint: Some("plain text belongs under data in a ConfigMap, under stringData in a Secret".to_owned()),
         }),
     }
 }

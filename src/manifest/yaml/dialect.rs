@@ -148,7 +148,8 @@ pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> O
 
 /// The first of some places, in their order, that no scalar covers.
 fn outside(mut places: impl Iterator<Item = usize>, nodes: &[Node<'_>]) -> Option<usize> {
-    let scalars = nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
+    let scalars =
+        nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());
     let mut spans = scalars.peekable();
     places.find(|at| {
         while spans.next_if(|span| span.end <= *at).is_some() {}

@@ -74,7 +74,7 @@ fn trailing(events: &mut Events<'_>, base: Base) -> Option<YamlComplaint> {
         Err(error) => base.at(error.marker()),
     };
     let message = "kubectl reads nothing from here to the next line with ---";
-    let lost = base.offset + span.start.offset as usize..base.offset + span.start.offset as usize;
+    let lost = span.start.offset as usize..span.start.offset as usize;
     Some(YamlComplaint { lost: Some(lost), ..YamlComplaint::new(span, message).hint("begin it with a line ---") })
 }
 

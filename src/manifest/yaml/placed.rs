@@ -163,7 +163,9 @@ impl Document<'_> {
     pub fn key_text(&self, key: NodeId) -> Option<String> {
         match &self.resolve(key).1 {
             Node { content: Content::Scalar { text, .. }, .. } if self.json => Some(text.clone().into_owned()),
-            Node { content: Content::Scalar { text, style }, tag, .. } => scalar::resolve(text, *style, *tag).ok()?.key(),
+            Node { content: Content::Scalar { text, style }, tag, .. } => {
+                scalar::resolve(text, *style, *tag).ok()?.key()
+            }
             _ => None,
         }
     }

@@ -257,10 +257,11 @@ impl Scalar<'_> {
 /// kubectl writes a float as JSON, with as few digits as tell it apart, and reads that again: what then looks whole is
 /// whole, also where that is not quite what was written.
 pub(super) fn float(value: f64) -> Option<Number> {
-    if value.fract() == 0.0 && value.abs() < 1e21 {
-        if let Ok(whole) = value.to_string().parse::<i64>() {
-            return Some(Number::from(whole));
-        }
+    if value.fract() == 0.0
+        && value.abs() < 1e21
+        && let Ok(whole) = value.to_string().parse::<i64>()
+    {
+        return Some(Number::from(whole));
     }
     Number::from_f64(value)
 }

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::{Limits, YamlComplaint};
 use super::text::Lines;
+use super::{Limits, YamlComplaint};
 
 /// A part of the text between two separators.
 pub(super) struct Chunk {

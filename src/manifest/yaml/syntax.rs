@@ -66,9 +66,13 @@ fn words(kind: &ErrorKind) -> (&'static str, &'static str) {
         E::InvalidBlockScalarIndent => ("the line is indented less than the text that it belongs to", ""),
         E::CommentNotSeparated => ("a comment needs a space before its #", ""),
         E::PlainScalarStartsWithDashFlowIndicator => ("a - alone between brackets needs quotes", ""),
-        E::MissingAnchorOrAliasName => ("a name is expected behind & or *", "a plain text that begins with one needs quotes"),
+        E::MissingAnchorOrAliasName => {
+            ("a name is expected behind & or *", "a plain text that begins with one needs quotes")
+        }
         E::MappingKeyNotAllowed => ("`? ` may not stand here", "put the value in quotes"),
-        E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => ("the escape does not have the digits that it needs", ""),
+        E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => {
+            ("the escape does not have the digits that it needs", "")
+        }
         E::ZeroBlockScalarIndent | E::InvalidBlockScalarHeader => {
             ("behind | or > only a digit, + or -, and a comment may follow", "begin the text on the next line")
         }

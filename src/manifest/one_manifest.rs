@@ -91,18 +91,20 @@ fn select<'p>(at: At<'p>, selector: &str) -> Option<(At<'p>, Span)> {
     let wanted: Vec<(&str, &str)> = selector.split(',').filter_map(|pair| pair.split_once('=')).collect();
     let says = |value: &Value, wanted: &str| match value {
         Value::String(text) => text == wanted.trim_matches('"'),
-        other => other.to_string() == wanted,
+        Value::Number(number) => wanted.parse().is_ok_and(|wanted: serde_json::Number| wanted == *number),
+        Value::Bool(value) => wanted.parse() == Ok(*value),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
     };
-    let fits = |value: &Value| {
-        let fits = |(key, wanted): &(&str, &str)| match *key {
+    let all = |value: &Value, absent: bool| {
+        wanted.iter().all(|(key, wanted)| match *key {
             "" => says(value, wanted),
-            // A key that the manifest leaves to its default can't be compared.
-            key => value.get(key).is_none_or(|value| says(value, wanted)),
-        };
-        let named = wanted.iter().any(|(key, _)| key.is_empty() || value.get(key).is_some());
-        named && wanted.iter().all(fits)
+            key => value.get(key).map_or(absent, |value| says(value, wanted)),
+        })
     };
-    let child = at.children().find(|child| fits(child.at.value()))?;
+    let named = |value: &Value| wanted.iter().any(|(key, _)| key.is_empty() || value.get(key).is_some());
+    // Where a key is left to its default, the server's path has it all the same.
+    let exact = at.children().find(|child| all(child.at.value(), false));
+    let child = exact.or_else(|| at.children().find(|child| named(child.at.value()) && all(child.at.value(), true)))?;
     Some((child.at, child.key))
 }
 

@@ -1,0 +1,39 @@
+//! How much of a text complaints may show. In doubt less.
+
+use serde_json::Value;
+
+use super::report::Showing;
+
+/// Of an object that could be read. `text` is that of its document, for where it doesn't say what it is.
+pub(super) fn of_object(object: &Value, text: &str) -> Showing {
+    let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
+        return match of_text(text) {
+            Showing::Everything => Showing::Everything,
+            Showing::Keys | Showing::Nothing => Showing::Keys,
+        };
+    };
+    let items = object["items"].as_array().filter(|_| kind.ends_with("List")).into_iter().flatten();
+    let secret = items.into_iter().any(|item| {
+        let kind = item["kind"].as_str().unwrap_or_default();
+        of_kind(kind, item) != Showing::Everything
+    });
+    if secret { Showing::Keys } else { of_kind(kind, object) }
+}
+
+/// Of an object of a kind. What only looks like a Secret is taken for one: it may be one whose kind is misspelt.
+pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
+    let data = object.get("data").is_some() && !matches!(kind, "ConfigMap" | "ControllerRevision");
+    let secret = kind.to_lowercase().contains("secret") || object.get("stringData").is_some() || data;
+    if secret { Showing::Keys } else { Showing::Everything }
+}
+
+/// Of a text that can't be read: nothing, if it may hold a Secret.
+pub(super) fn of_text(text: &str) -> Showing {
+    let word = |at: usize, length: usize| {
+        let around = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
+    };
+    let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
+    let secret = says("Secret") || says("secret") || says("SecretList") || says("stringData");
+    if secret || (says("data") && !says("ConfigMap")) { Showing::Nothing } else { Showing::Everything }
+}
