@@ -1,5 +1,7 @@
 //! Objects replaced by PUT, and what all changes of present objects have in common.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
@@ -48,7 +50,7 @@ impl ApiServer {
             let stored = self.find(target)?;
             let old = Self::served(target, &stored);
             let Read { object: new, warnings } = change(&old)?;
-            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new) {
+            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new)? {
                 return Ok((outcome, warnings));
             }
         }
@@ -60,25 +62,30 @@ impl ApiServer {
         &self,
         target: &Target,
         options: &WriteOptions,
-        stored: &std::sync::Arc<Stored>,
+        stored: &Arc<Stored>,
         old: &Value,
         mut new: Value,
-    ) -> Option<Outcome> {
+    ) -> Result<Option<Outcome>, ApiError> {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-        if options.dry_run {
-            return Some(Outcome::DryRun(new));
-        }
         let ends = is_over(&new);
-        if new == *old && !ends {
-            return Some(Outcome::Stored(std::sync::Arc::clone(stored)));
+        let more = if ends {
+            self.alongside(target, Some(old), None)?
+        } else if new == *old {
+            return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
+        } else {
+            self.alongside(target, Some(old), Some(&mut new))?
+        };
+        if options.dry_run {
+            return Ok(Some(Outcome::DryRun(new)));
         }
         if ends {
             // The client sees the object as it would have been; those who watch, as it was.
-            self.commit(vec![Self::removal(target, stored)]).ok()?;
-            return Some(Outcome::DryRun(new));
+            let changes = std::iter::once(Self::removal(target, stored)).chain(more).collect();
+            return Ok(self.commit(changes).ok().map(|_| Outcome::DryRun(new)));
         }
         let change = Self::change(target, stored.name(), Some(stored.revision), new);
-        self.commit(vec![change]).ok().map(Outcome::Stored)
+        let changes = std::iter::once(change).chain(more).collect();
+        Ok(self.commit(changes).ok().map(Outcome::Stored))
     }
 }
 
