@@ -288,6 +288,13 @@ fn normal(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(normal).collect(),
         Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => json!("(time)"),
+        Value::String(text) if text.starts_with("10.0.") && text.parse::<std::net::Ipv4Addr>().is_ok() => {
+            json!("(address)")
+        }
+        Value::String(text) if text.starts_with("[{") => match serde_json::from_str::<Value>(&text) {
+            Ok(inner) => inner,
+            Err(_) => Value::String(text),
+        },
         Value::String(text) => Value::String(without_numbers(&text)),
         other => other,
     }

@@ -55,6 +55,7 @@ impl ApiServer {
             object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
         }
         let view = View::new(&target.resource, &how, now);
+        let definition = &target.resource.definition;
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
                 Ok(_) => self.apply_over(target, &options, &object),
@@ -63,7 +64,8 @@ impl ApiServer {
             };
             match outcome {
                 // It appeared, or vanished, in between.
-                Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") => {}
+                Err(error) if error.reason == "AlreadyExists" => {}
+                Err(error) if error.reason == "NotFound" && error.kind.as_ref() == Some(&definition.resource) => {}
                 Err(error) => return Err(error),
                 Ok((outcome, more, code)) => {
                     return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));

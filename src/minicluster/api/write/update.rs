@@ -29,11 +29,22 @@ impl ApiServer {
         let Read { mut object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &object)?;
         settle_namespace(target, &mut object)?;
-        let (outcome, more) = self.change_object(target, &options, |old| {
+        let changed = self.change_object(target, &options, |old| {
             check_uid(target, old, &object)?;
             check_version(target, old, &object)?;
             object::update(&meaning(target, &options, self.now()), old, object.clone())
-        })?;
+        });
+        let (outcome, more) = match changed {
+            Err(error) if error.code == 404 && creates_on_update(target) => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                let (outcome, more) = self.create_object(target, &options, object)?;
+                let view = View::new(&target.resource, &how, now);
+                return Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more));
+            }
+            changed => changed?,
+        };
         let view = View::new(&target.resource, &how, now);
         Ok(outcome.reply(&view)?.warn(warnings).warn(more))
     }
@@ -87,6 +98,19 @@ impl ApiServer {
         let changes = std::iter::once(change).chain(more).collect();
         Ok(self.commit(changes).ok().map(Outcome::Stored))
     }
+}
+
+/// Whether a PUT of what is not there makes it.
+fn creates_on_update(target: &Target) -> bool {
+    const KINDS: [(&str, &[&str]); 5] = [
+        ("", &["endpoints", "events", "limitranges", "services"]),
+        ("events.k8s.io", &["events"]),
+        ("rbac.authorization.k8s.io", &["clusterroles", "roles", "clusterrolebindings", "rolebindings"]),
+        ("coordination.k8s.io", &["leases"]),
+        ("node.k8s.io", &["runtimeclasses"]),
+    ];
+    let is = |(group, kinds): &(&str, &[&str])| kinds.iter().any(|kind| target.resource.is(group, kind));
+    target.subresource.is_none() && KINDS.iter().any(is)
 }
 
 /// Whether nothing holds an object back any more that is to be deleted.
