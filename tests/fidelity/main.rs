@@ -7,5 +7,6 @@ mod world;
 mod api_documents;
 mod api_exchange;
 mod facts;
+mod kubectl;
 mod go_types;
 mod objects;

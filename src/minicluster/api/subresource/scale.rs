@@ -92,7 +92,8 @@ impl ApiServer {
                 "metadata": { "name": target.name, "namespace": target.namespace },
             });
             let applied = scaled(&target.resource, &empty, &sent)?;
-            object::apply(&write, Some(old), applied, options.force)
+            let done = object::apply(&write, Some(old), applied, options.force);
+            done.map(without_time).map_err(|error| spoken_of_scale(target, error))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -117,6 +118,27 @@ impl ApiServer {
             _ => View::new(&SCALE, how, self.now()).object(scale),
         }
     }
+}
+
+/// Who applies a scale is noted without the moment.
+fn without_time(mut read: Read) -> Read {
+    let managers = read.object["metadata"]["managedFields"].as_array_mut().into_iter().flatten();
+    for manager in managers.filter(|manager| manager["subresource"] == "scale" && manager["operation"] == "Apply") {
+        if let Some(entry) = manager.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    read
+}
+
+/// A conflict about a scale names its version, not that of the object behind it.
+fn spoken_of_scale(target: &Target, mut error: ApiError) -> ApiError {
+    let (own, spoken) = (format!("using {}", target.resource.api_version()), "using autoscaling/v1");
+    error.message = error.message.replace(&own, spoken);
+    for cause in &mut error.causes {
+        cause.message = cause.message.replace(&own, spoken);
+    }
+    error
 }
 
 fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {

@@ -144,8 +144,9 @@ pub(in crate::minicluster::api) fn check_uid(target: &Target, old: &Value, objec
     }
     let definition = &target.resource.definition;
     let name = target.name.as_deref().unwrap_or_default();
-    let place = [&definition.group, &definition.resource].into_iter().filter(|part| !part.is_empty());
-    let place: Vec<&str> = place.map(String::as_str).chain(target.namespace.as_deref()).chain([name]).collect();
+    let group = target.resource.custom.is_some().then_some(definition.group.as_str());
+    let parts = group.into_iter().chain([definition.resource.as_str()]);
+    let place: Vec<&str> = parts.chain(target.namespace.as_deref()).chain([name]).collect();
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
          failed: UID in precondition: {sent}, UID in object meta: {known}",
