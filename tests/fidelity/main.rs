@@ -10,3 +10,4 @@ mod facts;
 mod kubectl;
 mod go_types;
 mod objects;
+mod random_objects;

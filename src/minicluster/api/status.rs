@@ -136,13 +136,17 @@ impl ApiError {
     /// 422: the object breaks rules. `kind` is the kind, not the plural.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> ApiError {
-        let each: Vec<String> = causes
-            .iter()
-            .map(|cause| match &cause.field {
+        let mut each: Vec<String> = Vec::new();
+        for cause in &causes {
+            let text = match &cause.field {
                 Some(field) => format!("{field}: {}", cause.message),
                 None => cause.message.clone(),
-            })
-            .collect();
+            };
+            // Go says everything once.
+            if !each.contains(&text) {
+                each.push(text);
+            }
+        }
         let wrong = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
         let message = format!("{} \"{name}\" is invalid: {wrong}", qualified(kind, group));
         ApiError { causes, ..ApiError::new(422, "Invalid", message).about(group, kind, name) }
@@ -168,7 +172,7 @@ impl ApiError {
         }
         let mut details = json!({});
         for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
-            if let Some(value) = value {
+            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
                 details[key] = json!(value);
             }
         }

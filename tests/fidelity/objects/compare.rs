@@ -19,12 +19,7 @@ impl fmt::Display for Difference {
 /// Everything that differs between what was expected and what came.
 pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Vec<Difference> {
     let mut found = Vec::new();
-    let place = format!(
-        "step {} ({:?}{})",
-        index + 1,
-        step.r#do,
-        step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default()
-    );
+    let place = format!("step {} ({:?}{})", index + 1, step.r#do, step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default());
     let mut differ = |what: &str, expected: &dyn fmt::Display, got: &dyn fmt::Display| {
         found.push(Difference(format!("  {place}: {what}\n    real:     {expected}\n    embedded: {got}")));
     };
@@ -33,7 +28,18 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         differ("code", &text(expected), &text(got));
         return found;
     }
-    let (real, embedded) = (normal(&expected.body), normal(&got.body));
+    let (mut real, mut embedded) = (normal(&expected.body), normal(&got.body));
+    let (left, right) = (take_causes(&mut real), take_causes(&mut embedded));
+    for cause in left.iter().filter(|cause| !right.contains(cause)) {
+        differ("a cause is missing", &said(cause), &"-");
+    }
+    for cause in right.iter().filter(|cause| !left.contains(cause)) {
+        differ("a cause too many", &"-", &said(cause));
+    }
+    if left.len() == right.len() && left != right && left.iter().all(|cause| right.contains(cause)) {
+        let fields = |causes: &[Value]| format!("{:?}", causes.iter().map(|cause| cause["field"].as_str()).collect::<Vec<_>>());
+        differ("the order of causes", &fields(&left), &fields(&right));
+    }
     for path in differing(&real, &embedded, String::new()) {
         let at = |value: &Value| value.pointer(&path).map_or("-".to_owned(), Value::to_string);
         differ(if path.is_empty() { "body" } else { &path }, &at(&real), &at(&embedded));
@@ -45,6 +51,19 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         differ("unchanged", &expected.unchanged, &got.unchanged);
     }
     found
+}
+
+fn take_causes(body: &mut Value) -> Vec<Value> {
+    let details = body.get_mut("details").and_then(Value::as_object_mut);
+    match details.and_then(|details| details.remove("causes")) {
+        Some(Value::Array(causes)) => causes,
+        _ => Vec::new(),
+    }
+}
+
+fn said(cause: &Value) -> String {
+    let text = |name: &str| cause[name].as_str().unwrap_or_default();
+    format!("{} {}: {}", text("reason"), text("field"), text("message"))
 }
 
 /// An answer without what differs by nature.
@@ -71,9 +90,18 @@ fn normal(body: &Value) -> Value {
 
 /// Causes in an order that does not depend on how Go walks a map, each once.
 fn status(body: &mut Value) {
-    let Some(Value::Array(causes)) = body["details"].get_mut("causes") else { return };
+    if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
+        body.as_object_mut().unwrap().remove("details");
+    }
+    let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else { return };
     let mut unique: Vec<Value> = Vec::new();
-    for cause in causes.drain(..) {
+    for mut cause in causes.drain(..) {
+        if cause["field"] == "patch" {
+            // The whole object stands there, its keys in the order of Go's types.
+            let text = cause["message"].as_str().unwrap();
+            let end = text.find("\"}\": ").or(text.find("}\": ")).map_or(0, |at| at);
+            cause["message"] = json!(text[end..]);
+        }
         if !unique.contains(&cause) {
             unique.push(cause);
         }

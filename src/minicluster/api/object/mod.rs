@@ -13,6 +13,7 @@ mod conversions;
 mod custom;
 mod defaults;
 mod look;
+mod patch;
 mod quantity;
 mod read;
 mod strategy;
@@ -24,8 +25,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ApiError;
-use crate::kinds::Type;
 use canonical::EmptyLists;
+use crate::kinds::Type;
 
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
@@ -161,8 +162,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
 /// # Errors
 /// 400 for a malformed patch, 422 where it can't be applied, 415 for a kind of patch that the object does not take.
 pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
-    let _ = (write, old, kind, body);
-    Err(ApiError::new(415, "UnsupportedMediaType", "patches are not here yet"))
+    patch::patch(write, old, kind, body)
 }
 
 /// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`], over `old` or as a new

@@ -1,4 +1,6 @@
-//! How the real server words things: quoted text, lists of texts.
+//! How the real server words things: quoted text, lists of texts, values.
+
+use serde_json::Value;
 
 /// Text in double quotes as Go's `%q` writes it.
 pub fn quote(text: &str) -> String {
@@ -35,6 +37,36 @@ fn is_unprintable(character: char) -> bool {
 /// Texts in quotes, with commas between.
 pub fn quoted_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.into_iter().map(quote).collect::<Vec<_>>().join(", ")
+}
+
+/// A value as Go's `%v` prints it.
+#[must_use]
+pub fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(printed).collect::<Vec<_>>().join(" ")),
+        Value::Object(entries) => {
+            let entries: Vec<String> = entries.iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A value as Go's `%#v` prints it.
+#[must_use]
+pub fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => quote(text),
+        Value::Array(items) => format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", ")),
+        Value::Object(entries) => {
+            let entry = |(name, value): (&String, &Value)| format!("{}:{}", quote(name), go_syntax(value));
+            format!("map[string]interface {{}}{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

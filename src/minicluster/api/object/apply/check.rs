@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::words::quote;
+use super::super::words::{go_syntax, printed};
 use super::field_set::{field, shown};
 use super::items::element;
 use super::shape::{Atom, atom, entry_type};
@@ -116,36 +116,5 @@ fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// A value as Go's `%v` prints it.
-fn printed(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(printed).collect::<Vec<_>>().join(" ")),
-        Value::Object(entries) => {
-            let entries: Vec<String> =
-                entries.iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
-            format!("map[{}]", entries.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// A value as Go's `%#v` prints it.
-fn go_syntax(value: &Value) -> String {
-    match value {
-        Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => quote(text),
-        Value::Array(items) => {
-            format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
-        }
-        Value::Object(entries) => {
-            let entry = |(name, value): (&String, &Value)| format!("{}:{}", quote(name), go_syntax(value));
-            format!("map[string]interface {{}}{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
     }
 }

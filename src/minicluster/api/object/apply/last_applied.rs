@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::super::Write;
 use super::super::look::Look;
 use super::check;
-use super::field_set::FieldSet;
 use super::own;
 use super::update::Conflict;
 use crate::kinds::Type;
@@ -21,17 +20,15 @@ pub fn is_on(live: &Value) -> bool {
     !live["metadata"]["annotations"].text(ANNOTATION).is_empty()
 }
 
-/// Whether all conflicts are about fields that were applied on the client's side.
-pub fn allows(live: &Value, conflicts: &[Conflict], write: &Write<'_>, ty: &Type) -> bool {
+/// Takes out the conflicts about fields that were applied on the client's side.
+pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &Write<'_>, ty: &Type) {
     let text = live["metadata"]["annotations"].text(ANNOTATION);
-    let Ok(last) = serde_json::from_str::<Value>(text) else { return false };
+    let Ok(last) = serde_json::from_str::<Value>(text) else { return };
     let same_version = last.text("apiVersion") == super::api_version(write.definition);
-    if !same_version || !check::misfits(&last, ty).is_empty() {
-        return false;
+    if same_version && check::misfits(&last, ty).is_empty() {
+        let paths = own::fields(&last, ty).paths();
+        conflicts.retain(|conflict| !paths.contains(&conflict.path));
     }
-    let applied: FieldSet = own::fields(&last, ty);
-    let paths = applied.paths();
-    conflicts.iter().all(|conflict| paths.contains(&conflict.path))
 }
 
 /// Brings the annotation up to date with what was applied now.

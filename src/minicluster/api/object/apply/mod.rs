@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::look::Look;
 use super::read::api_version;
 use super::times::{self, Precision};
-use super::{Write, canonical, conversions, custom};
+use super::{Write, canonical, custom};
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 use managers::{Manager, Managers, Operation, Owned};
@@ -52,10 +52,7 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
         .map_err(|error| ApiError::new(500, "", format!("failed to decode managed fields: {error}")))?;
     let ty = schema(write);
     let empty = nothing(write, &ty);
-    let before = match live {
-        Some(live) => without_managed(live),
-        None => unset(write, &empty),
-    };
+    let before = live.map_or_else(|| empty.clone(), without_managed);
     if managers.0.is_empty() {
         update::before_first_apply(&mut managers, &empty, &before, &ty, write);
     }
@@ -64,17 +61,15 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     }
     let misfits = check::misfits(applied, &ty);
     if !misfits.is_empty() {
-        let message =
-            format!("failed to create typed patch object ({}): {}", named(write, applied), check::in_one(&misfits));
+        let message = format!("failed to create typed patch object ({}): {}", named(write, applied), check::in_one(&misfits));
         return Err(ApiError::new(500, "", message));
     }
     let mut result = update::apply(managers.clone(), &before, applied, &ty, write, force);
-    if let Err(conflicts) = &result
-        && write.manager == last_applied::KUBECTL
-        && let Some(live) = live
-        && last_applied::allows(live, conflicts, write, &ty)
-    {
-        result = update::apply(managers.clone(), &before, applied, &ty, write, true);
+    if let (Err(conflicts), Some(live), last_applied::KUBECTL) = (&mut result, live, write.manager) {
+        last_applied::forgive(live, conflicts, write, &ty);
+        if conflicts.is_empty() {
+            result = update::apply(managers.clone(), &before, applied, &ty, write, true);
+        }
     }
     let (merged, after) = result.map_err(|conflicts| conflict_error(&conflicts))?;
     let changed = merged != before;
@@ -143,15 +138,6 @@ fn nothing(write: &Write<'_>, ty: &Type) -> Value {
     empty["apiVersion"] = json!(api_version(write.definition));
     empty["kind"] = json!(write.definition.kind);
     empty
-}
-
-/// An object that is not there yet, as it looks when it has been through the internal types.
-fn unset(write: &Write<'_>, empty: &Value) -> Value {
-    let mut unset = empty.clone();
-    if write.definition.custom.is_none() {
-        conversions::through_internal(write.definition, &mut unset);
-    }
-    unset
 }
 
 fn without_managed(object: &Value) -> Value {
@@ -252,7 +238,8 @@ pub fn same_but_times(one: &Value, other: &Value) -> bool {
         entries.sort_by_key(Value::to_string);
         entries
     };
-    let rest =
-        |object: &Value| -> Map<String, Value> { without_managed(object).as_object().cloned().unwrap_or_default() };
+    let rest = |object: &Value| -> Map<String, Value> {
+        without_managed(object).as_object().cloned().unwrap_or_default()
+    };
     timeless(one) == timeless(other) && rest(one) == rest(other)
 }

@@ -28,3 +28,11 @@ pub fn complete(definition: &Definition, object: &mut Value) {
 pub fn shape(custom: &Custom) -> Type {
     Type::from_openapi(&custom.schema)
 }
+
+/// Reads a patched object of a custom kind.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
+    read(write, &Node::from_value(patched), objections)
+}

@@ -1,7 +1,7 @@
 //! `apiVersion` and `kind`: what a body says it is, against where it was sent.
 
 use super::node::Node;
-use super::{Definition, api_version};
+use super::{api_version, Definition};
 use crate::kinds::facts;
 use crate::minicluster::api::ApiError;
 
@@ -40,38 +40,60 @@ struct Header {
 /// 400 in the real server's words.
 pub fn check(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), ApiError> {
     let header = read(definition, node).map_err(|error| unrecognized(definition, &error, body))?;
+    if retired_version(definition, &header) {
+        return Err(ApiError::bad_request(other_version(definition, &header)));
+    }
+    compare(definition, &header, node).map_err(|error| cannot_be_handled(definition, node, &error))
+}
+
+/// What is said of an object that is not of the kind, in whatever version.
+///
+/// # Errors
+/// The words.
+pub fn mismatch(definition: &Definition, node: &Node) -> Result<(), String> {
+    let header = read(definition, node)?;
+    if retired_version(definition, &header) {
+        return Ok(());
+    }
+    compare(definition, &header, node)
+}
+
+fn other_version(definition: &Definition, header: &Header) -> String {
+    let (said, expected) = (join(&header.group, &header.version), api_version(definition));
+    format!("the API version in the data ({said}) does not match the expected API version ({expected})")
+}
+
+/// Whether an object is of the right kind, in another version that the real server reads.
+fn retired_version(definition: &Definition, header: &Header) -> bool {
+    let said = join(&header.group, &header.version);
+    let retired = RETIRED.iter().any(|(version, kinds)| *version == said && kinds.contains(&header.kind.as_str()));
+    header.kind == definition.kind
+        && said != api_version(definition)
+        && (retired || is_registered(definition, header))
+}
+
+fn compare(definition: &Definition, header: &Header, node: &Node) -> Result<(), String> {
     if header.group == definition.group && header.version == definition.version && header.kind == definition.kind {
         return Ok(());
     }
-    let said = join(&header.group, &header.version);
-    let retired = RETIRED.iter().any(|(version, kinds)| *version == said && kinds.contains(&header.kind.as_str()));
-    let known = retired || is_registered(definition, &header);
-    if !known {
-        let kind = super::super::words::quote(&header.kind);
-        let error = format!("no kind {kind} is registered for version \"{said}\" in scheme \"{SCHEME}\"");
-        return Err(cannot_be_handled(definition, node, &error));
+    if !is_registered(definition, header) {
+        let (kind, said) = (super::super::words::quote(&header.kind), join(&header.group, &header.version));
+        return Err(format!("no kind {kind} is registered for version \"{said}\" in scheme \"{SCHEME}\""));
     }
-    if header.kind == definition.kind {
-        let expected = api_version(definition);
-        let message =
-            format!("the API version in the data ({said}) does not match the expected API version ({expected})");
-        return Err(ApiError::bad_request(message));
-    }
-    if let Some(schema) = facts().schema(&header.group, &header.version, &header.kind)
-        && let Err(error) = super::typed::decode(node, schema, &header.kind)
-    {
-        return Err(cannot_be_handled(definition, node, &error));
+    if let Some(schema) = facts().schema(&header.group, &header.version, &header.kind) {
+        super::typed::decode(node, schema, &header.kind)?;
     }
     let internal = format!("{}.{}", package(&definition.group), definition.kind);
-    let error = format!("converting ({}.{}) to ({internal}): unknown conversion", header.version, header.kind);
-    Err(cannot_be_handled(definition, node, &error))
+    Err(format!("converting ({}.{}) to ({internal}): unknown conversion", header.version, header.kind))
 }
 
 /// 400 for a body whose kind is known.
 pub fn cannot_be_handled(definition: &Definition, node: &Node, error: &str) -> ApiError {
     let header = read(definition, node).ok();
-    let (version, kind) = header
-        .map_or_else(|| (definition.version.clone(), definition.kind.clone()), |header| (header.version, header.kind));
+    let (version, kind) = header.map_or_else(
+        || (definition.version.clone(), definition.kind.clone()),
+        |header| (header.version, header.kind),
+    );
     let expected = &definition.kind;
     ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {error}"))
 }

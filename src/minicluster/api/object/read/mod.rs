@@ -72,13 +72,28 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
     Ok(Read { object, warnings })
 }
 
-/// Reads a value that is an object already, as a patch leaves one.
+/// Reads a value as an object, as a patch leaves one. What it should not hold are warnings.
 ///
 /// # Errors
-/// 400 where a type is wrong, or, if strict, for unknown fields.
-pub fn read_value(write: &Write<'_>, value: &Value) -> Result<Read, ApiError> {
-    let text = value.to_string();
-    read(write, text.as_bytes(), Format::Json)
+/// What is said of another kind, or of the first value of a wrong type.
+pub fn read_value(definition: &Definition, value: &Value) -> Result<Read, String> {
+    let node = Node::from_value(value);
+    header::mismatch(definition, &node)?;
+    let typed = typed::decode(&node, &definition.schema, &definition.kind)?;
+    let mut object = typed.value;
+    settle(definition, &mut object, EmptyLists::Stay);
+    Ok(Read { object, warnings: typed.objections })
+}
+
+/// Reads a value as [`read_value`] does, with errors that name no place, and whatever its kind says.
+///
+/// # Errors
+/// What is said of the first value of a wrong type.
+pub fn convert_patched(definition: &Definition, value: &Value) -> Result<Read, String> {
+    let typed = typed::convert(value, &definition.schema, &definition.kind)?;
+    let mut object = typed.value;
+    settle(definition, &mut object, EmptyLists::Stay);
+    Ok(Read { object, warnings: typed.objections })
 }
 
 /// A merged object of an apply as its kind's own type, in its stored form.
@@ -86,7 +101,7 @@ pub fn read_value(write: &Write<'_>, value: &Value) -> Result<Read, ApiError> {
 /// # Errors
 /// What the real server says of a value of a wrong type.
 pub fn convert(definition: &Definition, value: &Value) -> Result<Value, String> {
-    let mut object = typed::convert(value, &definition.schema, &definition.kind)?;
+    let mut object = typed::convert(value, &definition.schema, &definition.kind)?.value;
     settle(definition, &mut object, EmptyLists::Stay);
     Ok(object)
 }
@@ -152,7 +167,7 @@ pub fn parse_json(body: &[u8]) -> Result<Node, String> {
 }
 
 /// The Go name of a built-in struct type, `DeploymentSpec`.
-fn go_name(ty: &Type) -> Option<&str> {
+pub fn go_name(ty: &Type) -> Option<&str> {
     match ty {
         Type::Named(name) => name.rsplit('.').next(),
         _ => None,

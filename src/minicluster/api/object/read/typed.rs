@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::super::quantity::{NOT_AN_AMOUNT, Quantity};
 use super::super::times::{self, Precision};
+use super::super::quantity::{NOT_AN_AMOUNT, Quantity};
 use super::node::Node;
 use super::{base64, go_name};
 use crate::kinds::{Field, Scalar, Struct, Type};
@@ -41,13 +41,16 @@ pub fn decode(node: &Node, ty: &Type, name: &str) -> Result<Typed, String> {
 ///
 /// # Errors
 /// For the first value of a wrong type.
-pub fn convert(value: &Value, ty: &Type, name: &str) -> Result<Value, String> {
+pub fn convert(value: &Value, ty: &Type, name: &str) -> Result<Typed, String> {
     let node = Node::from_value(value);
     let mut decoder = Decoder { owner: name.to_owned(), placeless: true, ..Decoder::default() };
     let value = decoder.value(&node, ty, "", None)?;
     match decoder.first_error {
         Some(error) => Err(error),
-        None => Ok(value.unwrap_or_else(|| Value::Object(Map::new()))),
+        None => {
+            let value = value.unwrap_or_else(|| Value::Object(Map::new()));
+            Ok(Typed { value, objections: decoder.objections })
+        }
     }
 }
 
@@ -79,17 +82,12 @@ impl Decoder {
             (Type::Map(map), Node::Map(entries)) => self.map(entries, &map.values, go, old).map(Some),
             (Type::List(list), Node::List(items)) => self.list(items, &list.items, go).map(Some),
             (Type::Scalar(scalar), _) => self.scalar(node, *scalar, go),
+            (of, node) if self.placeless => Ok(self.save(misfit(node, of, go))),
             _ => Ok(self.wrong_type(node.kind(), go)),
         }
     }
 
-    fn structure(
-        &mut self,
-        entries: &[(String, Node)],
-        inner: &Struct,
-        ty: &Type,
-        old: Option<Value>,
-    ) -> Result<Value, String> {
+    fn structure(&mut self, entries: &[(String, Node)], inner: &Struct, ty: &Type, old: Option<Value>) -> Result<Value, String> {
         let owner = go_name(ty).map(|name| std::mem::replace(&mut self.owner, name.to_owned()));
         let mut object = match old {
             Some(Value::Object(object)) => object,
@@ -130,13 +128,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn map(
-        &mut self,
-        entries: &[(String, Node)],
-        values: &Type,
-        go: &str,
-        old: Option<Value>,
-    ) -> Result<Value, String> {
+    fn map(&mut self, entries: &[(String, Node)], values: &Type, go: &str, old: Option<Value>) -> Result<Value, String> {
         let mut object = match old {
             Some(Value::Object(object)) => object,
             _ => Map::new(),
@@ -175,6 +167,7 @@ impl Decoder {
                 let fits = |number: &i64| scalar == Scalar::Int64 || i32::try_from(*number).is_ok();
                 match text.parse::<i64>().ok().filter(fits) {
                     Some(number) => Ok(Some(number.into())),
+                    None if self.placeless => Ok(self.forced(text, scalar)),
                     None => Ok(self.wrong_type(&format!("number {text}"), or(go, int_name(scalar)))),
                 }
             }
@@ -197,12 +190,23 @@ impl Decoder {
                 Ok(times::canonical(text, precision)?.map(Value::String))
             }
             (Scalar::Time | Scalar::MicroTime, _) => Err(self.type_error(node.kind(), "string")),
+            _ if self.placeless => Ok(self.save(misfit(node, &Type::Scalar(scalar), go))),
             (Scalar::Bytes, _) => Ok(self.wrong_type(node.kind(), or(go, "[]uint8"))),
             (Scalar::String, _) => Ok(self.wrong_type(node.kind(), or(go, "string"))),
             (Scalar::Boolean, _) => Ok(self.wrong_type(node.kind(), or(go, "bool"))),
             (Scalar::Number, _) => Ok(self.wrong_type(node.kind(), or(go, "float64"))),
             (Scalar::Int32 | Scalar::Int64, _) => Ok(self.wrong_type(node.kind(), or(go, int_name(scalar)))),
         }
+    }
+
+    /// A number that does not fit, as a conversion in memory takes it: a whole float is whole, a long number is cut off.
+    fn forced(&mut self, text: &str, scalar: Scalar) -> Option<Value> {
+        let float: f64 = text.parse().unwrap_or(f64::NAN);
+        if float.fract() != 0.0 {
+            return self.save(format!("cannot convert float64 to {}", int_name(scalar)));
+        }
+        let whole = text.parse::<i64>().unwrap_or(float as i64);
+        Some(if scalar == Scalar::Int32 { (whole as i32).into() } else { whole.into() })
     }
 
     fn int_or_string(&mut self, node: &Node) -> Decoded {
@@ -215,16 +219,9 @@ impl Decoder {
 
     fn type_error(&self, what: &str, go: &str) -> String {
         if self.placeless {
-            return match (what.strip_prefix("number "), go) {
-                (Some(_), "int64" | "int32") if what.contains(['.', 'e']) => format!("cannot convert float64 to {go}"),
-                _ => format!("json: cannot unmarshal {what} into Go value of type {go}"),
-            };
+            return format!("json: cannot unmarshal {what} into Go value of type {go}");
         }
-        format!(
-            "json: cannot unmarshal {what} into Go struct field {}.{} of type {go}",
-            self.owner,
-            self.names.join(".")
-        )
+        format!("json: cannot unmarshal {what} into Go struct field {}.{} of type {go}", self.owner, self.names.join("."))
     }
 
     fn wrong_type(&mut self, what: &str, go: &str) -> Option<Value> {
@@ -252,6 +249,29 @@ impl Decoder {
         if self.objections.len() < MOST_REPORTED && self.seen.insert(objection.clone()) {
             self.objections.push(objection);
         }
+    }
+}
+
+/// What is said of a value in memory that does not fit its type.
+fn misfit(node: &Node, ty: &Type, go: &str) -> String {
+    let source = match node {
+        Node::Null => "<nil>",
+        Node::Bool(_) => "bool",
+        Node::Number(text) if text.parse::<i64>().is_ok() => "int64",
+        Node::Number(_) => "float64",
+        Node::Text(_) => "string",
+        Node::List(_) => "slice",
+        Node::Map(_) => "map",
+    };
+    match ty {
+        Type::Struct(_) => format!("cannot restore struct from: {source}"),
+        Type::Map(_) => format!("cannot restore map from {source}"),
+        Type::List(_) | Type::Scalar(Scalar::Bytes) => format!("cannot restore slice from {source}"),
+        Type::Scalar(Scalar::String) if source == "int64" => format!("cannot convert int64 to {}", or(go, "string")),
+        Type::Scalar(Scalar::Boolean) => "unrecognized type: bool".to_owned(),
+        Type::Scalar(scalar @ (Scalar::Int32 | Scalar::Int64)) => format!("unrecognized type: {}", int_name(*scalar)),
+        Type::Scalar(Scalar::Number) => "unrecognized type: float64".to_owned(),
+        _ => "unrecognized type: string".to_owned(),
     }
 }
 

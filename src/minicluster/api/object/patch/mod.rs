@@ -1,0 +1,134 @@
+//! A patch laid over an object, three ways.
+
+mod json;
+mod lists;
+mod merge;
+mod strategic;
+
+use serde_json::Value;
+
+use super::look::Look;
+use super::read::{self, Node};
+use super::validate::{Errors, Path};
+use super::{FieldValidation, PatchKind, Read, Write, custom};
+use crate::minicluster::api::ApiError;
+
+/// See [`super::patch`].
+///
+/// # Errors
+/// 400 for a malformed patch, 415 for a kind of patch that the object does not take, 422 or 500 where it can't be
+/// applied.
+pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
+    let read = match kind {
+        PatchKind::Json => {
+            let patched = json::apply(old, body)?;
+            read_patched(write, &patched, Vec::new())?
+        }
+        PatchKind::Merge => {
+            let (patch, objections) = merge::read(body)?;
+            let patched = merge::apply(old.clone(), &patch);
+            read_patched(write, &patched, objections)?
+        }
+        PatchKind::Strategic if write.definition.custom.is_some() => return Err(unsupported()),
+        PatchKind::Strategic => strategic(write, old, body)?,
+    };
+    check_name(old, &read.object)?;
+    Ok(read)
+}
+
+fn unsupported() -> ApiError {
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    let message = format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+    ApiError::new(415, "UnsupportedMediaType", message)
+}
+
+fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
+    let (was, is) = (old["metadata"].text("name"), new["metadata"].text("name"));
+    if is.is_empty() {
+        let message = format!("the name of the object ({was} based on URL) was undeterminable: name must be provided");
+        return Err(ApiError::bad_request(message));
+    }
+    if is != was {
+        let message = format!("the name of the object ({is}) does not match the name on the URL ({was})");
+        return Err(ApiError::bad_request(message));
+    }
+    let (was, is) = (old["metadata"].text("namespace"), new["metadata"].text("namespace"));
+    if !is.is_empty() && is != was {
+        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+    }
+    Ok(())
+}
+
+/// A patched object, read like a body. `objections` are those to the patch itself.
+fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
+    if write.definition.custom.is_some() {
+        return custom::read_patched(write, patched, objections);
+    }
+    let shown = patched.to_string();
+    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown, &error))?;
+    judge(write, read, objections, &shown)
+}
+
+fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiError> {
+    let (patch, objections) = strategic::read(body)?;
+    let shown = super::words::printed(&patch);
+    let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
+    let read = read::convert_patched(write.definition, &patched).map_err(|error| refused(&shown, &error))?;
+    judge(write, read, objections, &shown)
+}
+
+/// What is unknown or written twice is refused or warned of.
+fn judge(write: &Write<'_>, read: Read, objections: Vec<String>, shown: &str) -> Result<Read, ApiError> {
+    let mut all = objections;
+    all.extend(read.warnings);
+    let warnings = match write.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => all,
+        FieldValidation::Strict if all.is_empty() => Vec::new(),
+        FieldValidation::Strict => return Err(refused(shown, &format!("strict decoding error: {}", all.join(", ")))),
+    };
+    Ok(Read { object: read.object, warnings })
+}
+
+/// 422 for a patch whose result is no object of the kind.
+pub fn refused(shown: &str, error: &str) -> ApiError {
+    let mut errors = Errors::new();
+    errors.invalid(&Path::root("patch"), shown, error);
+    ApiError::invalid("", "", "", errors.0)
+}
+
+/// Keys of a patch that are written twice: `duplicate field "spec.replicas"`.
+fn duplicates(node: &Node) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_duplicates(node, &mut String::new(), &mut found);
+    found
+}
+
+fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
+    let length = path.len();
+    match node {
+        Node::Map(entries) => {
+            let mut seen = std::collections::BTreeSet::new();
+            for (key, value) in entries {
+                if length > 0 {
+                    path.push('.');
+                }
+                path.push_str(key);
+                let objection = format!("duplicate field {}", super::words::quote(path));
+                if !seen.insert(key) && !found.contains(&objection) {
+                    found.push(objection);
+                }
+                collect_duplicates(value, path, found);
+                path.truncate(length);
+            }
+        }
+        Node::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                collect_duplicates(item, path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

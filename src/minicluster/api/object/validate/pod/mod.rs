@@ -1,0 +1,214 @@
+//! Pods and pod templates.
+
+pub mod affinity;
+mod containers;
+mod env;
+mod network;
+mod probes;
+pub mod resources;
+mod security;
+mod update;
+mod volumes;
+
+use serde_json::Value;
+
+use super::super::look::Look;
+use super::errors::{Errors, Path};
+use super::metadata;
+use super::names;
+use containers::Pod;
+
+pub use probes::port;
+pub use update::{status, update};
+
+/// A new pod, its metadata apart.
+pub fn create(pod: &Value, errors: &mut Errors) {
+    let at = Path::root("spec");
+    let spec = &pod["spec"];
+    pod_spec(spec, &at, errors);
+    only_pods(spec, &at, errors);
+    if !spec.list("ephemeralContainers").is_empty() {
+        errors.forbidden(&at.field("ephemeralContainers"), "cannot be set on create");
+    }
+    if !spec.text("nodeName").is_empty() && !spec.list("schedulingGates").is_empty() {
+        errors.forbidden(&at.field("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
+}
+
+/// A pod template.
+pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let metadata = &template["metadata"];
+    metadata::labels(metadata.entries("labels"), &at.field("labels"), errors);
+    metadata::annotations(metadata.entries("annotations"), &at.field("annotations"), errors);
+    pod_spec(&template["spec"], &at.field("spec"), errors);
+    if !template["spec"].list("ephemeralContainers").is_empty() {
+        errors.forbidden(&at.field("spec").field("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+}
+
+/// What is asked of pods, and not of templates.
+fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if spec.text("serviceAccountName").is_empty() {
+        let volumes = at.field("volumes");
+        for (index, volume) in spec.list("volumes").iter().enumerate() {
+            let volume_at = volumes.index(index);
+            let projected = volume_at.field("projected");
+            let sources = projected.field("sources");
+            for (index, source) in volume["projected"].list("sources").iter().enumerate() {
+                if source.has("serviceAccountToken") {
+                    let at = sources.index(index);
+                    let detail = "must not be specified when serviceAccountName is not set";
+                    errors.forbidden(&at.field("serviceAccountToken"), detail);
+                }
+            }
+        }
+    }
+    for containers in ["containers", "initContainers"] {
+        let list = at.field(containers);
+        for (index, container) in spec.list(containers).iter().enumerate() {
+            let image = container.text("image");
+            if image.trim() != image {
+                errors.invalid(&list.index(index).field("image"), image, "must not have leading or trailing whitespace");
+            }
+        }
+    }
+}
+
+/// A pod's spec.
+pub fn pod_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let volumes = volumes::volumes(spec.list("volumes"), &at.field("volumes"), errors);
+    let pod = Pod {
+        spec,
+        volumes: &volumes,
+        claims: spec.list("resourceClaims").iter().map(|claim| claim.text("name")).collect(),
+        grace_period: spec.int("terminationGracePeriodSeconds").unwrap_or_default(),
+    };
+    containers::main(&pod, &at.field("containers"), errors);
+    containers::init(&pod, &at.field("initContainers"), errors);
+    pod_resources(spec, &at.field("resources"), errors);
+    host_network(spec, at, errors);
+    restart_policy(spec.text("restartPolicy"), &at.field("restartPolicy"), errors);
+    network::dns_policy(spec.text("dnsPolicy"), &at.field("dnsPolicy"), errors);
+    affinity::node_labels(&spec["nodeSelector"], &at.field("nodeSelector"), errors);
+    security::pod(&spec["securityContext"], spec, &at.field("securityContext"), errors);
+    pull_secrets(spec, &at.field("imagePullSecrets"), errors);
+    affinity::affinity(&spec["affinity"], &at.field("affinity"), errors);
+    network::dns_config(&spec["dnsConfig"], spec.text("dnsPolicy"), &at.field("dnsConfig"), errors);
+    gates(spec, at, errors);
+    affinity::spread(spec.list("topologySpreadConstraints"), &at.field("topologySpreadConstraints"), errors);
+    names_and_numbers(spec, at, errors);
+    if !spec.list("tolerations").is_empty() {
+        affinity::tolerations(spec.list("tolerations"), &at.field("tolerations"), errors);
+    }
+    network::host_aliases(spec.list("hostAliases"), &at.field("hostAliases"), errors);
+    classes(spec, at, errors);
+}
+
+fn pod_resources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(of_the_pod) = spec.some("resources") {
+        resources::requirements(of_the_pod, resources::pod_name, at, errors);
+    }
+}
+
+/// On the host's network a container's port must be the host's.
+fn host_network(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if !spec.flag("hostNetwork") {
+        return;
+    }
+    for containers in ["containers", "initContainers"] {
+        let list = at.field(containers);
+        for (index, container) in spec.list(containers).iter().enumerate() {
+            let container_at = list.index(index);
+            let ports = container_at.field("ports");
+            for (index, port) in container.list("ports").iter().enumerate() {
+                let host = port.int("hostPort").unwrap_or_default();
+                if host != 0 && Some(host) != port.int("containerPort") {
+                    let detail = "must match `hostPort` when `hostNetwork` is true";
+                    let number = port.int("containerPort").unwrap_or_default();
+                    errors.invalid(&ports.index(index).field("containerPort"), number, detail);
+                }
+            }
+        }
+    }
+}
+
+fn restart_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
+    match policy {
+        "Always" | "OnFailure" | "Never" => {}
+        "" => errors.required(at, ""),
+        other => errors.not_supported(at, other, &["Always", "Never", "OnFailure"]),
+    }
+}
+
+fn pull_secrets(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (index, secret) in spec.list("imagePullSecrets").iter().enumerate() {
+        // A reference without a name was always let through.
+        if secret.as_object().is_some_and(|secret| secret.keys().any(|name| name != "name")) {
+            errors.invalid(&at.index(index), secret, "only name may be set");
+        }
+    }
+}
+
+fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let list = at.field("readinessGates");
+    for (index, gate) in spec.list("readinessGates").iter().enumerate() {
+        let ty = gate.text("conditionType");
+        errors.each_invalid(&list.index(index).field("conditionType"), ty, &names::qualified_name(ty));
+    }
+    let list = at.field("schedulingGates");
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, gate) in spec.list("schedulingGates").iter().enumerate() {
+        let name = gate.text("name");
+        errors.each_invalid(&list.index(index), name, &names::qualified_name(name));
+        if !seen.insert(name) {
+            errors.duplicate(&list.index(index), name);
+        }
+    }
+}
+
+fn names_and_numbers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (name, check) in [
+        ("serviceAccountName", names::object_name as fn(&str) -> names::Said),
+        ("nodeName", names::object_name),
+    ] {
+        let value = spec.text(name);
+        if !value.is_empty() {
+            errors.each_invalid(&at.field(name), value, &check(value));
+        }
+    }
+    if let Some(seconds) = spec.int("activeDeadlineSeconds")
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        errors.invalid(&at.field("activeDeadlineSeconds"), seconds, "must be between 1 and 2147483647, inclusive");
+    }
+    for name in ["hostname", "subdomain"] {
+        let value = spec.text(name);
+        if !value.is_empty() {
+            errors.each_invalid(&at.field(name), value, &names::dns_1123_label(value));
+        }
+    }
+}
+
+fn classes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["priorityClassName", "runtimeClassName"] {
+        if let Some(class) = spec.some(name).and_then(Value::as_str).filter(|class| !class.is_empty() || name == "runtimeClassName") {
+            errors.each_invalid(&at.field(name), class, &names::object_name(class));
+        }
+    }
+    if let Some(policy) = spec.some("preemptionPolicy").and_then(Value::as_str) {
+        match policy {
+            "PreemptLowerPriority" | "Never" => {}
+            "" => errors.required(&at.field("preemptionPolicy"), ""),
+            other => {
+                errors.not_supported(&at.field("preemptionPolicy"), other, &["PreemptLowerPriority", "Never"]);
+            }
+        }
+    }
+    if let Some(os) = spec.some("os") {
+        match os.text("name") {
+            "linux" | "windows" => {}
+            "" => errors.required(&at.field("os").field("name"), "cannot be empty"),
+            other => errors.not_supported(&at.field("os"), other, &["linux", "windows"]),
+        }
+    }
+}

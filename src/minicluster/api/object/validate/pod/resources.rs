@@ -1,0 +1,168 @@
+//! What containers ask for and may use.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::super::super::look::Look;
+use super::super::super::quantity::Quantity;
+use super::super::errors::{Errors, Path};
+use super::super::names;
+
+const STANDARD: [&str; 20] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Resources that are counted in whole numbers.
+const WHOLE: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Requests and limits of a container.
+pub fn container(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    requirements(resources, container_name, at, errors);
+    let list = at.field("claims");
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (index, claim) in resources.list("claims").iter().enumerate() {
+        let (name, request) = (claim.text("name"), claim.text("request"));
+        let item = list.index(index);
+        if name.is_empty() {
+            errors.required(&item, "");
+            continue;
+        }
+        let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
+        if seen.contains(&(name, request)) {
+            errors.duplicate(&item, shown.as_str());
+        } else {
+            seen.push((name, request));
+        }
+        if !claims.contains(&name) {
+            errors.not_found(&item.field("name"), name);
+        }
+    }
+}
+
+/// Requests and limits; `name` checks the names of resources.
+pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), at: &Path<'_>, errors: &mut Errors) {
+    let (limits, requests) = (resources.entries("limits"), resources.entries("requests"));
+    let (limits_at, requests_at) = (at.field("limits"), at.field("requests"));
+    for (resource, amount) in limits {
+        let at = limits_at.key(resource);
+        name(resource, &at, errors);
+        quantity(resource, amount, &at, errors);
+    }
+    for (resource, amount) in requests {
+        let at = requests_at.key(resource);
+        name(resource, &at, errors);
+        quantity(resource, amount, &at, errors);
+        let overcommits = may_overcommit(resource);
+        let Some(limit) = limits.get(resource) else {
+            if !overcommits {
+                errors.required(&limits_at, "Limit must be set for non overcommitable resources");
+            }
+            continue;
+        };
+        let text = |amount: &Value| amount.as_str().unwrap_or_default().to_owned();
+        let (asked, most) = (text(amount), text(limit));
+        let (Ok(one), Ok(other)) = (Quantity::parse(&asked), Quantity::parse(&most)) else { continue };
+        let order = one.compare(&other);
+        if order != Ordering::Equal && !overcommits {
+            errors.invalid(&requests_at, asked.as_str(), &format!("must be equal to {resource} limit of {most}"));
+        } else if order == Ordering::Greater {
+            errors.invalid(&requests_at, asked.as_str(), &format!("must be less than or equal to {resource} limit of {most}"));
+        }
+    }
+    let has = |names: &[&str]| limits.keys().chain(requests.keys()).any(|name| names.contains(&name.as_str()));
+    let huge = limits.keys().chain(requests.keys()).any(|name| is_huge_pages(name));
+    if huge && !has(&["cpu", "memory"]) {
+        errors.forbidden(at, "HugePages require cpu or memory");
+    }
+}
+
+/// An amount of a resource.
+pub fn quantity(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let text = amount.as_str().unwrap_or_default();
+    let Ok(quantity) = Quantity::parse(text) else { return };
+    if quantity.sign() < 0 {
+        errors.invalid(at, text, "must be greater than or equal to 0");
+    }
+    let is_extended = resource.contains('/') && !is_native(resource);
+    if (WHOLE.contains(&resource) || is_extended) && !quantity.is_whole() {
+        errors.invalid(at, text, "must be an integer");
+    }
+}
+
+/// The name of a resource of any kind.
+pub fn resource_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    errors.each_invalid(at, name, &names::qualified_name(name));
+    if !name.contains('/') && !is_standard(name) {
+        errors.invalid(at, name, "must be a standard resource type or fully qualified");
+    }
+}
+
+/// The name of a resource that a container may have.
+pub fn container_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    resource_name(name, at, errors);
+    if !name.contains('/') {
+        if !OF_CONTAINERS.contains(&name) && !is_huge_pages(name) {
+            errors.invalid(at, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.invalid(at, name, "doesn't follow extended resource name standard");
+    }
+}
+
+/// The name of a resource that a pod as a whole may have.
+pub fn pod_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    resource_name(name, at, errors);
+    if !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
+        errors.not_supported(at, name, &["cpu", "hugepages-", "memory"]);
+    }
+}
+
+fn is_standard(name: &str) -> bool {
+    (!name.is_empty() && STANDARD.contains(&name)) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
+}
+
+fn is_huge_pages(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_pages(name)
+}

@@ -1,0 +1,157 @@
+//! As whom and with what rights containers run.
+
+use serde_json::Value;
+
+use super::super::super::look::Look;
+use super::super::errors::{Errors, Path};
+use super::super::names;
+
+/// The security context of a container.
+pub fn container(context: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if context.is_null() {
+        return;
+    }
+    let privileged = context.flag("privileged");
+    for name in ["runAsUser", "runAsGroup"] {
+        if let Some(id) = context.int(name) {
+            errors.each_invalid(&at.field(name), id, &names::user_id(id));
+        }
+    }
+    if let Some(mount) = context.some("procMount").and_then(Value::as_str) {
+        if !["Default", "Unmasked"].contains(&mount) {
+            errors.not_supported(&at.field("procMount"), mount, &["Default", "Unmasked"]);
+        }
+        if mount == "Unmasked" {
+            errors.invalid(&at.field("procMount"), mount, "`hostUsers` must be false to use `Unmasked`");
+        }
+    }
+    seccomp(&context["seccompProfile"], &at.field("seccompProfile"), errors);
+    if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
+        let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+        if privileged {
+            errors.invalid(at, Value::from(shown(context)).as_str().unwrap_or_default(), detail);
+        }
+        let added = context["capabilities"].list("add");
+        if added.iter().any(|capability| capability == "CAP_SYS_ADMIN") {
+            let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            errors.invalid(at, Value::from(shown(context)).as_str().unwrap_or_default(), detail);
+        }
+    }
+    app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
+}
+
+fn shown(context: &Value) -> String {
+    context.to_string()
+}
+
+/// What may be called at all.
+pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if profile.is_null() {
+        return;
+    }
+    let ty = profile.text("type");
+    if ty.is_empty() {
+        errors.required(&at.field("type"), "type is required when seccompProfile is set");
+        return;
+    }
+    let local = profile.some("localhostProfile").and_then(Value::as_str);
+    if ty == "Localhost" {
+        match local {
+            None => errors.required(&at.field("localhostProfile"), "must be set when seccomp type is Localhost"),
+            Some(path) => {
+                let path_at = at.field("localhostProfile");
+                if path.is_empty() {
+                    return;
+                }
+                super::containers::local_path(path, &path_at, errors);
+            }
+        }
+    } else {
+        if local.is_some() {
+            let path = local.unwrap_or_default();
+            errors.invalid(&at.field("localhostProfile"), path, "can only be set when seccomp type is Localhost");
+        }
+        if !["RuntimeDefault", "Unconfined"].contains(&ty) {
+            errors.not_supported(&at.field("type"), ty, &["Localhost", "RuntimeDefault", "Unconfined"]);
+        }
+    }
+}
+
+fn app_armor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if profile.is_null() {
+        return;
+    }
+    let ty = profile.text("type");
+    let local = profile.some("localhostProfile").and_then(Value::as_str);
+    match ty {
+        "Localhost" => match local {
+            None => errors.required(&at.field("localhostProfile"), "must be set when AppArmor type is Localhost"),
+            Some(name) => {
+                let trimmed = name.trim();
+                if trimmed != name {
+                    errors.invalid(&at.field("localhostProfile"), name, "must not be padded with whitespace");
+                } else if trimmed.is_empty() {
+                    errors.required(&at.field("localhostProfile"), "must be set when AppArmor type is Localhost");
+                }
+                if name.len() > 4095 {
+                    errors.too_long(&at.field("localhostProfile"), 4095);
+                }
+            }
+        },
+        "RuntimeDefault" | "Unconfined" => {
+            if let Some(name) = local {
+                errors.invalid(&at.field("localhostProfile"), name, "can only be set when AppArmor type is Localhost");
+            }
+        }
+        "" => errors.required(&at.field("type"), "type is required when appArmorProfile is set"),
+        other => errors.not_supported(&at.field("type"), other, &["Localhost", "RuntimeDefault", "Unconfined"]),
+    }
+}
+
+/// The security context of a pod.
+pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["fsGroup", "runAsUser", "runAsGroup"] {
+        if let Some(id) = context.int(name) {
+            errors.each_invalid(&at.field(name), id, &names::user_id(id));
+        }
+    }
+    let list = at.field("supplementalGroups");
+    for (index, group) in context.list("supplementalGroups").iter().enumerate() {
+        let group = group.as_i64().unwrap_or_default();
+        errors.each_invalid(&list.index(index), group, &names::user_id(group));
+    }
+    if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
+        errors.invalid(&at.field("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled");
+    }
+    sysctls(context, &at.field("sysctls"), errors);
+    if let Some(policy) = context.some("fsGroupChangePolicy").and_then(Value::as_str)
+        && !["Always", "OnRootMismatch"].contains(&policy)
+    {
+        errors.not_supported(&at.field("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
+    }
+    seccomp(&context["seccompProfile"], &at.field("seccompProfile"), errors);
+    app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
+    if let Some(policy) = context.some("supplementalGroupsPolicy").and_then(Value::as_str)
+        && !["Merge", "Strict"].contains(&policy)
+    {
+        errors.not_supported(&at.field("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+    }
+}
+
+fn sysctls(context: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, sysctl) in context.list("sysctls").iter().enumerate() {
+        let name = sysctl.text("name");
+        let name_at = at.index(index);
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
+        if name.is_empty() {
+            errors.required(&name_at.field("name"), "");
+        } else if name.len() > 253 || !name.bytes().all(fits) || name.starts_with(['.', '/', '-', '_']) {
+            let detail = "must have at most 253 characters and match regex \
+                          ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            errors.invalid(&name_at.field("name"), name, detail);
+        } else if !seen.insert(name) {
+            errors.duplicate(&name_at.field("name"), name);
+        }
+    }
+}

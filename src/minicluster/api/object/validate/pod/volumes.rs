@@ -1,0 +1,294 @@
+//! The volumes of a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::super::look::Look;
+use super::super::super::quantity::Quantity;
+use super::super::errors::{Errors, Path};
+use super::super::names;
+use super::containers::local_path;
+use super::env::{self, Container};
+
+const FILE_FIELDS: [&str; 5] =
+    ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+
+/// The volumes of a pod, by name.
+pub struct Volumes<'a> {
+    sources: BTreeMap<&'a str, Option<&'a str>>,
+}
+
+impl<'a> Volumes<'a> {
+    /// Whether there is a volume of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.sources.contains_key(name)
+    }
+
+    /// What a volume comes from, `configMap`.
+    pub fn source(&self, name: &str) -> Option<&'a str> {
+        self.sources.get(name).map(|source| source.unwrap_or_default())
+    }
+}
+
+/// Checks volumes, and knows them by name.
+pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
+    let mut sources = BTreeMap::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        let at = at.index(index);
+        let name = volume.text("name");
+        let kinds = volume.as_object().into_iter().flatten();
+        let kinds: Vec<&str> = kinds.filter(|(kind, _)| *kind != "name").map(|(kind, _)| kind.as_str()).collect();
+        source(volume, &kinds, &at, errors);
+        let before = errors.0.len();
+        if name.is_empty() {
+            errors.required(&at.field("name"), "");
+        } else {
+            errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
+        }
+        if sources.contains_key(name) {
+            errors.duplicate(&at.field("name"), name);
+        }
+        if errors.0.len() == before {
+            sources.insert(name, kinds.first().copied());
+        }
+    }
+    Volumes { sources }
+}
+
+fn source(volume: &Value, kinds: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    let mut ordered: Vec<&str> = KINDS.iter().copied().filter(|kind| kinds.contains(kind)).collect();
+    ordered.extend(kinds.iter().filter(|kind| !KINDS.contains(kind)));
+    if ordered.is_empty() {
+        errors.required(at, "must specify a volume type");
+    }
+    for (index, kind) in ordered.iter().enumerate() {
+        let at = at.field(kind);
+        if index > 0 {
+            errors.forbidden(&at, "may not specify more than 1 volume type");
+        } else {
+            one(kind, &volume[*kind], &at, errors);
+        }
+    }
+}
+
+/// The kinds of volumes, in the order in which they are looked at.
+const KINDS: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "flexVolume",
+    "persistentVolumeClaim",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+];
+
+fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let required = |name: &str, errors: &mut Errors| {
+        if source.text(name).is_empty() {
+            errors.required(&at.field(name), "");
+        }
+    };
+    match kind {
+        "emptyDir" => {
+            if let Some(limit) = source.some("sizeLimit").and_then(Value::as_str)
+                && Quantity::parse(limit).is_ok_and(|limit| limit.sign() < 0)
+            {
+                errors.forbidden(&at.field("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+            }
+        }
+        "hostPath" => host_path(source, at, errors),
+        "secret" => {
+            required("secretName", errors);
+            mode(source, "defaultMode", at, errors);
+            key_paths(source, at, errors);
+        }
+        "configMap" => {
+            required("name", errors);
+            mode(source, "defaultMode", at, errors);
+            key_paths(source, at, errors);
+        }
+        "persistentVolumeClaim" => {
+            if source.text("claimName").is_empty() {
+                errors.required(&at.field("claimName"), "");
+            }
+        }
+        "nfs" => {
+            required("server", errors);
+            required("path", errors);
+            if !source.text("path").is_empty() && !source.text("path").starts_with('/') {
+                errors.invalid(&at.field("path"), source.text("path"), "must be an absolute path");
+            }
+        }
+        "downwardAPI" => {
+            mode(source, "defaultMode", at, errors);
+            downward(source.list("items"), at, errors);
+        }
+        "projected" => projected(source, at, errors),
+        "csi" => {
+            required("driver", errors);
+        }
+        "ephemeral" => {
+            if !source.has("volumeClaimTemplate") {
+                errors.required(&at.field("volumeClaimTemplate"), "");
+            }
+        }
+        "gitRepo" => {
+            required("repository", errors);
+            if !source.text("directory").is_empty() {
+                local_path(source.text("directory"), &at.field("directory"), errors);
+            }
+        }
+        "image" => {}
+        _ => {}
+    }
+}
+
+fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let path = source.text("path");
+    if path.is_empty() {
+        errors.required(&at.field("path"), "");
+        return;
+    }
+    if path.split('/').any(|part| part == "..") {
+        errors.invalid(&at.field("path"), path, "must not contain '..'");
+    }
+    let known =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    if !known.contains(&source.text("type")) {
+        errors.not_supported(&at.field("type"), source.text("type"), &known);
+    }
+}
+
+fn mode(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(mode) = source.int(name)
+        && !(0..=0o777).contains(&mode)
+    {
+        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
+        errors.invalid(&at.field(name), mode, detail);
+    }
+}
+
+fn key_paths(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let list = at.field("items");
+    for (index, item) in source.list("items").iter().enumerate() {
+        let at = list.index(index);
+        if item.text("key").is_empty() {
+            errors.required(&at.field("key"), "");
+        }
+        let path = item.text("path");
+        if path.is_empty() {
+            errors.required(&at.field("path"), "");
+        }
+        below_the_volume(path, &at.field("path"), errors);
+        if let Some(mode) = item.int("mode")
+            && !(0..=0o777).contains(&mode)
+        {
+            let detail = "must be a number between 0 and 0777 (octal), both inclusive";
+            errors.invalid(&at.field("mode"), mode, detail);
+        }
+    }
+}
+
+/// A path in a volume; names that start with two dots are the kubelet's own.
+fn below_the_volume(path: &str, at: &Path<'_>, errors: &mut Errors) {
+    local_path(path, at, errors);
+    if path.starts_with("..") && !path.starts_with("../") {
+        errors.invalid(at, path, "must not start with '..'");
+    }
+}
+
+fn downward(items: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    for item in items {
+        let path = item.text("path");
+        if path.is_empty() {
+            errors.required(&at.field("path"), "");
+        }
+        below_the_volume(path, &at.field("path"), errors);
+        if let Some(field) = item.some("fieldRef") {
+            env::field_ref(field, &FILE_FIELDS, &at.field("fieldRef"), errors);
+            if item.has("resourceFieldRef") {
+                errors.invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+            }
+        } else if let Some(field) = item.some("resourceFieldRef") {
+            env::resource_field_ref(field, Container::Named, &at.field("resourceFieldRef"), errors);
+        } else {
+            errors.required(&at.field("fieldRef"), "one of fieldRef and resourceFieldRef is required");
+        }
+        mode(item, "mode", at, errors);
+    }
+}
+
+fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    mode(source, "defaultMode", at, errors);
+    let mut paths: BTreeSet<String> = BTreeSet::new();
+    for (index, part) in source.list("sources").iter().enumerate() {
+        let list = at.field("sources");
+        let at = list.index(index);
+        let kinds: Vec<&String> = part.as_object().into_iter().flatten().map(|(kind, _)| kind).collect();
+        for (index, kind) in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"]
+            .iter()
+            .filter(|kind| kinds.iter().any(|given| given == *kind))
+            .enumerate()
+        {
+            let at = at.field(kind);
+            if index > 0 {
+                errors.forbidden(&at, "may not specify more than 1 volume type");
+                continue;
+            }
+            let part = &part[*kind];
+            match *kind {
+                "secret" | "configMap" => {
+                    if part.text("name").is_empty() {
+                        errors.required(&at.field("name"), "");
+                    }
+                    key_paths(part, &at, errors);
+                }
+                "downwardAPI" => downward(part.list("items"), &at, errors),
+                "serviceAccountToken" => {
+                    let seconds = part.int("expirationSeconds").unwrap_or_default();
+                    if seconds < 600 {
+                        errors.invalid(&at.field("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes");
+                    }
+                    if seconds > 1 << 32 {
+                        errors.invalid(&at.field("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds");
+                    }
+                    if part.text("path").is_empty() {
+                        errors.required(&at.field("path"), "");
+                    } else {
+                        below_the_volume(part.text("path"), &at.field("path"), errors);
+                    }
+                }
+                _ => {}
+            }
+            for item in part.list("items") {
+                let path = item.text("path");
+                if !path.is_empty() && !paths.insert(path.to_owned()) {
+                    errors.invalid(&at, path, "conflicting duplicate paths");
+                }
+            }
+        }
+    }
+}
