@@ -77,6 +77,16 @@ fn normal(line: &str) -> String {
         }
     };
     let line = line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
+    let time = ["CreationTimestamp:", "Start Time:"].iter().find(|label| line.starts_with(**label));
+    if let Some(label) = time {
+        return format!("{label} (time)");
+    }
+    if ["diff -u -N /tmp", "--- /tmp", "+++ /tmp"].iter().any(|start| line.starts_with(start)) {
+        return "(a file of the comparison)".to_owned();
+    }
+    if line.starts_with("kubectl.kubernetes.io/restartedAt:") {
+        return "kubectl.kubernetes.io/restartedAt: (time)".to_owned();
+    }
     let revision = line.trim_start().starts_with("resourceVersion:") || line.contains("\"resourceVersion\":");
     if revision { "resourceVersion: (revision)".to_owned() } else { line }
 }

@@ -7,7 +7,7 @@ mod world;
 mod api_documents;
 mod api_exchange;
 mod facts;
-mod kubectl;
 mod go_types;
+mod kubectl;
 mod objects;
 mod random_objects;

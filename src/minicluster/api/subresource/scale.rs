@@ -50,7 +50,7 @@ impl ApiServer {
             check_uid(target, old, &sent)?;
             check_version(target, old, &sent)?;
             let scaled = scaled(&target.resource, old, &sent)?;
-            object::update(&meaning(target, &options, self.now()), old, scaled)
+            object::update(&meaning(target, &options, self.now()), old, scaled).map(|read| counted(old, read))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -73,7 +73,7 @@ impl ApiServer {
             check_name(target, &sent)?;
             settle_namespace(target, &mut sent)?;
             check_version(target, old, &sent)?;
-            object::update(&write, old, scaled(&target.resource, old, &sent)?)
+            object::update(&write, old, scaled(&target.resource, old, &sent)?).map(|read| counted(old, read))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -93,7 +93,7 @@ impl ApiServer {
             });
             let applied = scaled(&target.resource, &empty, &sent)?;
             let done = object::apply(&write, Some(old), applied, options.force);
-            done.map(without_time).map_err(|error| spoken_of_scale(target, error))
+            done.map(|read| counted(old, without_time(read))).map_err(|error| spoken_of_scale(target, error))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -118,6 +118,16 @@ impl ApiServer {
             _ => View::new(&SCALE, how, self.now()).object(scale),
         }
     }
+}
+
+/// A new size is a new generation.
+fn counted(old: &Value, mut read: Read) -> Read {
+    let generation = old["metadata"]["generation"].as_i64();
+    let same = read.object["metadata"]["generation"].as_i64() == generation;
+    if let Some(generation) = generation.filter(|_| same && read.object["spec"] != old["spec"]) {
+        read.object["metadata"]["generation"] = json!(generation + 1);
+    }
+    read
 }
 
 /// Who applies a scale is noted without the moment.

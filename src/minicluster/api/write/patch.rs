@@ -32,7 +32,8 @@ impl ApiServer {
         let mut noticed = Vec::new();
         let (outcome, more) = self.change_object(target, &options, |old| {
             let write = meaning(target, &options, self.now());
-            let Read { mut object, warnings } = object::patch(&write, old, kind, &call.body)?;
+            let patched = object::patch(&write, old, kind, &call.body);
+            let Read { mut object, warnings } = patched.map_err(outermost)?;
             noticed = warnings;
             check_name(target, &object)?;
             settle_namespace(target, &mut object)?;
@@ -116,6 +117,12 @@ fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
             "the name of the object ({sent}) does not match the name on the URL ({wanted})"
         ))),
     }
+}
+
+/// A patch that can't be laid over an object is refused by the outermost layer.
+fn outermost(error: ApiError) -> ApiError {
+    let generic = error.code == 422 && error.causes.is_empty();
+    ApiError { generic: error.generic || generic, ..error }
 }
 
 fn unsupported_patch() -> ApiError {
