@@ -160,7 +160,7 @@ impl ApiServer {
     }
 
     /// Stores an object of the server's own, if there is none of its name.
-    pub(in crate::minicluster::api) fn provide(&self, target: &Target, object: Value) -> Result<(), ApiError> {
+    pub(in crate::minicluster::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let Read { object, .. } = {
             let write = own_meaning(&target.resource, self.now());
             object::read(&write, object.to_string().as_bytes(), object::Format::Json)?
