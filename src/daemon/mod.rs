@@ -29,7 +29,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
-use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened};
+use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::History;
 use crate::rollout::{CommitId, Plan, Wanted, marks};
 
@@ -103,7 +103,7 @@ impl Daemon {
             config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
         let credentials = credentials(&config, &location);
         let folder = state.join("sources").join(&name);
-        let (mirror, opened) = Mirror::open(&folder, location, credentials, Limits::default())
+        let (mirror, opened) = Mirror::open(&folder, location.clone(), credentials, Limits::default())
             .map_err(|error| DaemonError::Mirror { name: name.clone(), error })?;
         if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
@@ -118,7 +118,7 @@ impl Daemon {
             config,
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
-        let wake = Arc::default();
+        let wake = Wake::new(&location).map(Arc::new);
         let folder = context.config.path.trim_matches('/').to_owned();
         let source = Source {
             repository: Repository {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::context::Context;
 use super::live::LiveFacts;
@@ -21,7 +21,7 @@ use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
 use crate::cluster::{Seen, Served, Watched};
-use crate::git::{Follow, GitError};
+use crate::git::{Follow, GitError, Wake, Watching};
 use crate::manifest::ObjectKey;
 use crate::rollout::{CommitId, Outcome, Record, RecordId};
 
@@ -33,7 +33,8 @@ pub(super) struct Source {
     pub context: Arc<Context>,
     pub repository: Repository,
     pub follow: Follow,
-    pub wake: Arc<tokio::sync::Notify>,
+    /// Notices a push to a repository on this machine; only a hint to look.
+    pub wake: Option<Arc<Wake>>,
     pub stop: CancellationToken,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
@@ -109,7 +110,7 @@ impl Source {
                     Err(error) => self.fault(&error),
                 },
                 Some(seen) = self.seen.recv() => self.saw(seen),
-                () = self.wake.notified() => self.next_look = Instant::now(),
+                () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
                 () = sleep_until(check_at) => self.check(),
             }
@@ -157,10 +158,15 @@ impl Source {
         self.looking = true;
         self.next_look = Instant::now() + self.context.config.interval.0;
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
+        let wake = self.wake.clone();
         let planned = self.planned.clone();
         let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
         self.work.spawn(async move {
             let look = move || {
+                // Before the fetch: what moves after it is noticed.
+                if let Some(Watching::No(why)) = wake.as_deref().map(Wake::mend) {
+                    debug!(why, "pushes are noticed only by polling");
+                }
                 repository.mirror.fetch(&follow, &stop)?;
                 let Some(head) = repository.mirror.head(&follow)? else { return Ok(Looked::Same(None)) };
                 if known.as_ref() == Some(&head) {
@@ -278,6 +284,13 @@ impl Source {
             }
         }
         ended
+    }
+}
+
+async fn moved(wake: Option<&Wake>) {
+    match wake {
+        Some(wake) => wake.moved().await,
+        None => std::future::pending().await,
     }
 }
 

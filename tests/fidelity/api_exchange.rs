@@ -4,7 +4,8 @@
 //! `###` begins a request and names it; then come method and path, headers, an empty line, the body. `{uid}`, `{rv}` and
 //! `{continue}` stand for what the answer before said in its metadata; `{rv:name}` for the resource version that the
 //! answer to the request of that name had. `@differs: reason` beside the headers excuses a difference, and fails where
-//! there is none; `@ignores: a.b, c.d` leaves fields out of the comparison.
+//! there is none; `@ignores: a.b, c.d` leaves fields out of the comparison; `@waits: 1` lets the real server's caches
+//! catch up for so many seconds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,6 +39,8 @@ async fn both_servers_give_the_same_answers() {
         for request in &conversation.requests {
             count += 1;
             let [real, ours] = &mut sides;
+            // Real time: this is a real server.
+            tokio::time::sleep(Duration::from_secs(request.waits)).await;
             let answers = [real.ask(request).await, ours.ask(request).await];
             let differences = differences(&answers, request);
             let place = format!("{}: {}", conversation.name, request.name);
@@ -67,6 +70,7 @@ struct Request {
     body: String,
     differs: Option<String>,
     ignores: Vec<String>,
+    waits: u64,
 }
 
 fn conversations() -> Vec<Conversation> {
@@ -102,6 +106,7 @@ fn request(text: &str) -> Request {
         let (key, value) = line.split_once(':').unwrap_or_else(|| panic!("{name}: {line}"));
         match key {
             "@differs" => request.differs = Some(value.trim().to_owned()),
+            "@waits" => request.waits = value.trim().parse().unwrap(),
             "@ignores" => request.ignores = value.split(',').map(|path| path.trim().to_owned()).collect(),
             _ => request.headers.push((key.to_owned(), value.trim().to_owned())),
         }
@@ -283,6 +288,13 @@ fn normal(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(normal).collect(),
         Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => json!("(time)"),
+        Value::String(text) if text.starts_with("10.0.") && text.parse::<std::net::Ipv4Addr>().is_ok() => {
+            json!("(address)")
+        }
+        Value::String(text) if text.starts_with("[{") => match serde_json::from_str::<Value>(&text) {
+            Ok(inner) => inner,
+            Err(_) => Value::String(text),
+        },
         Value::String(text) => Value::String(without_numbers(&text)),
         other => other,
     }

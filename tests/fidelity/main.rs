@@ -11,5 +11,6 @@ mod facts;
 mod go_types;
 mod kubelet;
 mod main_job;
+mod kubectl;
 mod objects;
 mod random_objects;

@@ -3,8 +3,12 @@
 use serde_json::{Value, json};
 
 use super::access::policy;
+use super::admission::SERVICE_RANGE;
 use super::route::{Route, route};
 use super::{ApiError, ApiServer};
+
+const PRIORITIES: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 const NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
@@ -16,19 +20,42 @@ impl ApiServer {
     pub fn set_up(&self) -> Result<(), ApiError> {
         for name in NAMESPACES {
             let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            self.provide_at("/api/v1/namespaces", namespace)?;
+            self.provide_at("/api/v1/namespaces", &namespace)?;
         }
+        let range = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": { "name": "kubernetes" },
+            "spec": { "cidrs": [SERVICE_RANGE] },
+        });
+        self.provide_at("/apis/networking.k8s.io/v1/servicecidrs", &range)?;
+        for (name, value) in PRIORITIES {
+            let class = json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": name },
+                "value": value,
+            });
+            self.provide_at("/apis/scheduling.k8s.io/v1/priorityclasses", &class)?;
+        }
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "name": "kubernetes", "labels": { "component": "apiserver", "provider": "kubernetes" },
+            },
+            "spec": {
+                "clusterIP": "10.0.0.1",
+                "ports": [{ "name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443 }],
+            },
+        });
+        self.provide_at("/api/v1/namespaces/default/services", &service)?;
         let (roles, bindings) = policy();
         for role in roles {
-            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)?;
+            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)?;
         }
         for binding in bindings {
-            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)?;
+            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding)?;
         }
         Ok(())
     }
 
-    fn provide_at(&self, collection: &str, object: Value) -> Result<(), ApiError> {
+    fn provide_at(&self, collection: &str, object: &Value) -> Result<(), ApiError> {
         match route(&self.registry(), collection) {
             Route::Objects(target) => self.provide(&target, object),
             _ => Err(ApiError::no_such_resource()),

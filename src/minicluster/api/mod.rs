@@ -12,6 +12,7 @@
 //! `reply::written` with [`negotiate`] on the way out.
 
 mod access;
+mod admission;
 mod body;
 mod bootstrap;
 mod call;

@@ -103,12 +103,6 @@ impl Registry {
         self.group(group)?.versions.iter().find_map(|version| version.resources.get(resource))
     }
 
-    /// The resource that serves a kind.
-    #[must_use]
-    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.version(group, version)?.resources.values().find(|resource| resource.definition.kind == kind)
-    }
-
     /// All resources.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|group| &group.versions).flat_map(|version| version.resources.values())
@@ -130,6 +124,5 @@ mod tests {
         assert!(!events.is_stored_version());
         assert_eq!(events.shelf, registry.resource("", "v1", "events").unwrap().shelf);
         assert_eq!(registry.group("autoscaling").unwrap().versions[0].name, "v2");
-        assert_eq!(registry.kind("", "v1", "ReplicationController").unwrap().singular, "replicationcontroller");
     }
 }

@@ -193,7 +193,7 @@ impl ApiServer {
             Route::Group(group) => self.group(call, &group),
             Route::Resources { group, version } => self.resources(call, &group, &version),
             Route::Version => Ok(self.version()),
-            Route::OpenApi2 => Ok(self.openapi_version2()),
+            Route::OpenApi2 => self.openapi_version2(call),
             Route::OpenApi3 => Ok(self.openapi_index()),
             Route::OpenApi3Document(path) => self.openapi_document(call, &path),
         }

@@ -39,7 +39,12 @@ impl ApiServer {
             metadata["namespace"] = json!(namespace);
         }
         // Who asked what is noted as on an object that is stored.
-        let noted = object::create(&write, sent.clone()).map(|read| read.object).unwrap_or_default();
+        let mut named = sent.clone();
+        named["metadata"] = json!({ "name": "review", "uid": "", "creationTimestamp": rfc3339(self.now()) });
+        if let Some(namespace) = &target.namespace {
+            named["metadata"]["namespace"] = json!(namespace);
+        }
+        let noted = object::create(&write, named).map(|read| read.object).unwrap_or_default();
         if let Some(managers) = noted["metadata"].get("managedFields").filter(|_| kind != "SelfSubjectRulesReview") {
             metadata["managedFields"] = managers.clone();
         }

@@ -49,9 +49,7 @@ impl ApiServer {
             let others: Vec<&Value> =
                 values.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other).collect();
             let next = if value["metadata"]["deletionTimestamp"].is_string() {
-                Some(value)
-                    .filter(|value| condition(value, "Terminating").is_none())
-                    .map(|value| self.terminating(value))
+                self.terminating(value)
             } else {
                 self.accepted(value, &others)
             };
@@ -103,22 +101,20 @@ impl ApiServer {
         (next != *value).then_some(next)
     }
 
-    fn terminating(&self, value: &Value) -> Value {
+    /// A definition whose objects are being deleted; `None` if it says so already.
+    fn terminating(&self, value: &Value) -> Option<Value> {
         let mut next = value.clone();
         let message = "CustomResource deletion is in progress";
         set_condition(&mut next, &rfc3339(self.now()), ["Terminating", "True", "InstanceDeletionInProgress", message]);
-        next
+        (next != *value).then_some(next)
     }
 
     fn write_definition(&self, stored: &Stored, old: &Value, next: Value) {
         let registry = self.registry();
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return };
         let write = Write { subresource: Some("status"), ..own_meaning(resource, self.now()) };
-        // The rules of objects add who changed what; they have no objection to what the server itself says. A deletion
-        // is nobody's change.
-        let deleting = next["metadata"]["deletionTimestamp"].is_string();
-        let noted = (!deleting).then(|| object::update(&write, old, next.clone()).ok()).flatten();
-        let next = noted.map_or(next, |read| read.object);
+        // The rules of objects add who changed what; they have no objection to what the server itself says.
+        let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
         let change = store::Write {
             shelf: resource.shelf.clone(),
             path: stored.path.to_string(),
@@ -197,6 +193,8 @@ pub fn hold_back(definition: &mut Value, now: &str) {
         definition["metadata"]["finalizers"] = Value::Array(finalizers);
     }
     definition["metadata"]["deletionTimestamp"] = json!(now);
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(definition, now, ["Terminating", "True", "InstanceDeletionPending", message]);
 }
 
 fn shelf_of_definitions() -> ShelfName {

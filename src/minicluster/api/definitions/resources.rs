@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::{Field, Scalar, Subresource, Type, facts};
+use crate::kinds::{Subresource, Type, facts};
 use crate::minicluster::api::object::{Custom, Definition};
 use crate::minicluster::api::resource::{CustomFacts, Resource, ScalePaths};
 use crate::minicluster::api::store::ShelfName;
@@ -50,22 +50,6 @@ pub(super) fn by_priority(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The shape of a whole object: what its definition says, and what every object has.
-fn whole(schema: Type) -> Type {
-    let mut shape = match schema {
-        Type::Struct(shape) => shape,
-        other => return other,
-    };
-    let field = |ty: Type| Field { ty, default: None, patch: None, one_of: Vec::new(), keeps_zero: false, nullable: false, go: None };
-    for name in ["apiVersion", "kind"] {
-        shape.fields.entry(name.to_owned()).or_insert_with(|| field(Type::Scalar(Scalar::String)));
-    }
-    // Whatever a definition says of it, metadata is what it is everywhere.
-    let metadata = Type::Named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned());
-    shape.fields.insert("metadata".to_owned(), field(metadata));
-    Type::Struct(shape)
-}
-
 fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resource {
     let names = &spec["names"];
     let list = |field: &str| -> Vec<String> {
@@ -108,7 +92,7 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
             kind: kind.to_owned(),
             resource: plural.to_owned(),
             namespaced: text(spec, "/scope") == "Namespaced",
-            schema: whole(Type::from_openapi(&schema)),
+            schema: Type::from_openapi(&schema),
             custom: Some(Custom { schema, status: subresources["status"].is_object() }),
         },
     }

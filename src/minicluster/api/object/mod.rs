@@ -25,8 +25,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ApiError;
-use crate::kinds::Type;
 use canonical::EmptyLists;
+use crate::kinds::Type;
 
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};

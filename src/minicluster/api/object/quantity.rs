@@ -136,6 +136,40 @@ impl Quantity {
         self.scaled(0)
     }
 
+    /// The sum, in the notation of this one, or of the other where this one is nothing. The largest number where it does
+    /// not fit.
+    #[must_use]
+    pub fn plus(&self, other: &Quantity) -> Quantity {
+        if self.mantissa == 0 {
+            return other.clone();
+        }
+        let exponent = self.exponent.min(other.exponent);
+        let lowered = |amount: &Quantity| {
+            let factor = 10_i128.checked_pow(amount.exponent.abs_diff(exponent))?;
+            amount.mantissa.checked_mul(factor)
+        };
+        let sum = lowered(self).zip(lowered(other)).and_then(|(one, other)| one.checked_add(other));
+        Quantity { mantissa: sum.unwrap_or(MOST), exponent, notation: self.notation, spelled: None }
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn minus(&self, other: &Quantity) -> Quantity {
+        self.plus(&Quantity { mantissa: -other.mantissa, spelled: None, ..other.clone() })
+    }
+
+    /// Whether it is less than another.
+    #[must_use]
+    pub fn is_less(&self, other: &Quantity) -> bool {
+        self.compare(other) == Ordering::Less
+    }
+
+    /// Whether it is more than another.
+    #[must_use]
+    pub fn is_more(&self, other: &Quantity) -> bool {
+        self.compare(other) == Ordering::Greater
+    }
+
     fn scaled(&self, exponent: i32) -> i64 {
         let mut rounded = self.clone();
         rounded.round_up(exponent);

@@ -10,7 +10,7 @@ pub(super) static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::n
     let group_version = "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery";
     let server = "io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR";
     let group = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup";
-    let servers = ("serverAddressByClientCIDRs", list(nested(server)));
+    let servers = ("serverAddressByClientCIDRs", list(&nested(server)));
     let own = [("apiVersion", optional()), ("kind", optional())];
     BTreeMap::from([
         (group_version, of(&["groupVersion", "version"], [("groupVersion", text()), ("version", text())])),
@@ -23,19 +23,19 @@ pub(super) static SCHEMAS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::n
                     ("name", text()),
                     ("preferredVersion", nested(group_version)),
                     servers.clone(),
-                    ("versions", list(nested(group_version))),
+                    ("versions", list(&nested(group_version))),
                 ]),
             ),
         ),
         (
             "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList",
-            of(&["groups"], own.clone().into_iter().chain([("groups", list(nested(group)))])),
+            of(&["groups"], own.clone().into_iter().chain([("groups", list(&nested(group)))])),
         ),
         (
             "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions",
             of(
                 &["versions", "serverAddressByClientCIDRs"],
-                own.into_iter().chain([servers, ("versions", list(text()))]),
+                own.into_iter().chain([servers, ("versions", list(&text()))]),
             ),
         ),
         ("io.k8s.apimachinery.pkg.version.Info", version()),
@@ -67,6 +67,6 @@ fn nested(name: &str) -> Value {
     json!({ "default": {}, "allOf": [{ "$ref": format!("#/components/schemas/{name}") }] })
 }
 
-fn list(items: Value) -> Value {
+fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items, "x-kubernetes-list-type": "atomic" })
 }

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha512};
 use super::body::Body;
 use super::call::Call;
 use super::discovery::{document_path, hex};
+use super::negotiate::{Delivery, Negotiated};
 use super::registry::{Registry, Version};
 use super::reply::{Content, Reply};
 use super::{ApiError, ApiServer};
@@ -56,9 +57,10 @@ impl ApiServer {
         })
     }
 
-    /// GET of `/openapi/v2`.
-    pub(super) fn openapi_version2(&self) -> Reply {
-        Reply::value(version2::document(&self.registry()))
+    /// GET of `/openapi/v2`, in JSON alone.
+    pub(super) fn openapi_version2(&self, call: &Call) -> Result<Reply, ApiError> {
+        Negotiated::new(call, Delivery::Whole)?;
+        Ok(Reply::value(version2::document(&self.registry())))
     }
 }
 

@@ -23,7 +23,7 @@ impl ApiServer {
         let how = Negotiated::new(call, delivery)?;
         let scope = scope(target, &options);
         if options.watch {
-            return Ok(self.watch(target, &options, how, scope));
+            return Ok(self.watch(target, &options, how, &scope));
         }
         let (objects, facts) = self.objects_of(target, &options)?;
         View::new(&target.resource, &how, self.now()).list(&objects, &facts)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::minicluster::api::ApiError;
 use crate::minicluster::api::convert;
-use crate::minicluster::api::negotiate::{Format, Negotiated, Shape};
+use crate::minicluster::api::negotiate::{Negotiated, Shape};
 use crate::minicluster::api::reply::{Content, Reply};
 use crate::minicluster::api::resource::Resource;
 use crate::minicluster::api::store::{Change, Stored};
@@ -87,7 +87,7 @@ impl<'a> View<'a> {
             Shape::Object => return Ok(Reply::new(200, Content::Json(self.pieces(objects, &metadata)))),
             Shape::Table { version, include } => {
                 let rows = objects.iter().map(served);
-                table::of_list(self.resource, rows, metadata, version, *include, self.now)
+                table::of_list(self.resource, rows, &metadata, version, *include, self.now)
             }
             Shape::Metadata { list: false, .. } => {
                 return Err(ApiError::not_acceptable(format!(
@@ -203,12 +203,6 @@ impl<'a> View<'a> {
         }
         let group = self.resource.definition.group.split('.').next().unwrap_or_default();
         format!("*{}.{kind}", if group.is_empty() { "core" } else { group })
-    }
-
-    /// Whether answers can be spliced from the store's own text.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.how.shape == Shape::Object && self.how.format == Format::Json
     }
 }
 

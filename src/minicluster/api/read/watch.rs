@@ -33,12 +33,12 @@ const SHORTEST: Duration = Duration::from_secs(1800);
 
 impl ApiServer {
     /// A watch of a scope. What is wrong with its beginning is told in its first line, as the real server does.
-    pub(super) fn watch(&self, target: &Target, options: &ListOptions, how: Negotiated, scope: Scope) -> Reply {
+    pub(super) fn watch(&self, target: &Target, options: &ListOptions, how: Negotiated, scope: &Scope) -> Reply {
         let lasts = match options.timeout_seconds {
             0 => SHORTEST + Duration::from_secs(self.random().below(SHORTEST.as_secs())),
             seconds => Duration::from_secs(seconds),
         };
-        let body = match self.begin(target, options, &scope) {
+        let body = match self.begin(target, options, scope) {
             Ok((present, watcher, revision)) => {
                 let end = Instant::now().checked_add(lasts).unwrap_or_else(Instant::now);
                 Body::stream(WatchStream {

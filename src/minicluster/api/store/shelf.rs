@@ -64,24 +64,24 @@ impl Shelf {
             let last = Arc::new(previous.at_revision(revision));
             (Change::Deleted, Some(previous), last)
         };
-        self.tell(Arc::new(Event { change, object: Arc::clone(&object), previous }));
+        self.tell(&Arc::new(Event { change, object: Arc::clone(&object), previous }));
         Some(object)
     }
 
-    fn tell(&mut self, event: Arc<Event>) {
+    fn tell(&mut self, event: &Arc<Event>) {
         if self.window.len() == WINDOW
             && let Some(forgotten) = self.window.pop_front()
         {
             self.compacted = forgotten.object.revision;
         }
-        self.window.push_back(Arc::clone(&event));
+        self.window.push_back(Arc::clone(event));
         let path = &event.object.path;
-        send(&mut self.everything, &event);
+        send(&mut self.everything, event);
         if let Some(watchers) = namespace_of(path).and_then(|namespace| self.namespaces.get_mut(namespace)) {
-            send(watchers, &event);
+            send(watchers, event);
         }
         if let Some(watchers) = self.single.get_mut(&**path) {
-            send(watchers, &event);
+            send(watchers, event);
         }
     }
 

@@ -86,13 +86,7 @@ impl Stored {
         self.frame.slice(self.after_kind..self.frame.len() - END.len())
     }
 
-    /// The line of a watch that tells of the change that wrote this.
-    #[must_use]
-    pub fn frame(&self) -> Bytes {
-        self.frame.clone()
-    }
-
-    /// The line of a watch that tells of another change with this object.
+    /// The line of a watch that tells of a change with this object; of the change that wrote it, it is at hand.
     #[must_use]
     pub fn frame_as(&self, change: Change) -> Bytes {
         let prefix = prefix(change);

@@ -48,7 +48,7 @@ fn an_object_is_written_once_and_read_in_parts() {
     assert_eq!(stored.value()["metadata"]["resourceVersion"], "1");
     assert!(stored.json().starts_with(br#"{"kind":"Pod","apiVersion":"v1","metadata":{"#));
     assert!(stored.json_without_kind().starts_with(br#""metadata":{"#));
-    assert!(stored.frame().starts_with(br#"{"type":"ADDED","object":{"kind":"Pod""#));
+    assert!(stored.frame_as(Change::Added).starts_with(br#"{"type":"ADDED","object":{"kind":"Pod""#));
     assert!(stored.frame_as(Change::Deleted).starts_with(br#"{"type":"DELETED","object":{"kind":"Pod""#));
     let line: Value = serde_json::from_slice(&stored.frame_as(Change::Modified)).unwrap();
     assert_eq!(line["object"], stored.value());

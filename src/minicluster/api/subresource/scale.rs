@@ -50,7 +50,7 @@ impl ApiServer {
             check_uid(target, old, &sent)?;
             check_version(target, old, &sent)?;
             let scaled = scaled(&target.resource, old, &sent)?;
-            object::update(&meaning(target, &options, self.now()), old, scaled)
+            object::update(&meaning(target, &options, self.now()), old, scaled).map(|read| counted(old, read))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -73,7 +73,7 @@ impl ApiServer {
             check_name(target, &sent)?;
             settle_namespace(target, &mut sent)?;
             check_version(target, old, &sent)?;
-            object::update(&write, old, scaled(&target.resource, old, &sent)?)
+            object::update(&write, old, scaled(&target.resource, old, &sent)?).map(|read| counted(old, read))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -92,7 +92,8 @@ impl ApiServer {
                 "metadata": { "name": target.name, "namespace": target.namespace },
             });
             let applied = scaled(&target.resource, &empty, &sent)?;
-            object::apply(&write, Some(old), applied, options.force)
+            let done = object::apply(&write, Some(old), applied, options.force);
+            done.map(|read| counted(old, without_time(read))).map_err(|error| spoken_of_scale(target, error))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -117,6 +118,37 @@ impl ApiServer {
             _ => View::new(&SCALE, how, self.now()).object(scale),
         }
     }
+}
+
+/// A new size is a new generation.
+fn counted(old: &Value, mut read: Read) -> Read {
+    let generation = old["metadata"]["generation"].as_i64();
+    let same = read.object["metadata"]["generation"].as_i64() == generation;
+    if let Some(generation) = generation.filter(|_| same && read.object["spec"] != old["spec"]) {
+        read.object["metadata"]["generation"] = json!(generation + 1);
+    }
+    read
+}
+
+/// Who applies a scale is noted without the moment.
+fn without_time(mut read: Read) -> Read {
+    let managers = read.object["metadata"]["managedFields"].as_array_mut().into_iter().flatten();
+    for manager in managers.filter(|manager| manager["subresource"] == "scale" && manager["operation"] == "Apply") {
+        if let Some(entry) = manager.as_object_mut() {
+            entry.remove("time");
+        }
+    }
+    read
+}
+
+/// A conflict about a scale names its version, not that of the object behind it.
+fn spoken_of_scale(target: &Target, mut error: ApiError) -> ApiError {
+    let (own, spoken) = (format!("using {}", target.resource.api_version()), "using autoscaling/v1");
+    error.message = error.message.replace(&own, spoken);
+    for cause in &mut error.causes {
+        cause.message = cause.message.replace(&own, spoken);
+    }
+    error
 }
 
 fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {

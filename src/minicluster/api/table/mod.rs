@@ -16,7 +16,7 @@ use super::resource::Resource;
 #[must_use]
 pub fn of_one(resource: &Resource, object: &Value, version: &str, include: Include, now: Timestamp) -> Value {
     let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
-    of_list(resource, std::iter::once(object.clone()), metadata, version, include, now)
+    of_list(resource, std::iter::once(object.clone()), &metadata, version, include, now)
 }
 
 /// A table of many objects.
@@ -24,7 +24,7 @@ pub fn of_one(resource: &Resource, object: &Value, version: &str, include: Inclu
 pub fn of_list(
     resource: &Resource,
     objects: impl Iterator<Item = Value>,
-    metadata: Value,
+    metadata: &Value,
     version: &str,
     include: Include,
     now: Timestamp,

@@ -11,7 +11,7 @@ use crate::minicluster::api::read::View;
 use crate::minicluster::api::reply::Reply;
 use crate::minicluster::api::resource::Resource;
 use crate::minicluster::api::route::Target;
-use crate::minicluster::api::store::{ShelfName, path};
+use crate::minicluster::api::store::{ShelfName, Stale, path};
 use crate::minicluster::api::time::rfc3339;
 use crate::minicluster::api::{ApiError, ApiServer, Cause};
 
@@ -71,17 +71,31 @@ impl ApiServer {
     ) -> Result<Outcome, ApiError> {
         let definition = &target.resource.definition;
         let name = text(&new, "/metadata/name").to_owned();
+        let exists = || ApiError::already_exists(&definition.group, &definition.resource, &name);
+        let place = path(target.namespace.as_deref(), &name);
         if let Some(metadata) = new["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
-        let exists = || ApiError::already_exists(&definition.group, &definition.resource, &name);
-        if options.dry_run {
-            let place = path(target.namespace.as_deref(), &name);
-            let taken = self.store().get(&target.resource.shelf, &place).is_some();
-            return if taken { Err(exists()) } else { Ok(Outcome::DryRun(new)) };
+        self.admit_new(target, &mut new)?;
+        let named = Target { name: Some(name.clone()), ..target.clone() };
+        for _ in 0..TRIES {
+            if self.store().get(&target.resource.shelf, &place).is_some() {
+                return Err(exists());
+            }
+            let mut new = new.clone();
+            let more = self.alongside(&named, None, Some(&mut new))?;
+            if options.dry_run {
+                return Ok(Outcome::DryRun(new));
+            }
+            let changes = std::iter::once(Self::change(target, &name, None, new)).chain(more).collect();
+            match self.commit(changes) {
+                Ok(stored) => return Ok(Outcome::Stored(stored)),
+                Err(Stale(0)) => return Err(exists()),
+                // Somebody else used up some of what is counted.
+                Err(Stale(_)) => {}
+            }
         }
-        let stored = self.commit(vec![Self::change(target, &name, None, new)]).map_err(|_| exists())?;
-        Ok(Outcome::Stored(stored))
+        Err(Self::modified(&named))
     }
 
     /// Gives a new object its name, uid and time of creation.
@@ -146,7 +160,7 @@ impl ApiServer {
     }
 
     /// Stores an object of the server's own, if there is none of its name.
-    pub(in crate::minicluster::api) fn provide(&self, target: &Target, object: Value) -> Result<(), ApiError> {
+    pub(in crate::minicluster::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let Read { object, .. } = {
             let write = own_meaning(&target.resource, self.now());
             object::read(&write, object.to_string().as_bytes(), object::Format::Json)?

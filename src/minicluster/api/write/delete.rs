@@ -86,15 +86,17 @@ impl ApiServer {
             let stored = self.find(target)?;
             let object = Self::served(target, &stored);
             Self::check_preconditions(target, &object, options)?;
+            let whole = object.clone();
             let done = match self.step(&target.resource, object, options) {
                 Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
-                Step::Remove => self.commit(vec![Self::removal(target, &stored)]).ok().map(Deletion::Gone),
+                Step::Remove => self.take_away(target, &stored, &whole)?.map(Deletion::Gone),
                 Step::MarkAndRemove(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
                 Step::MarkAndRemove(object) => {
                     let mark = Self::change(target, stored.name(), Some(stored.revision), object);
-                    let marked = self.commit(vec![mark]).ok();
-                    let removed = marked.and_then(|marked| self.commit(vec![Self::removal(target, &marked)]).ok());
-                    removed.map(Deletion::Gone)
+                    match self.commit(vec![mark]) {
+                        Ok(marked) => self.take_away(target, &marked, &whole)?.map(Deletion::Gone),
+                        Err(_) => None,
+                    }
                 }
                 Step::Mark(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
                 Step::Mark(object) => {
@@ -108,6 +110,12 @@ impl ApiServer {
             }
         }
         Err(Self::modified(target))
+    }
+
+    /// Takes an object away, and what goes with it; `None` if somebody was faster.
+    fn take_away(&self, target: &Target, stored: &Stored, whole: &Value) -> Result<Option<Arc<Stored>>, ApiError> {
+        let more = self.alongside(target, Some(whole), None)?;
+        Ok(self.commit(std::iter::once(Self::removal(target, stored)).chain(more).collect()).ok())
     }
 
     /// What a deletion has to do to an object as it is.

@@ -92,10 +92,12 @@ impl ApiServer {
 
     /// Makes changes, the first of which is what the client asked for.
     pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
-        let touched = changes.first().map(|change| (change.shelf.clone(), change.object.is_none()));
+        let touched =
+            changes.first().map(|change| (change.shelf.clone(), change.path.clone(), change.object.is_none()));
         let mut written = self.store().write(changes)?;
-        if let Some((shelf, removed)) = touched {
+        if let Some((shelf, path, removed)) = touched {
             self.definitions_after(&shelf, removed);
+            self.quotas_after(&shelf, &path);
         }
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }

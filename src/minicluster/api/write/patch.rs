@@ -32,7 +32,8 @@ impl ApiServer {
         let mut noticed = Vec::new();
         let (outcome, more) = self.change_object(target, &options, |old| {
             let write = meaning(target, &options, self.now());
-            let Read { mut object, warnings } = object::patch(&write, old, kind, &call.body)?;
+            let patched = object::patch(&write, old, kind, &call.body);
+            let Read { mut object, warnings } = patched.map_err(outermost)?;
             noticed = warnings;
             check_name(target, &object)?;
             settle_namespace(target, &mut object)?;
@@ -55,6 +56,7 @@ impl ApiServer {
             object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
         }
         let view = View::new(&target.resource, &how, now);
+        let definition = &target.resource.definition;
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
                 Ok(_) => self.apply_over(target, &options, &object),
@@ -62,8 +64,9 @@ impl ApiServer {
                 Err(_) => self.apply_new(target, &options, object.clone()).map(|done| (done.0, done.1, 201)),
             };
             match outcome {
-                // It appeared, or vanished, in between. A namespace that is not there is another matter.
-                Err(error) if matches!(error.reason, "AlreadyExists" | "NotFound") && is_about(&error, target) => {}
+                // It appeared, or vanished, in between.
+                Err(error) if error.reason == "AlreadyExists" => {}
+                Err(error) if error.reason == "NotFound" && error.kind.as_ref() == Some(&definition.resource) => {}
                 Err(error) => return Err(error),
                 Ok((outcome, more, code)) => {
                     return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));
@@ -106,11 +109,6 @@ impl ApiServer {
     }
 }
 
-/// Whether an error is about the object itself.
-fn is_about(error: &ApiError, target: &Target) -> bool {
-    error.kind.as_deref() == Some(target.resource.definition.resource.as_str()) && error.name == target.name
-}
-
 fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
     let wanted = target.name.as_deref().unwrap_or_default();
     match text(object, "/metadata/name") {
@@ -119,6 +117,12 @@ fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
             "the name of the object ({sent}) does not match the name on the URL ({wanted})"
         ))),
     }
+}
+
+/// A patch that can't be laid over an object is refused by the outermost layer.
+fn outermost(error: ApiError) -> ApiError {
+    let generic = error.code == 422 && error.causes.is_empty();
+    ApiError { generic: error.generic || generic, ..error }
 }
 
 fn unsupported_patch() -> ApiError {

@@ -1,5 +1,7 @@
 //! Objects replaced by PUT, and what all changes of present objects have in common.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
@@ -27,11 +29,22 @@ impl ApiServer {
         let Read { mut object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &object)?;
         settle_namespace(target, &mut object)?;
-        let (outcome, more) = self.change_object(target, &options, |old| {
+        let changed = self.change_object(target, &options, |old| {
             check_uid(target, old, &object)?;
             check_version(target, old, &object)?;
             object::update(&meaning(target, &options, self.now()), old, object.clone())
-        })?;
+        });
+        let (outcome, more) = match changed {
+            Err(error) if error.code == 404 && creates_on_update(target) => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                let (outcome, more) = self.create_object(target, &options, object)?;
+                let view = View::new(&target.resource, &how, now);
+                return Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more));
+            }
+            changed => changed?,
+        };
         let view = View::new(&target.resource, &how, now);
         Ok(outcome.reply(&view)?.warn(warnings).warn(more))
     }
@@ -48,7 +61,7 @@ impl ApiServer {
             let stored = self.find(target)?;
             let old = Self::served(target, &stored);
             let Read { object: new, warnings } = change(&old)?;
-            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new) {
+            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new)? {
                 return Ok((outcome, warnings));
             }
         }
@@ -60,26 +73,44 @@ impl ApiServer {
         &self,
         target: &Target,
         options: &WriteOptions,
-        stored: &std::sync::Arc<Stored>,
+        stored: &Arc<Stored>,
         old: &Value,
         mut new: Value,
-    ) -> Option<Outcome> {
+    ) -> Result<Option<Outcome>, ApiError> {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-        if options.dry_run {
-            return Some(Outcome::DryRun(new));
-        }
         let ends = is_over(&new);
-        if new == *old && !ends {
-            return Some(Outcome::Stored(std::sync::Arc::clone(stored)));
+        let more = if ends {
+            self.alongside(target, Some(old), None)?
+        } else if new == *old {
+            return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
+        } else {
+            self.alongside(target, Some(old), Some(&mut new))?
+        };
+        if options.dry_run {
+            return Ok(Some(Outcome::DryRun(new)));
         }
         if ends {
             // The client sees the object as it would have been; those who watch, as it was.
-            self.commit(vec![Self::removal(target, stored)]).ok()?;
-            return Some(Outcome::DryRun(new));
+            let changes = std::iter::once(Self::removal(target, stored)).chain(more).collect();
+            return Ok(self.commit(changes).ok().map(|_| Outcome::DryRun(new)));
         }
         let change = Self::change(target, stored.name(), Some(stored.revision), new);
-        self.commit(vec![change]).ok().map(Outcome::Stored)
+        let changes = std::iter::once(change).chain(more).collect();
+        Ok(self.commit(changes).ok().map(Outcome::Stored))
     }
+}
+
+/// Whether a PUT of what is not there makes it.
+fn creates_on_update(target: &Target) -> bool {
+    const KINDS: [(&str, &[&str]); 5] = [
+        ("", &["endpoints", "events", "limitranges", "services"]),
+        ("events.k8s.io", &["events"]),
+        ("rbac.authorization.k8s.io", &["clusterroles", "roles", "clusterrolebindings", "rolebindings"]),
+        ("coordination.k8s.io", &["leases"]),
+        ("node.k8s.io", &["runtimeclasses"]),
+    ];
+    let is = |(group, kinds): &(&str, &[&str])| kinds.iter().any(|kind| target.resource.is(group, kind));
+    target.subresource.is_none() && KINDS.iter().any(is)
 }
 
 /// Whether nothing holds an object back any more that is to be deleted.
@@ -113,8 +144,9 @@ pub(in crate::minicluster::api) fn check_uid(target: &Target, old: &Value, objec
     }
     let definition = &target.resource.definition;
     let name = target.name.as_deref().unwrap_or_default();
-    let place = [&definition.group, &definition.resource].into_iter().filter(|part| !part.is_empty());
-    let place: Vec<&str> = place.map(String::as_str).chain(target.namespace.as_deref()).chain([name]).collect();
+    let group = target.resource.custom.is_some().then_some(definition.group.as_str());
+    let parts = group.into_iter().chain([definition.resource.as_str()]);
+    let place: Vec<&str> = parts.chain(target.namespace.as_deref()).chain([name]).collect();
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
          failed: UID in precondition: {sent}, UID in object meta: {known}",

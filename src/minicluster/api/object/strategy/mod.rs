@@ -106,13 +106,7 @@ fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
     let has_status = rules.status != StatusWrites::Nothing;
     let spec = |object: &Value| -> Map<String, Value> {
         let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
-        object
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(name, _)| !apart(name))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
+        object.as_object().into_iter().flatten().filter(|(name, _)| !apart(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
     };
     let same = |name: &str| old["metadata"].entries(name) == new["metadata"].entries(name);
     match rules.generation {

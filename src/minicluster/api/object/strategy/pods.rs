@@ -26,8 +26,9 @@ pub fn quality_of_service(spec: &Value) -> &'static str {
     if requests.is_empty() && limits.is_empty() {
         return "BestEffort";
     }
-    let same =
-        |(name, request): (&&str, &Vec<Quantity>)| limits.get(name).is_some_and(|limit| total(limit) == total(request));
+    let same = |(name, request): (&&str, &Vec<Quantity>)| {
+        limits.get(name).is_some_and(|limit| total(limit) == total(request))
+    };
     if guaranteed && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
 }
 
@@ -38,8 +39,9 @@ fn of_amounts(resources: &Value) -> &'static str {
     if requests.is_empty() && limits.is_empty() {
         return "BestEffort";
     }
-    let same =
-        |(name, request): (&&str, &Vec<Quantity>)| limits.get(name).is_some_and(|limit| total(limit) == total(request));
+    let same = |(name, request): (&&str, &Vec<Quantity>)| {
+        limits.get(name).is_some_and(|limit| total(limit) == total(request))
+    };
     if limited == 2 && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
 }
 

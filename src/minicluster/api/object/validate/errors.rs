@@ -127,11 +127,7 @@ impl Errors {
     /// A value that may not be.
     pub fn invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
-        let message = if detail.is_empty() {
-            format!("Invalid value: {value}")
-        } else {
-            format!("Invalid value: {value}: {detail}")
-        };
+        let message = if detail.is_empty() { format!("Invalid value: {value}") } else { format!("Invalid value: {value}: {detail}") };
         self.add("FieldValueInvalid", at, message);
     }
 

@@ -6,10 +6,6 @@ use super::{NONE, Row, plain};
 
 pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     let (name, age) = (row.name(), row.age());
-    let reference = |pointer: &str, parts: [&str; 2]| match row.at(pointer) {
-        Value::Null => "<unset>".to_owned(),
-        value => parts.map(|part| plain(&value[part])).join("/"),
-    };
     Some(match kind {
         "clusterroles" | "roles" | "customresourcedefinitions" => vec![name, row.created()],
         "clusterrolebindings" | "rolebindings" => binding(row),
@@ -36,6 +32,30 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
             });
             vec![name, json!(service), json!(available), age]
         }
+        "certificatesigningrequests" => request(row),
+        "resourceclaims" => {
+            let state = claim_state(row);
+            vec![name, json!(state), age]
+        }
+        "resourceslices" => vec![
+            name,
+            json!(row.text("/spec/nodeName")),
+            json!(row.text("/spec/driver")),
+            json!(row.text("/spec/pool/name")),
+            age,
+        ],
+        _ => return policies(row, kind),
+    })
+}
+
+/// What refuses, changes or slows requests.
+fn policies(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
+    let (name, age) = (row.name(), row.age());
+    let reference = |pointer: &str, parts: [&str; 2]| match row.at(pointer) {
+        Value::Null => "<unset>".to_owned(),
+        value => parts.map(|part| plain(&value[part])).join("/"),
+    };
+    Some(match kind {
         "mutatingwebhookconfigurations" | "validatingwebhookconfigurations" => {
             vec![name, json!(row.count("/webhooks")), age]
         }
@@ -51,18 +71,6 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
             let parameters = reference("/spec/paramRef", ["namespace", "name"]);
             vec![name, json!(row.text("/spec/policyName")), json!(parameters), age]
         }
-        "certificatesigningrequests" => request(row),
-        "resourceclaims" => {
-            let state = claim_state(row);
-            vec![name, json!(state), age]
-        }
-        "resourceslices" => vec![
-            name,
-            json!(row.text("/spec/nodeName")),
-            json!(row.text("/spec/driver")),
-            json!(row.text("/spec/pool/name")),
-            age,
-        ],
         "flowschemas" => {
             let dangles = row.list("/status/conditions").iter().find(|condition| condition["type"] == "Dangling");
             vec![

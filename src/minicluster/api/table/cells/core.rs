@@ -8,7 +8,7 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     let (name, age) = (row.name(), row.age());
     Some(match kind {
         "pods" => pods::cells(row),
-        "events" => return event(row),
+        "events" => event(row),
         "configmaps" => vec![name, json!(row.count("/data") + row.count("/binaryData")), age],
         "secrets" => vec![name, json!(row.text("/type")), json!(row.count("/data")), age],
         "namespaces" => vec![name, json!(row.text("/status/phase")), age],
@@ -170,47 +170,35 @@ fn quota(row: &Row<'_>) -> (String, String) {
     (requests.join(", "), limits.join(", "))
 }
 
-/// An event in either of its forms.
-pub(super) fn event(row: &Row<'_>) -> Option<Vec<Value>> {
-    let either = |core: &str, other: &str| match row.at(core) {
-        Value::Null => row.at(other),
-        value => value,
-    };
-    let about = either("/involvedObject", "/regarding");
+/// An event.
+pub(super) fn event(row: &Row<'_>) -> Vec<Value> {
+    let about = row.at("/involvedObject");
     let field = |name: &str| about[name].as_str().unwrap_or_default();
     let object = match field("name") {
         "" => field("kind").to_lowercase(),
         name => format!("{}/{name}", field("kind").to_lowercase()),
     };
-    let moment = |value: &Value| value.as_str().map(str::to_owned);
-    let series = row.at("/series");
-    let time = moment(row.at("/eventTime"));
-    let first = moment(either("/firstTimestamp", "/deprecatedFirstTimestamp")).or_else(|| time.clone());
-    let last = moment(&series["lastObservedTime"])
-        .or_else(|| moment(either("/lastTimestamp", "/deprecatedLastTimestamp")))
-        .or_else(|| first.clone());
+    let moment = |pointer: &str| row.at(pointer).as_str().map(str::to_owned);
+    let first = moment("/firstTimestamp").or_else(|| moment("/eventTime"));
+    let last = moment("/series/lastObservedTime").or_else(|| moment("/lastTimestamp")).or_else(|| first.clone());
     let ago = |moment: Option<String>| super::ago(moment.as_deref(), row.now);
-    let count = series["count"].as_i64().or_else(|| either("/count", "/deprecatedCount").as_i64()).unwrap_or_default();
+    let count = row.at("/series/count").as_i64().unwrap_or_else(|| row.number("/count"));
     let count = if count == 0 { 1 } else { count };
-    let source = either("/source", "/deprecatedSource");
-    let component = source["component"].as_str().filter(|component| !component.is_empty());
-    let reporter = either("/reportingComponent", "/reportingController").as_str().unwrap_or_default();
-    let instance = row.text("/reportingInstance");
-    let (component, host) = match component {
-        Some(component) => (component, source["host"].as_str().unwrap_or_default()),
-        None => (reporter, instance),
+    let (component, host) = match row.text("/source/component") {
+        "" => (row.text("/reportingComponent"), row.text("/reportingInstance")),
+        component => (component, row.text("/source/host")),
     };
     let host = if host.is_empty() { String::new() } else { format!(", {host}") };
-    Some(vec![
+    vec![
         json!(ago(last)),
         json!(row.text("/type")),
         json!(row.text("/reason")),
         json!(object),
         json!(field("fieldPath")),
         json!(format!("{component}{host}")),
-        json!(either("/message", "/note").as_str().unwrap_or_default().trim()),
+        json!(row.text("/message").trim()),
         json!(ago(first)),
         json!(count),
         row.name(),
-    ])
+    ]
 }

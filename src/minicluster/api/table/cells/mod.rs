@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::duration::ago;
+use crate::minicluster::api::convert::to_storage;
 use crate::minicluster::api::resource::Resource;
 
 pub(super) use pods::pod_condition;
@@ -23,6 +24,8 @@ const UNSET: &str = "<unset>";
 
 /// The cells of an object, in the order of its kind's columns.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    // A row shows what is there, in whichever version it is asked for.
+    let object = &to_storage(resource, object.clone());
     let row = Row { object, now };
     let definition = &resource.definition;
     let cells = match (definition.group.as_str(), definition.resource.as_str()) {
@@ -30,7 +33,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         ("apps" | "batch" | "autoscaling" | "policy", kind) => workloads::cells(&row, kind),
         ("networking.k8s.io" | "discovery.k8s.io", kind) => networking::cells(&row, kind),
         ("storage.k8s.io", kind) => storage::cells(&row, kind),
-        ("events.k8s.io", _) => core::event(&row),
+        ("events.k8s.io", _) => Some(core::event(&row)),
         (_, kind) => cluster::cells(&row, kind),
     };
     cells.unwrap_or_else(|| vec![row.name(), row.age()])
@@ -76,7 +79,7 @@ impl<'a> Row<'a> {
     }
 
     fn name(&self) -> Value {
-        self.at("/metadata/name").clone()
+        json!(self.text("/metadata/name"))
     }
 
     fn age(&self) -> Value {

@@ -142,10 +142,6 @@ fn autoscaler(row: &Row<'_>) -> Vec<Value> {
 
 /// What each metric is, and what it should be; the first two, and how many more there are.
 fn metrics(row: &Row<'_>) -> String {
-    if let Some(target) = row.at("/spec/targetCPUUtilizationPercentage").as_i64() {
-        let current = row.at("/status/currentCPUUtilizationPercentage").as_i64();
-        return format!("cpu: {}/{target}%", current.map_or("<unknown>".to_owned(), |current| format!("{current}%")));
-    }
     let wanted = row.list("/spec/metrics");
     if wanted.is_empty() {
         return NONE.to_owned();

@@ -1,0 +1,77 @@
+//! What a cluster's rules add to new objects, or refuse; and what changes together with an object.
+//!
+//! Happens after the object is complete (defaults, managed fields), as in the real server.
+
+mod limits;
+mod priority;
+mod quota;
+mod resources;
+mod services;
+mod storage_class;
+
+pub use services::RANGE as SERVICE_RANGE;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::route::Target;
+use super::store::{self, Page, Scope, Stored};
+use super::write::text;
+use super::{ApiError, ApiServer};
+
+impl ApiServer {
+    /// Adds to a new object what the cluster's rules add, and refuses what they forbid.
+    pub(super) fn admit_new(&self, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+        let resource = &target.resource;
+        if resource.is("", "pods") {
+            self.set_priority(object)?;
+            self.limit_pod(target, object)
+        } else if resource.is("", "persistentvolumeclaims") {
+            self.set_storage_class(object);
+            self.limit_claim(target, object)
+        } else if resource.is("scheduling.k8s.io", "priorityclasses") {
+            self.one_default_priority(object)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The changes that have to be made together with that of an object: what its namespace uses, the addresses of
+    /// services. `old` is the object as it is, `new` as it is to be.
+    pub(super) fn alongside(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        new: Option<&mut Value>,
+    ) -> Result<Vec<store::Write>, ApiError> {
+        let mut changes = self.quota_changes(target, old, new.as_deref())?;
+        if target.resource.is("", "services") {
+            changes.extend(self.address_changes(target, old, new)?);
+        }
+        Ok(changes)
+    }
+
+    /// All objects of a built-in kind in a scope.
+    fn all(&self, group: &str, resource: &str, scope: &Scope) -> Vec<Arc<Stored>> {
+        let registry = self.registry();
+        let Some(known) = registry.any_version(group, resource) else { return Vec::new() };
+        let snapshot = self.store().snapshot(&known.shelf, scope, &Page::default());
+        snapshot.map(|snapshot| snapshot.objects).unwrap_or_default()
+    }
+}
+
+/// A refusal of an object.
+fn forbid(target: &Target, object: &Value, why: &str) -> ApiError {
+    let definition = &target.resource.definition;
+    let name = text(object, "/metadata/name");
+    ApiError::forbidden(&definition.group, &definition.resource, name, why)
+}
+
+/// Several complaints as one, as the real server writes them.
+fn listed(complaints: &[String]) -> String {
+    match complaints {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}

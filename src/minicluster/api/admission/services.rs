@@ -1,0 +1,196 @@
+//! Addresses of services: each is an object of its own, so that it can't be given out twice.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::minicluster::api::object::{self, Allocate, assign_addresses};
+use crate::minicluster::api::route::Target;
+use crate::minicluster::api::store::{self, Scope, ShelfName};
+use crate::minicluster::api::time::rfc3339;
+use crate::minicluster::api::write::{own_meaning, text};
+use crate::minicluster::api::{ApiError, ApiServer, Cause};
+
+/// Where addresses of services lie: 65,534 of them.
+pub const RANGE: &str = "10.0.0.0/16";
+
+const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+const ADDRESSES: u32 = 65_534;
+
+/// Ports on nodes.
+const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// How often an address is drawn before the next free one is looked for.
+const DRAWS: usize = 16;
+
+impl ApiServer {
+    /// Gives a service its addresses and ports, and says what has to be written for that.
+    pub(super) fn address_changes(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        new: Option<&mut Value>,
+    ) -> Result<Vec<store::Write>, ApiError> {
+        let held: Vec<String> = old.map(addresses).unwrap_or_default();
+        let kept = match new {
+            None => Vec::new(),
+            Some(service) => {
+                self.assign(target, old, service)?;
+                addresses(service)
+            }
+        };
+        let mut changes = Vec::new();
+        for address in held.iter().filter(|address| !kept.contains(address)) {
+            if let Some(known) = self.store().get(&shelf(), address) {
+                changes.push(store::Write {
+                    shelf: shelf(),
+                    path: address.clone(),
+                    expected: Some(known.revision),
+                    object: None,
+                    fields: Vec::new(),
+                });
+            }
+        }
+        for address in kept.into_iter().filter(|address| !held.contains(address)) {
+            let object = self.address_object(target, &address)?;
+            changes.push(store::Write {
+                shelf: shelf(),
+                path: address,
+                expected: None,
+                object: Some(object),
+                fields: Vec::new(),
+            });
+        }
+        Ok(changes)
+    }
+
+    fn assign(&self, target: &Target, old: Option<&Value>, service: &mut Value) -> Result<(), ApiError> {
+        let mut allocator = Allocator { server: self, old, ports: None };
+        assign_addresses(service, &mut allocator).map_err(|refused| {
+            let address = refused.field.starts_with("spec.clusterIPs");
+            let (field, value, why) = if address {
+                let why =
+                    format!("failed to allocate IP {}: {}", refused.wanted.as_str().unwrap_or_default(), refused.why);
+                ("spec.clusterIPs".to_owned(), json!([refused.wanted]), why)
+            } else {
+                (refused.field, refused.wanted, refused.why)
+            };
+            let message = format!("Invalid value: {value}: {why}");
+            let cause = Cause { reason: "FieldValueInvalid", message, field: Some(field) };
+            let definition = &target.resource.definition;
+            ApiError::invalid(&definition.group, &definition.kind, text(service, "/metadata/name"), vec![cause])
+        })
+    }
+
+    fn address_object(&self, target: &Target, address: &str) -> Result<Value, ApiError> {
+        let registry = self.registry();
+        let Some(resource) = registry.any_version("networking.k8s.io", "ipaddresses") else {
+            return Err(ApiError::no_such_resource());
+        };
+        let now = self.now();
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {
+                "name": address, "uid": self.random().uid(), "creationTimestamp": rfc3339(now),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": "IPv4",
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+            },
+            "spec": { "parentRef": {
+                "resource": "services", "namespace": target.namespace, "name": target.name,
+            }},
+        });
+        Ok(object::create(&own_meaning(resource, now), object)?.object)
+    }
+}
+
+fn shelf() -> ShelfName {
+    ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
+}
+
+/// The addresses that a service holds.
+fn addresses(service: &Value) -> Vec<String> {
+    let list = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    list.filter(|address| *address != "None").map(str::to_owned).collect()
+}
+
+struct Allocator<'a> {
+    server: &'a ApiServer,
+    old: Option<&'a Value>,
+    /// The ports that are taken, once they have been looked up.
+    ports: Option<Vec<i64>>,
+}
+
+impl Allocator<'_> {
+    fn is_free(&self, address: &str) -> bool {
+        self.server.store().get(&shelf(), address).is_none()
+    }
+
+    fn taken_ports(&mut self) -> &mut Vec<i64> {
+        let (server, old) = (self.server, self.old);
+        self.ports.get_or_insert_with(|| {
+            let own = old.map(|old| text(old, "/metadata/uid")).unwrap_or_default();
+            let services = server.all("", "services", &Scope::All);
+            let others = services.iter().filter(|service| *service.uid != *own);
+            others.flat_map(|service| ports(&service.value())).collect()
+        })
+    }
+}
+
+fn ports(service: &Value) -> Vec<i64> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    ports.filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port != 0).collect()
+}
+
+impl Allocate for Allocator<'_> {
+    fn address(&mut self, wanted: Option<&str>) -> Result<String, String> {
+        if let Some(wanted) = wanted {
+            if self.old.is_some_and(|old| addresses(old).iter().any(|held| held == wanted)) {
+                return Ok(wanted.to_owned());
+            }
+            let within = wanted
+                .parse::<Ipv4Addr>()
+                .is_ok_and(|address| u32::from(address).checked_sub(FIRST).is_some_and(|offset| offset < ADDRESSES));
+            return match (within, self.is_free(wanted)) {
+                (false, _) => Err("the provided network does not match the current range".to_owned()),
+                (true, false) => Err("provided IP is already allocated".to_owned()),
+                (true, true) => Ok(wanted.to_owned()),
+            };
+        }
+        let address = |offset: u32| Ipv4Addr::from(FIRST + offset % ADDRESSES).to_string();
+        let mut start = 0;
+        for _ in 0..DRAWS {
+            // The first addresses are left to those who ask for them.
+            start = 256 + u32::try_from(self.server.random().below(u64::from(ADDRESSES - 256))).unwrap_or_default();
+            if self.is_free(&address(start)) {
+                return Ok(address(start));
+            }
+        }
+        let next = (0..ADDRESSES).map(|step| address(start + step)).find(|address| self.is_free(address));
+        next.ok_or_else(|| "range is full".to_owned())
+    }
+
+    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
+        if let Some(wanted) = wanted {
+            if !PORTS.contains(&wanted) {
+                let (first, last) = (PORTS.start(), PORTS.end());
+                let range = format!("The range of valid ports is {first}-{last}");
+                return Err(format!("provided port is not in the valid range. {range}"));
+            }
+            if self.taken_ports().contains(&wanted) {
+                return Err("provided port is already allocated".to_owned());
+            }
+            self.taken_ports().push(wanted);
+            return Ok(wanted);
+        }
+        let count = PORTS.end() - PORTS.start() + 1;
+        let draw = self.server.random().below(count.unsigned_abs());
+        let start = i64::try_from(draw).unwrap_or_default();
+        let taken = self.taken_ports();
+        let free = (0..count).map(|step| PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
+        let port = free.ok_or_else(|| "range is full".to_owned())?;
+        taken.push(port);
+        Ok(port)
+    }
+}

@@ -1,0 +1,92 @@
+//! Everyday commands of kubectl against the real API server and the embedded one: the same output, ages and the like
+//! aside, and the same exit code.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use belay::minicluster::{Door, MiniCluster};
+
+use crate::world::control_plane::{self, ControlPlane, Controllers};
+
+/// `tests/cases/kubectl.txt`: a command a line, in order; `<` and a file's name feed it `tests/cases/kubectl/…`.
+const COMMANDS: &str = "tests/cases/kubectl.txt";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_sees_no_difference() {
+    let Some(assets) = control_plane::assets("kubectl against the reference API server") else { return };
+    let plane = ControlPlane::start(&assets, Controllers::None).await;
+    let cluster = MiniCluster::builder().start().await.unwrap();
+    let door = cluster.listen("127.0.0.1:0".parse().unwrap(), Door::Plain).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    fs::write(&kubeconfig, door.kubeconfig(None)).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut report = Vec::new();
+    for line in fs::read_to_string(root.join(COMMANDS)).unwrap().lines().filter(|line| !line.is_empty()) {
+        let Some(line) = line.strip_prefix("$ ") else { continue };
+        let real = run(plane.kubectl(), line, root);
+        let mut own = Command::new(assets.join("kubectl"));
+        own.arg("--kubeconfig").arg(&kubeconfig).env("HOME", folder.path());
+        let ours = run(own, line, root);
+        if real != ours {
+            report.push(format!("$ kubectl {line}\n--- real\n{real}\n--- embedded\n{ours}"));
+        }
+    }
+    door.close().await;
+    assert!(report.is_empty(), "{} commands differ:\n{}", report.len(), report.join("\n\n"));
+}
+
+fn run(mut kubectl: Command, line: &str, root: &Path) -> String {
+    let (line, input) = line.split_once(" < ").map_or((line, None), |(line, file)| (line, Some(file)));
+    let input = input.map(|file| fs::read(root.join("tests/cases/kubectl").join(file)).unwrap());
+    kubectl.args(words(line)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = kubectl.spawn().expect("kubectl runs");
+    child.stdin.take().unwrap().write_all(&input.unwrap_or_default()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(normal).collect::<Vec<_>>().join("\n");
+    format!("{}\n{}\nexit {:?}", text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+/// Words, with `'…'` kept together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    parts
+        .flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        })
+        .collect()
+}
+
+/// Without ages, times, uids, revisions and addresses.
+fn normal(line: &str) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_matches(|c: char| "\",".contains(c));
+        let age = bare.len() < 8 && bare.ends_with('s') && bare.trim_end_matches('s').parse::<u32>().is_ok();
+        let time = bare.parse::<jiff::Timestamp>().is_ok();
+        let uid = bare.len() == 36 && bare.matches('-').count() == 4;
+        let address = bare.starts_with("10.0.") && bare.parse::<std::net::Ipv4Addr>().is_ok();
+        match (age, time, uid, address) {
+            (true, ..) => "(age)".to_owned(),
+            (_, true, ..) => "(time)".to_owned(),
+            (.., true, _) => "(uid)".to_owned(),
+            (.., true) => "(address)".to_owned(),
+            _ => word.to_owned(),
+        }
+    };
+    let line = line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
+    let time = ["CreationTimestamp:", "Start Time:"].iter().find(|label| line.starts_with(**label));
+    if let Some(label) = time {
+        return format!("{label} (time)");
+    }
+    if ["diff -u -N /tmp", "--- /tmp", "+++ /tmp"].iter().any(|start| line.starts_with(start)) {
+        return "(a file of the comparison)".to_owned();
+    }
+    if line.starts_with("kubectl.kubernetes.io/restartedAt:") {
+        return "kubectl.kubernetes.io/restartedAt: (time)".to_owned();
+    }
+    let revision = line.trim_start().starts_with("resourceVersion:") || line.contains("\"resourceVersion\":");
+    if revision { "resourceVersion: (revision)".to_owned() } else { line }
+}
