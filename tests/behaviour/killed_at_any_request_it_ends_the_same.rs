@@ -51,7 +51,7 @@ async fn end(world: &World, commit: &str, _tap: &Tap) -> End {
     let shown = |object: &Value| {
         json!({
             "generation": object["metadata"]["generation"], "image": object["spec"]["template"]["spec"]["containers"][0]["image"],
-            "commit": marks::annotation(object, marks::COMMIT), "cause": marks::annotation(object, marks::CHANGE_CAUSE),
+            "commit": marks::annotation(object, marks::COMMIT), "cause": cause(object),
             "revision": marks::revision(object), "replicas": object["spec"]["replicas"],
             "held": Hold::on(object).map(|hold| (hold.manifest, hold.commit, hold.template)),
         })
@@ -71,6 +71,12 @@ async fn end(world: &World, commit: &str, _tap: &Tap) -> End {
     let record = world.record(commit, "Deployment default/web");
     let reason = record.reason.map(|reason| reason.code);
     End { outcome: record.outcome, reason, records: world.records().len(), deployment: shown(&live), revisions }
+}
+
+/// The change-cause, and whether it is marked as failed. What the pods looked like just then depends on timing.
+fn cause(object: &Value) -> Option<(&str, bool)> {
+    let cause = marks::annotation(object, marks::CHANGE_CAUSE)?;
+    Some(cause.split_once(marks::FAILED).map_or((cause, false), |(cause, _)| (cause, true)))
 }
 
 async fn at_every_request(next: &str, outcome: Outcome) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use belay::history::{Arrival, Heads, History, HistoryError, Query, Resolved, Retention, Update};
-use belay::manifest::{Complaint, ObjectKey, Place};
+use belay::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
 use belay::rollout::{Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -29,6 +29,8 @@ fn a_record_comes_back_as_it_was_written() {
         object: Some(deployment("web")),
         message: "unknown field `imagee`".to_owned(),
         hint: Some("image".to_owned()),
+        excerpt: Some(Excerpt { line: "  imagee: web".to_owned(), start: 2, end: 8 }),
+        also: vec![Note { place: place.clone(), message: "written first here".to_owned(), excerpt: None }],
     };
     let pod = PodSeen {
         name: "web-7f9".to_owned(),
