@@ -1,11 +1,13 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod check;
 mod cluster;
 mod connect;
 mod demo;
 mod diff;
 mod embedded;
 mod exit;
+mod folder;
 mod history;
 mod output;
 mod plan;
@@ -62,6 +64,8 @@ enum Command {
     Run(run::Args),
     /// Show what would change
     Plan(plan::Args),
+    /// Check manifests without a cluster
+    Check(check::Args),
     /// Show where each workload is
     Status(status::Args),
     /// Show what was rolled out, by which commit, and what became of it
@@ -111,6 +115,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Demo(args) => demo::run(&globals, args).await,
         Command::Run(args) => run::run(&globals, args).await,
         Command::Plan(args) => plan::run(&globals, args).await,
+        Command::Check(args) => check::run(&globals, &args),
         Command::Status(args) => status::run(&globals, args).await,
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,

@@ -43,6 +43,14 @@ pub fn progress(line: impl AsRef<str>) {
     let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
 }
 
+/// How many columns results may have: what the terminal has, as far as the environment tells, else 100.
+#[must_use]
+pub fn output_width() -> usize {
+    const OTHERWISE: usize = 100;
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.filter(|columns| *columns >= 40).unwrap_or(OTHERWISE)
+}
+
 /// Prints a value as JSON or YAML.
 ///
 /// # Errors

@@ -1,19 +1,19 @@
 //! `belay plan`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Globals;
 use super::diff::{self, Unified};
 use super::exit::Exit;
-use super::output::{Format, progress, say, say_value};
+use super::folder::{self, Folder};
+use super::output::{Format, output_width, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
-use crate::manifest::{Complaint, File, Scopes, is_manifest, read_file};
+use crate::manifest::{Colour, Complaint, File, Scopes, render};
 use crate::rollout::{
     Action, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
@@ -36,8 +36,7 @@ pub struct Args {
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { from, source, output } = args;
     let cluster = globals.cluster("").await?;
-    let files = read_folder(&from, &Scopes::new(cluster.default_namespace()))?;
-    let complaints: Vec<&Complaint> = files.iter().flat_map(|file| &file.complaints).collect();
+    let Folder { files, complaints } = folder::read(&from, Scopes::new(cluster.default_namespace()))?;
     let commit = Arc::new(not_committed(Clock::system().now()));
     let wanted = wanted(&files, &commit);
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
@@ -48,34 +47,10 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
         Format::Table | Format::Wide => print(&plan, &complaints),
     }
-    if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(_))) {
+    if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(..))) {
         return Ok(Exit::Error);
     }
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
-}
-
-/// Every manifest below a folder, in the order of paths. Links are not followed.
-pub(super) fn read_folder(folder: &Path, scopes: &Scopes) -> anyhow::Result<Vec<File>> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        let entries =
-            std::fs::read_dir(&next).with_context(|| format!("failed to read the folder {}", next.display()))?;
-        for entry in entries {
-            let entry = entry.with_context(|| format!("failed to read the folder {}", next.display()))?;
-            let path = entry.path();
-            let shown = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-            let kind = entry.file_type().with_context(|| format!("failed to look at {}", path.display()))?;
-            if kind.is_dir() && !entry.file_name().to_string_lossy().starts_with(['.', '_']) {
-                folders.push(path);
-            } else if kind.is_file() && is_manifest(&shown) {
-                let bytes = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-                files.push(read_file(&shown, &bytes, scopes));
-            }
-        }
-    }
-    files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(files)
 }
 
 /// The manifests of files that are in no commit yet.
@@ -93,11 +68,9 @@ fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
     all.iter()
         .map(|manifest| Wanted {
             key: manifest.key.clone(),
-            api_version: manifest.api_version.clone(),
-            manifest: Arc::new(manifest.value().clone()),
+            manifest: Arc::new((*manifest).clone()),
             hash: manifest.hash.to_string(),
             config: configuration(manifest),
-            place: manifest.place.clone(),
             commit: Arc::clone(commit),
             trigger: Trigger::Commit,
             replicas: Replicas::AsWritten,
@@ -121,16 +94,14 @@ fn changes(step: &Planned) -> bool {
     !matches!(step.action, Action::Unchanged)
 }
 
-fn print(plan: &Plan, complaints: &[&Complaint]) {
-    for complaint in complaints {
-        say(complaint.to_string());
-    }
+fn print(plan: &Plan, complaints: &[Complaint]) {
+    complaints.iter().for_each(complain);
     for step in &plan.steps {
         let key = &step.wanted.key;
         match &step.action {
             Action::Unchanged => {}
             Action::Apply(apply) if apply.creates => {
-                say(diff::heading(&format!("{key} is new ({})", step.wanted.place)));
+                say(diff::heading(&format!("{key} is new ({})", step.wanted.manifest.place)));
                 Unified::of_new(&apply.body).say();
             }
             Action::Apply(apply) => {
@@ -139,19 +110,23 @@ fn print(plan: &Plan, complaints: &[&Complaint]) {
                     (false, true) => "is taken over, and nothing else",
                     (false, false) => "changes",
                 };
-                say(diff::heading(&format!("{key} {what} ({})", step.wanted.place)));
+                say(diff::heading(&format!("{key} {what} ({})", step.wanted.manifest.place)));
                 Unified::of_changes(&apply.changes).say();
             }
             Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
             Action::Suspended(why) => say(diff::heading(&format!("{key} is suspended: {why}"))),
-            Action::Rejected(reason) => {
-                say(diff::heading(&format!("{key} is refused ({}): {reason}", step.wanted.place)))
-            }
+            Action::Rejected(_, complaints) => complaints.iter().for_each(complain),
             Action::Blocked(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
             Action::Prune => say(diff::heading(&format!("{key} is deleted"))),
         }
     }
     progress(summary(plan, complaints.len()));
+}
+
+/// Prints a complaint with its line.
+pub(super) fn complain(complaint: &Complaint) {
+    say(render(complaint, Colour::On, output_width()).trim_end());
+    say("");
 }
 
 fn summary(plan: &Plan, complaints: usize) -> String {
@@ -162,7 +137,7 @@ fn summary(plan: &Plan, complaints: usize) -> String {
         (count(|action| matches!(action, Action::Unchanged)), "unchanged"),
         (count(|action| matches!(action, Action::Held(_))), "held"),
         (count(|action| matches!(action, Action::Suspended(_))), "suspended"),
-        (count(|action| matches!(action, Action::Rejected(_))), "refused"),
+        (count(|action| matches!(action, Action::Rejected(..))), "refused"),
         (count(|action| matches!(action, Action::Blocked(_))), "waiting"),
         (count(|action| matches!(action, Action::Prune)), "deleted"),
         (complaints, "complaints"),
@@ -172,13 +147,13 @@ fn summary(plan: &Plan, complaints: usize) -> String {
     if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
 }
 
-fn as_value(plan: &Plan, complaints: &[&Complaint]) -> Value {
+fn as_value(plan: &Plan, complaints: &[Complaint]) -> Value {
     let steps: Vec<Value> = plan
         .steps
         .iter()
         .map(|step| {
             let wanted = &step.wanted;
-            let mut value = json!({"object": wanted.key, "place": wanted.place});
+            let mut value = json!({"object": wanted.key, "place": wanted.manifest.place});
             match &step.action {
                 Action::Apply(apply) => {
                     value["action"] = json!(if apply.creates { "create" } else { "update" });
@@ -194,9 +169,13 @@ fn as_value(plan: &Plan, complaints: &[&Complaint]) -> Value {
                     value["action"] = json!("suspended");
                     value["why"] = json!(why);
                 }
-                Action::Rejected(reason) | Action::Blocked(reason) => {
-                    let rejected = matches!(step.action, Action::Rejected(_));
-                    value["action"] = json!(if rejected { "rejected" } else { "waiting" });
+                Action::Rejected(reason, complaints) => {
+                    value["action"] = json!("rejected");
+                    value["reason"] = json!(reason);
+                    value["complaints"] = json!(complaints);
+                }
+                Action::Blocked(reason) => {
+                    value["action"] = json!("waiting");
                     value["reason"] = json!(reason);
                 }
                 Action::Prune => value["action"] = json!("delete"),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::exit::Exit;
 use super::output::{Format, duration, outcome, say, say_value, styled};
-use super::{Globals, history};
+use super::{Globals, history, plan};
 use crate::history::{History, Query, Resolved};
 use crate::rollout::{Evidence, PodSeen, Record};
 
@@ -78,9 +78,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
         (None, Some(revision)) => say(format!("  back to:  revision {revision}")),
         (None, None) => {}
     }
-    for complaint in &record.complaints {
-        say(format!("  {complaint}"));
-    }
+    record.complaints.iter().for_each(plan::complain);
     if let Some(evidence) = &record.evidence {
         show_evidence(evidence);
     }

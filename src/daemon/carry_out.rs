@@ -83,7 +83,7 @@ impl Source {
                     let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
                     self.finish(id, Outcome::Suspended, Some(&reason));
                 }
-                (Action::Rejected(reason), None) => {
+                (Action::Rejected(reason, _), None) => {
                     warn!(object = %key, %reason, "rejected");
                     self.finish(id, Outcome::Rejected, Some(reason));
                 }
@@ -173,7 +173,7 @@ impl Source {
     pub(super) fn record(&self, planned: &Planned) -> Record {
         let wanted = &planned.wanted;
         let (reason, complaints) = match &planned.action {
-            Action::Rejected(reason) => (Some(reason.clone()), vec![planner::complaint(wanted, reason)]),
+            Action::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
             _ => (None, Vec::new()),
         };
         Record {
@@ -181,7 +181,7 @@ impl Source {
             source: self.context.config.name.clone(),
             commit: wanted.commit.id.clone(),
             object: wanted.key.clone(),
-            place: Some(wanted.place.clone()),
+            place: Some(wanted.manifest.place.clone()),
             trigger: wanted.trigger.clone(),
             outcome: Outcome::Planned,
             reason,

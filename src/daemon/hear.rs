@@ -70,10 +70,8 @@ impl Source {
             config,
             replicas,
             hash: manifest.hash.to_string(),
-            manifest: Arc::new(manifest.value().clone()),
-            key: manifest.key,
-            api_version: manifest.api_version,
-            place: manifest.place,
+            key: manifest.key.clone(),
+            manifest: Arc::new(manifest),
             commit,
             trigger,
         }

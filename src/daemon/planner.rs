@@ -81,7 +81,7 @@ impl Planner<'_> {
     pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
         let mut by_kind: BTreeMap<(String, String), Vec<Wanted>> = BTreeMap::new();
         for wanted in wanted {
-            by_kind.entry((wanted.api_version.clone(), wanted.key.kind.clone())).or_default().push(wanted);
+            by_kind.entry((wanted.manifest.api_version.clone(), wanted.key.kind.clone())).or_default().push(wanted);
         }
         let mut prepared = Vec::new();
         for ((api_version, kind), wanted) in by_kind {
@@ -179,7 +179,7 @@ impl Planner<'_> {
                     // What it needs may come with this very plan.
                     Err(ClusterError::Missing { .. }) => make(wanted, body),
                     Err(error) if self.gives_up(&error) => return Err(error),
-                    Err(error) => Action::Rejected(error.to_reason()),
+                    Err(error) => Action::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
             }
         })
@@ -226,23 +226,28 @@ fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
 
 /// What would be sent for a rollout that is taken up again.
 pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
-    let body = body(&wanted.manifest, source, &TemplateMarks::of(&wanted.commit), None, wanted.replicas);
+    let body = body(wanted.manifest.value(), source, &TemplateMarks::of(&wanted.commit), None, wanted.replicas);
     Apply { body, creates: false, rolls_out: true, changes: Vec::new() }
-}
-
-/// A refusal as a complaint about the manifest.
-pub(super) fn complaint(wanted: &Wanted, reason: &Reason) -> Complaint {
-    Complaint {
-        place: wanted.place.clone(),
-        object: Some(wanted.key.clone()),
-        message: reason.message.clone(),
-        hint: None,
-        excerpt: None,
-        also: Vec::new(),
-    }
 }
 
 /// What the API server says of a manifest that it refuses, each field at its place.
 pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
-    vec![complaint(wanted, &error.to_reason())]
+    let ClusterError::Refused(refusal) = error else { return vec![wanted.complaint("", &error.to_string())] };
+    let named: Vec<Complaint> = refusal
+        .causes
+        .iter()
+        .filter(|(field, _)| !field.is_empty())
+        .map(|(field, message)| wanted.complaint(field, &format!("{field}: {message}")))
+        .collect();
+    if !named.is_empty() {
+        return named;
+    }
+    // `strict decoding error: unknown field "spec.foo", unknown field "spec.bar"`
+    let mut unknown = Vec::new();
+    for part in refusal.message.split("unknown field \"").skip(1) {
+        if let Some((field, _)) = part.split_once('"') {
+            unknown.push(wanted.complaint(field, &format!("there is no field {field}")));
+        }
+    }
+    if unknown.is_empty() { vec![wanted.complaint("", &refusal.message)] } else { unknown }
 }

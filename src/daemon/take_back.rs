@@ -64,7 +64,7 @@ fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
     }
-    let own = marks::annotation(&work.planned.wanted.manifest, marks::ON_FAILURE)
+    let own = marks::annotation(work.planned.wanted.manifest.value(), marks::ON_FAILURE)
         .or_else(|| marks::annotation(live, marks::ON_FAILURE));
     match (own, work.context.config.on_failure) {
         (Some("report"), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
@@ -101,7 +101,7 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
         reason: reason.message.clone(),
         since: context.clock.now(),
     };
-    let sent = body(&wanted.manifest, &context.config.name, &found.marks, Some(&hold), wanted.replicas);
+    let sent = body(wanted.manifest.value(), &context.config.name, &found.marks, Some(&hold), wanted.replicas);
     let sent = with_template(sent, &found.template);
     let to = describe(&found);
     context.going_back(work.record, &reason, found.commit.as_ref(), found.revision, &to).await;
@@ -227,7 +227,7 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
         reason: reason.message.clone(),
         since: context.clock.now(),
     };
-    let sent = body(&wanted.manifest, &context.config.name, &revision.marks, Some(&hold), wanted.replicas);
+    let sent = body(wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), wanted.replicas);
     let sent = with_template(sent, &revision.template);
     context.going_back(work.record, &reason, None, Some(revision.number), "as somebody did by hand").await;
     match work.insist_on_apply(&sent).await? {

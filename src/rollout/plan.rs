@@ -12,29 +12,41 @@ use super::body::{Replicas, TemplateMarks, body};
 use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, workload};
-use crate::manifest::{ObjectKey, Place};
+use crate::manifest::{Complaint, Manifest, ObjectKey};
 
 /// A manifest that a commit is charged with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The object.
     pub key: ObjectKey,
-    /// Its `apiVersion`.
-    pub api_version: String,
     /// The manifest.
-    pub manifest: Arc<Value>,
+    pub manifest: Arc<Manifest>,
     /// Its hash.
     pub hash: String,
     /// The hash of the ConfigMaps and Secrets of the repository that its pod template names.
     pub config: Option<String>,
-    /// Where it is written.
-    pub place: Place,
     /// The newest commit that changed it.
     pub commit: Arc<Commit>,
     /// What sets it off.
     pub trigger: Trigger,
     /// Whether its replicas are an autoscaler's to say.
     pub replicas: Replicas,
+}
+
+impl Wanted {
+    /// A complaint about a field of the manifest, at its place; about the whole where `field` is empty.
+    #[must_use]
+    pub fn complaint(&self, field: &str, message: &str) -> Complaint {
+        let place = if field.is_empty() { self.manifest.place.clone() } else { self.manifest.place_of(field) };
+        Complaint {
+            place,
+            object: Some(self.key.clone()),
+            message: message.to_owned(),
+            hint: None,
+            excerpt: None,
+            also: Vec::new(),
+        }
+    }
 }
 
 /// What is to be done about one manifest.
@@ -48,8 +60,8 @@ pub enum Action {
     Held(Hold),
     /// Nothing: somebody asked to leave the object alone, and why.
     Suspended(String),
-    /// Nothing: the API server refuses it, or belay does.
-    Rejected(Reason),
+    /// Nothing: the API server refuses it, or belay does; with what is wrong, at its places.
+    Rejected(Reason, Vec<Complaint>),
     /// Nothing yet: it waits for something that is not there.
     Blocked(Reason),
     /// Delete the object: its manifest has left the repository.
@@ -130,25 +142,27 @@ pub enum Intent {
 #[must_use]
 pub fn intent(wanted: &Wanted, source: &str, live: Option<&Value>) -> Intent {
     let Some(live) = live else {
-        if let Some(why) = marks::annotation(&wanted.manifest, marks::SUSPEND) {
+        if let Some(why) = marks::annotation(wanted.manifest.value(), marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
         }
-        let sent = body(&wanted.manifest, source, &new_marks(wanted), None, wanted.replicas);
+        let sent = body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas);
         return Intent::Make(sent);
     };
     let suspended =
-        marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&wanted.manifest, marks::SUSPEND));
+        marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(wanted.manifest.value(), marks::SUSPEND));
     if let Some(why) = suspended {
         return Intent::Leave(Action::Suspended(why.to_owned()));
     }
     if let Some(owner) = marks::label(live, marks::SOURCE).filter(|owner| *owner != source) {
         let message = format!("{} belongs to the source {owner:?} already; remove it from one of the two", wanted.key);
-        return Intent::Leave(Action::Rejected(Reason { code: "ClaimedTwice".to_owned(), message }));
+        let reason = Reason { code: "ClaimedTwice".to_owned(), message };
+        let complaint = wanted.complaint("", &reason.message);
+        return Intent::Leave(Action::Rejected(reason, vec![complaint]));
     }
     if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref())) {
         return Intent::Leave(Action::Held(hold));
     }
-    Intent::Try(body(&wanted.manifest, source, &TemplateMarks::on(live), None, wanted.replicas))
+    Intent::Try(body(wanted.manifest.value(), source, &TemplateMarks::on(live), None, wanted.replicas))
 }
 
 /// The action for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
@@ -159,7 +173,8 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         return Action::Apply(Apply { body: sent, creates: true, rolls_out, changes: Vec::new() });
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
-    let sent = if rolls_out { body(&wanted.manifest, source, &new_marks(wanted), None, wanted.replicas) } else { sent };
+    let sent =
+        if rolls_out { body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas) } else { sent };
     if !rolls_out && !differs(live, would_be) {
         return Action::Unchanged;
     }

@@ -1,0 +1,43 @@
+//! `belay check [DIR]`
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::exit::Exit;
+use super::output::{Format, progress, say, say_value};
+use super::{Globals, folder, plan};
+use crate::manifest::Scopes;
+
+/// What `belay check` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The folder with the manifests
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
+    let Args { dir, output } = args;
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let folder = folder::read(dir, Scopes::new(namespace))?;
+    let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
+    match output {
+        Format::Json | Format::Yaml => {
+            say_value(&json!({"objects": objects, "complaints": folder.complaints}), *output)?
+        }
+        Format::Name => folder.complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
+        Format::Table | Format::Wide => {
+            folder.complaints.iter().for_each(plan::complain);
+            progress(match folder.complaints.len() {
+                0 => format!("{objects} objects in {} files, and nothing wrong with them.", folder.files.len()),
+                1 => "1 complaint.".to_owned(),
+                many => format!("{many} complaints."),
+            });
+        }
+    }
+    Ok(if folder.complaints.is_empty() { Exit::Done } else { Exit::Error })
+}

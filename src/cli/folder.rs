@@ -1,0 +1,61 @@
+//! The manifests of a folder on this machine, committed or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use crate::manifest::{Complaint, File, ManifestSet, Scopes, is_manifest, read_file};
+
+/// What a folder holds.
+pub(super) struct Folder {
+    /// Its files, in the order of their paths.
+    pub files: Vec<File>,
+    /// Everything that is wrong with them, also with one against another.
+    pub complaints: Vec<Complaint>,
+}
+
+/// Reads every manifest below a folder. Links are not followed, names that begin with `.` or `_` passed over, as the
+/// daemon does.
+pub(super) fn read(folder: &Path, mut scopes: Scopes) -> anyhow::Result<Folder> {
+    let bytes = contents(folder)?;
+    let mut set = ManifestSet::new();
+    let mut files: BTreeMap<Arc<str>, File> = BTreeMap::new();
+    let mut waiting: BTreeSet<Arc<str>> = bytes.keys().cloned().collect();
+    while let Some(path) = waiting.pop_first() {
+        let file = read_file(&path, bytes.get(&path).map(Vec::as_slice).unwrap_or_default(), &scopes);
+        // Files with objects of a custom kind are read again when its definition is found.
+        for kind in set.replace(&path, Some(&file)) {
+            match set.definition(&kind) {
+                Some(definition) => scopes.define(definition.clone()),
+                None => scopes.forget(&kind),
+            }
+            waiting.extend(set.files_with(&kind));
+        }
+        files.insert(path, file);
+    }
+    Ok(Folder { files: files.into_values().collect(), complaints: set.complaints() })
+}
+
+fn contents(folder: &Path) -> anyhow::Result<BTreeMap<Arc<str>, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&next).with_context(|| format!("failed to read the folder {}", next.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("failed to read the folder {}", next.display()))?;
+            let path = entry.path();
+            let shown = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+            let kind = entry.file_type().with_context(|| format!("failed to look at {}", path.display()))?;
+            if kind.is_dir() && !entry.file_name().to_string_lossy().starts_with(['.', '_']) {
+                folders.push(path);
+            } else if kind.is_file() && is_manifest(&shown) {
+                let bytes = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+                found.insert(shown.into(), bytes);
+            }
+        }
+    }
+    Ok(found)
+}
