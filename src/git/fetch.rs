@@ -1,18 +1,16 @@
 //! Fetching: the branch as it is now, and everything that it needs.
 
-use git2::{
-    AutotagOption, CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions,
-    RemoteCallbacks, RemoteRedirect, Repository,
-};
-use tokio::time::Instant;
+use std::collections::BTreeMap;
+
+use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
-use super::credentials::Answers;
 use super::error::{GitError, while_doing};
 use super::follow::{Choice, Follow, Offer};
-use super::host_keys::{self, ShownKey};
+use super::host_keys;
 use super::import::Source;
 use super::mirror::{Mirror, commit_id};
+use super::talk::{Talk, proxy};
 use crate::rollout::CommitId;
 
 /// What a fetch found.
@@ -170,8 +168,8 @@ impl Mirror {
     }
 
     /// The branches and tags of the mirror.
-    pub(super) fn references(&self, mirror: &Repository) -> Result<std::collections::BTreeMap<String, Oid>, GitError> {
-        let mut found = std::collections::BTreeMap::new();
+    pub(super) fn references(&self, mirror: &Repository) -> Result<BTreeMap<String, Oid>, GitError> {
+        let mut found = BTreeMap::new();
         for reference in mirror.references().map_err(|error| self.damaged(&error))? {
             let reference = reference.map_err(|error| self.damaged(&error))?;
             if let (Ok(name), Some(target)) = (reference.name(), reference.target()) {
@@ -195,12 +193,11 @@ impl Mirror {
                         .to_owned(),
                 });
             }
-            let watch = Watch::new(self, stop);
-            let questions = Questions::new(self);
-            let connected = remote.connect_auth(Direction::Fetch, Some(questions.callbacks(&watch)), Some(proxy()));
+            let talk = Talk::new(&self.location, &self.credentials, &self.limits, stop);
+            let connected = remote.connect_auth(Direction::Fetch, Some(talk.callbacks()), Some(proxy()));
             let mut connection = match connected {
                 Ok(connection) => connection,
-                Err(error) => return Err(questions.explain(&watch, &error)),
+                Err(error) => return Err(talk.explain(&error)),
             };
             let offer = offer(connection.list().map_err(while_doing(format!("read the branches of {url}")))?);
             let choice = offer.choose(follow, &url)?;
@@ -212,27 +209,19 @@ impl Mirror {
                 if refspecs.is_empty() {
                     return Ok(());
                 }
-                let questions = Questions::new(self);
                 let done = {
                     let mut options = FetchOptions::new();
-                    options.remote_callbacks(questions.callbacks(&watch));
+                    options.remote_callbacks(talk.callbacks());
                     options.proxy_options(proxy());
                     options.download_tags(AutotagOption::None);
                     options.follow_redirects(RemoteRedirect::None);
                     connection.remote().download(&refspecs, Some(&mut options))
                 };
-                done.map_err(|error| questions.explain(&watch, &error))
+                done.map_err(|error| talk.explain(&error))
             })?;
             Ok((choice, offer))
         })
     }
-}
-
-/// Proxies as Git's configuration and the environment name them.
-fn proxy() -> ProxyOptions<'static> {
-    let mut options = ProxyOptions::new();
-    options.auto();
-    options
 }
 
 fn offer(heads: &[git2::RemoteHead<'_>]) -> Offer {
@@ -246,131 +235,4 @@ fn offer(heads: &[git2::RemoteHead<'_>]) -> Offer {
         }
     }
     offer
-}
-
-/// When to give a fetch up.
-struct Watch<'a> {
-    stop: &'a CancellationToken,
-    mirror: &'a Mirror,
-    until: Instant,
-}
-
-impl Watch<'_> {
-    fn new<'a>(mirror: &'a Mirror, stop: &'a CancellationToken) -> Watch<'a> {
-        Watch { stop, mirror, until: Instant::now() + mirror.limits.fetch_time }
-    }
-
-    fn goes_on(&self, bytes: u64) -> bool {
-        self.over(bytes).is_none()
-    }
-
-    fn over(&self, bytes: u64) -> Option<GitError> {
-        let repository = self.mirror.location.to_string();
-        let limits = &self.mirror.limits;
-        if self.stop.is_cancelled() {
-            Some(GitError::Cancelled)
-        } else if bytes > limits.fetch_bytes {
-            let what = format!("what {repository} sends");
-            Some(GitError::TooLarge { what, size: bytes, limit: limits.fetch_bytes })
-        } else if Instant::now() >= self.until {
-            Some(GitError::TooSlow { repository, after: limits.fetch_time })
-        } else {
-            None
-        }
-    }
-}
-
-/// What a server asks, and what it showed, in one connection.
-struct Questions<'a> {
-    mirror: &'a Mirror,
-    said: std::cell::RefCell<Said<'a>>,
-}
-
-struct Said<'a> {
-    answers: Answers<'a>,
-    untrusted: Option<String>,
-    bytes: u64,
-}
-
-impl<'a> Questions<'a> {
-    fn new(mirror: &'a Mirror) -> Questions<'a> {
-        let said = Said { answers: mirror.credentials.answers(), untrusted: None, bytes: 0 };
-        Questions { mirror, said: std::cell::RefCell::new(said) }
-    }
-
-    fn callbacks<'b>(&'b self, watch: &'b Watch<'b>) -> RemoteCallbacks<'b>
-    where
-        'a: 'b,
-    {
-        let questions = self;
-        let mut callbacks = RemoteCallbacks::new();
-        callbacks.credentials(|url, _, allowed| questions.said.borrow_mut().answers.answer(url, allowed));
-        callbacks.certificate_check(|certificate, host| {
-            let Some(shown) = certificate.as_hostkey() else {
-                // Of https: OpenSSL has looked at it, and its judgement stands.
-                return Ok(CertificateCheckStatus::CertificatePassthrough);
-            };
-            let port = questions.mirror.location.origin().map_or(22, |origin| origin.port);
-            let kind = shown.hostkey_type().map_or("unknown", |kind| kind.name());
-            let key = ShownKey { host, port, kind, bytes: shown.hostkey().unwrap_or_default() };
-            match host_keys::check(&key, questions.mirror.credentials.known_hosts_file()) {
-                Ok(()) => Ok(CertificateCheckStatus::CertificateOk),
-                Err(why) => {
-                    questions.said.borrow_mut().untrusted = Some(why);
-                    Err(git2::Error::new(ErrorCode::Certificate, ErrorClass::Ssh, "the host key is not trusted"))
-                }
-            }
-        });
-        callbacks.transfer_progress(|progress| {
-            let bytes = progress.received_bytes() as u64;
-            questions.said.borrow_mut().bytes = bytes;
-            watch.goes_on(bytes)
-        });
-        callbacks.sideband_progress(|_| watch.goes_on(0));
-        callbacks
-    }
-
-    /// What an error of libgit2 means, knowing what was asked and answered before it.
-    fn explain(&self, watch: &Watch<'_>, error: &git2::Error) -> GitError {
-        let mut said = self.said.borrow_mut();
-        let repository = self.mirror.location.to_string();
-        if let Some(over) = watch.over(said.bytes) {
-            return over;
-        }
-        if let Some(message) = said.untrusted.take() {
-            return GitError::Untrusted { repository, message };
-        }
-        if let Some(problem) = said.answers.problem.take() {
-            return problem;
-        }
-        let message: String = error.message().chars().filter(|c| !c.is_control()).take(300).collect();
-        let status = |code: &str| message.ends_with(&format!("http status code: {code}"));
-        let shown = said.answers.shown();
-        match (error.code(), error.class()) {
-            (ErrorCode::Auth, _) if shown.is_empty() => {
-                let message = "it wants credentials, and none are configured for it".to_owned();
-                GitError::Refused { repository, message }
-            }
-            (ErrorCode::Auth, _) => {
-                GitError::Refused { repository, message: format!("it does not take {shown} that is configured") }
-            }
-            (_, ErrorClass::Ssh) if message.contains("private key") => GitError::Refused {
-                repository,
-                message: format!("the ssh key that is configured can't be used; is its passphrase right? {message}"),
-            },
-            (ErrorCode::Certificate, _) | (_, ErrorClass::Ssl) => GitError::Untrusted { repository, message },
-            _ if status("401") || status("403") => {
-                GitError::Refused { repository, message: "these credentials may not read it".to_owned() }
-            }
-            _ if status("404") => GitError::Refused {
-                repository,
-                message: "it knows no such repository, or none that these credentials may read".to_owned(),
-            },
-            _ if message.contains("redirect") => GitError::Refused {
-                repository,
-                message: format!("{message}; write the new address into the configuration"),
-            },
-            _ => GitError::Unreachable { repository, message },
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! has a generation, one more than the largest of its parents': a commit can only come from commits of lower
 //! generations. Clocks play no part.
 
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use git2::{Oid, Repository};
 
@@ -86,21 +86,12 @@ impl Graph {
         self.commits[node as usize].generation
     }
 
-    /// Whether `later` is `earlier` or comes from it.
-    pub(super) fn comes_from(&self, later: Node, earlier: Node) -> bool {
-        let mut seen = BTreeSet::from([later]);
-        let mut stack = vec![later];
+    /// Adds to `known` these commits and everything that they come from.
+    pub(super) fn spread(&self, from: impl IntoIterator<Item = Node>, known: &mut HashSet<Node>) {
+        let mut stack: Vec<Node> = from.into_iter().filter(|node| known.insert(*node)).collect();
         while let Some(node) = stack.pop() {
-            if node == earlier {
-                return true;
-            }
-            for parent in self.parents(node) {
-                if self.generation(*parent) >= self.generation(earlier) && seen.insert(*parent) {
-                    stack.push(*parent);
-                }
-            }
+            stack.extend(self.parents(node).iter().filter(|parent| known.insert(**parent)));
         }
-        false
     }
 
     /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`

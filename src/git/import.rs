@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{GitError, while_doing, with_file};
@@ -96,9 +97,10 @@ impl Source {
                 tracing::debug!(%error, "failed to copy packs; object by object then");
             }
         }
+        let until = Instant::now() + limits.fetch_time;
         let mut attempt = 1;
         loop {
-            let import = Import { source: &self.repository, path: &self.path, mirror, stop };
+            let import = Import { source: &self.repository, path: &self.path, mirror, limits, until, stop };
             match import.run(&known, wanted) {
                 Ok(objects) => return Ok(objects),
                 Err(Trouble::Final(error)) => return Err(error),
@@ -131,6 +133,8 @@ struct Import<'a> {
     source: &'a Repository,
     path: &'a Path,
     mirror: &'a Repository,
+    limits: &'a Limits,
+    until: Instant,
     stop: &'a CancellationToken,
 }
 
@@ -159,8 +163,8 @@ impl Import<'_> {
             }
         }
         for id in walk {
-            if self.stop.is_cancelled() {
-                return Err(Trouble::Final(GitError::Cancelled));
+            if let Some(over) = self.over() {
+                return Err(Trouble::Final(over));
             }
             let commit = self.source.find_commit(id?)?;
             let parent = commit.parent_ids().next();
@@ -183,9 +187,19 @@ impl Import<'_> {
         let folder = self.mirror.path().join("objects/pack");
         fs::create_dir_all(&folder)
             .map_err(|error| Trouble::Final(with_file("make the folder", folder.clone())(error)))?;
-        builder.write(&folder, 0o444)?;
+        builder.set_progress_callback(|_, _, _| self.over().is_none())?;
+        builder.write(&folder, 0o444).map_err(|error| self.over().map_or(Trouble::Object(error), Trouble::Final))?;
         let odb = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
         odb.refresh().map_err(|error| self.failed("open the mirror", error))
+    }
+
+    /// Why it is to be given up.
+    fn over(&self) -> Option<GitError> {
+        if self.stop.is_cancelled() {
+            return Some(GitError::Cancelled);
+        }
+        let repository = self.path.display().to_string();
+        (Instant::now() >= self.until).then_some(GitError::TooSlow { repository, after: self.limits.fetch_time })
     }
 
     fn failed(&self, doing: &str, error: git2::Error) -> Trouble {

@@ -1,8 +1,15 @@
 //! IN. The only room that says git2 and notify: where the branch stands, what changed between two commits, who changed
 //! it, texts at a commit.
 //!
-//! A [`Mirror`] is belay's own bare copy of a repository. Nothing is ever checked out, no link followed, no submodule
-//! entered, no program started. Everything here blocks; call it from `spawn_blocking`.
+//! | part | what it is |
+//! |---|---|
+//! | [`Location`], [`Credentials`], [`Follow`], [`Limits`] | which repository, as whom, what of it, how much of it |
+//! | [`Mirror`] | belay's own bare copy: fetched into, compared, read; nothing of it is ever checked out |
+//! | [`Wake`] | notices a push to a repository on this machine at once |
+//! | [`WorkingCopy`] | a person's files, for the commands that edit and commit them |
+//!
+//! Of a repository that is followed no link is followed, no submodule entered, no hook or filter run, no program started.
+//! Everything here blocks, on the disk or on the network: call it from `spawn_blocking`. Only [`Wake`] is for async code.
 
 mod attribution;
 mod commits;
@@ -19,8 +26,11 @@ mod mirror;
 mod packs;
 mod pins;
 mod settings;
+mod signing;
+mod talk;
 mod tree;
 mod wake;
+mod working_copy;
 
 pub use attribution::{Before, Chain, Link, Next};
 pub use commits::{Relation, Resolved};
@@ -31,5 +41,7 @@ pub use follow::Follow;
 pub use limits::Limits;
 pub use location::{InvalidLocation, Location, Origin, Scheme};
 pub use mirror::{Mirror, Opened};
+pub use signing::Signing;
 pub use tree::{BlobId, Change, Changes, Entry, EntryKind, Files, OddPath};
 pub use wake::{Wake, Watching};
+pub use working_copy::{Edit, WorkingCopy, create_bare};

@@ -1,6 +1,6 @@
 //! Commits that must stay readable, whatever happens to the branches.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use git2::{ErrorCode, Oid, Repository};
 
@@ -17,44 +17,42 @@ const PINS: &str = "refs/belay/pins/";
 
 impl Mirror {
     /// Pins commits, so that nothing that cleans up the mirror takes them away: not a force-push, not a `git gc` by hand.
-    /// Those that a branch of the mirror comes from need no pin. Returns those that the mirror does not have.
+    /// Those that a branch, or another pinned commit, comes from need no pin of their own. Returns those that the mirror
+    /// does not have.
     ///
     /// # Errors
     ///
     /// When the mirror can't be read or written.
-    pub fn pin(&self, commits: &[CommitId]) -> Result<Vec<CommitId>, GitError> {
+    pub fn pin(&self, commits: &BTreeSet<CommitId>) -> Result<Vec<CommitId>, GitError> {
         self.with(|mirror| {
             let _lock = self.lock()?;
-            let mut missing = Vec::new();
-            for commit in commits {
-                let id = oid(commit)?;
-                match mirror.find_commit(id) {
-                    Err(error) if error.code() == ErrorCode::NotFound => missing.push(commit.clone()),
-                    Err(error) => return Err(self.damaged(&error)),
-                    Ok(_) if self.is_reachable(mirror, id)? => {}
-                    Ok(_) => self.refer(mirror, PINS, id)?,
-                }
-            }
+            let (pins, missing) = self.needed(mirror, commits, |_| true)?;
+            pins.into_iter().try_for_each(|pin| self.refer(mirror, PINS, pin))?;
             Ok(missing)
         })
     }
 
-    /// Takes the pins off commits that history has forgotten.
+    /// Pins these commits and no others, and lets go of the former heads that were kept when a branch was rewritten: for
+    /// when history has forgotten some. Returns those that the mirror does not have.
     ///
     /// # Errors
     ///
-    /// When the mirror can't be written.
-    pub fn unpin(&self, commits: &[CommitId]) -> Result<(), GitError> {
+    /// When the mirror can't be read or written.
+    pub fn pin_only(&self, commits: &BTreeSet<CommitId>) -> Result<Vec<CommitId>, GitError> {
         self.with(|mirror| {
             let _lock = self.lock()?;
-            for commit in commits {
-                match mirror.find_reference(&format!("{PINS}{commit}")) {
-                    Ok(mut pin) => pin.delete().map_err(while_doing(format!("unpin {}", commit.short())))?,
-                    Err(error) if error.code() == ErrorCode::NotFound => {}
-                    Err(error) => return Err(self.damaged(&error)),
-                }
+            let ours = |name: &str| name.starts_with(PINS) || name.starts_with(KEPT);
+            let (pins, missing) = self.needed(mirror, commits, |name| !ours(name))?;
+            let mut wanted = BTreeSet::new();
+            for pin in pins {
+                self.refer(mirror, PINS, pin)?;
+                wanted.insert(format!("{PINS}{pin}"));
             }
-            Ok(())
+            for name in self.references(mirror)?.into_keys().filter(|name| ours(name) && !wanted.contains(name)) {
+                let gone = mirror.find_reference(&name).and_then(|mut reference| reference.delete());
+                gone.map_err(while_doing(format!("delete {name} in the mirror")))?;
+            }
+            Ok(missing)
         })
     }
 
@@ -91,21 +89,43 @@ impl Mirror {
         false
     }
 
-    fn is_reachable(&self, mirror: &Repository, id: Oid) -> Result<bool, GitError> {
+    /// Which of these commits need a pin, given the references that `counts` says stay; and which are not there.
+    fn needed(
+        &self,
+        mirror: &Repository,
+        commits: &BTreeSet<CommitId>,
+        counts: impl Fn(&str) -> bool,
+    ) -> Result<(Vec<Oid>, Vec<CommitId>), GitError> {
         let references = self.references(mirror)?;
+        let tips = references.iter().filter(|(name, _)| counts(name)).map(|(_, id)| *id);
         self.with_graph(|graph| {
-            let limit = self.limits.history;
-            let node = graph.load(mirror, id, limit, |error| self.damaged(error))?;
-            for tip in references.values() {
-                let Ok(commit) = mirror.find_object(*tip, None).and_then(|object| object.peel_to_commit()) else {
-                    continue;
-                };
-                let tip = graph.load(mirror, commit.id(), limit, |error| self.damaged(error))?;
-                if graph.comes_from(tip, node) {
-                    return Ok(true);
+            let mut load = |id| graph.load(mirror, id, self.limits.history, |error| self.damaged(error));
+            let mut from = Vec::new();
+            for tip in tips {
+                if let Ok(commit) = mirror.find_object(tip, None).and_then(|object| object.peel_to_commit()) {
+                    from.push(load(commit.id())?);
                 }
             }
-            Ok(false)
+            let (mut open, mut missing) = (Vec::new(), Vec::new());
+            for commit in commits {
+                match mirror.find_commit(oid(commit)?) {
+                    Ok(found) => open.push(load(found.id())?),
+                    Err(error) if error.code() == ErrorCode::NotFound => missing.push(commit.clone()),
+                    Err(error) => return Err(self.damaged(&error)),
+                }
+            }
+            let mut reached = HashSet::new();
+            graph.spread(from, &mut reached);
+            // Later ones first: what they come from needs no pin any more.
+            open.sort_by_key(|node| std::cmp::Reverse(graph.generation(*node)));
+            let mut pins = Vec::new();
+            for node in open {
+                if !reached.contains(&node) {
+                    pins.push(graph.id(node));
+                    graph.spread([node], &mut reached);
+                }
+            }
+            Ok((pins, missing))
         })
     }
 

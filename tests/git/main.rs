@@ -13,3 +13,4 @@ mod size;
 mod source;
 mod trees;
 mod wake;
+mod working_copy;

@@ -1,5 +1,6 @@
 //! A mirror: made, fetched into, found again, damaged, moved.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -157,17 +158,38 @@ fn pins_hold_what_no_branch_has() {
     let (mirror, _) = open(&repository);
     fetch(&mirror).unwrap();
     let unknown = id("1234567812345678123456781234567812345678");
-    assert_eq!(mirror.pin(&[id(&first), unknown.clone()]).unwrap(), std::slice::from_ref(&unknown));
+    let set = |commits: &[&CommitId]| commits.iter().map(|commit| (*commit).clone()).collect::<BTreeSet<_>>();
+    assert_eq!(mirror.pin(&set(&[&id(&first), &unknown])).unwrap(), std::slice::from_ref(&unknown));
     assert_eq!(mirror.pinned().unwrap(), [], "a branch has it");
-    // One that is here because all branches were once fetched, and then gone.
-    let side = repository.branch("side").commit_file("a.yaml", "side", "Side");
+    // Some that are here because all branches were once fetched, and that no branch has now.
+    let earlier = id(&repository.branch("side").commit_file("a.yaml", "side", "Side"));
+    let side = id(&repository.commit_file("a.yaml", "side by side", "Side by side"));
     repository.push();
-    mirror.fetch(&Follow::Commit(id(&side)), &CancellationToken::new()).unwrap();
+    mirror.fetch(&Follow::Commit(side.clone()), &CancellationToken::new()).unwrap();
     git2::Repository::open_bare(mirror.path()).unwrap().find_reference("refs/heads/side").unwrap().delete().unwrap();
-    assert_eq!(mirror.pin(&[id(&side)]).unwrap(), []);
-    assert_eq!(mirror.pinned().unwrap(), [id(&side)]);
-    mirror.unpin(&[id(&side), unknown]).unwrap();
+    assert_eq!(mirror.pin(&set(&[&earlier, &side])).unwrap(), []);
+    assert_eq!(mirror.pinned().unwrap(), std::slice::from_ref(&side), "it comes from the earlier one");
+    assert_eq!(mirror.pin_only(&set(&[&earlier, &unknown])).unwrap(), [unknown]);
+    assert_eq!(mirror.pinned().unwrap(), [earlier]);
+    assert_eq!(mirror.pin_only(&BTreeSet::new()).unwrap(), []);
     assert_eq!(mirror.pinned().unwrap(), []);
+
+    // The head that was thrown away is kept until history has no use for it.
+    repository.switch("main").reset(&first);
+    let thrown = id(&repository.commit_file("a.yaml", "thrown away", "Thrown away"));
+    repository.push();
+    fetch(&mirror).unwrap();
+    repository.reset(&first).commit_file("a.yaml", "instead", "Instead");
+    repository.force_push();
+    fetch(&mirror).unwrap();
+    let kept = || {
+        let mirror = git2::Repository::open_bare(mirror.path()).unwrap();
+        mirror.find_reference(&format!("refs/belay/kept/{thrown}")).is_ok()
+    };
+    assert!(kept());
+    mirror.pin_only(&set(&[&thrown])).unwrap();
+    assert!(!kept());
+    assert_eq!(mirror.pinned().unwrap(), [thrown]);
 }
 
 #[test]
@@ -374,6 +396,11 @@ fn a_fetch_can_be_stopped() {
     stop.cancel();
     assert!(matches!(mirror.fetch(&main(), &stop).unwrap_err(), GitError::Cancelled));
     assert_eq!(mirror.head(&main()).unwrap(), None);
+    let limits = Limits { fetch_time: std::time::Duration::ZERO, ..Limits::default() };
+    let location = location(repository.path());
+    let slow = Mirror::open(&repository.beside("mirror"), location, Credentials::default(), limits).unwrap().0;
+    assert!(matches!(fetch(&slow).unwrap_err(), GitError::TooSlow { .. }));
+    fetch(&mirror).unwrap();
 }
 
 #[test]
@@ -388,4 +415,12 @@ fn only_one_process_writes_a_mirror() {
     assert!(matches!(error, GitError::Busy { .. }) && error.may_pass(), "{error}");
     drop(lock);
     fetch(&mirror).unwrap();
+}
+
+#[test]
+fn what_is_shared_between_threads_can_be() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Mirror>();
+    shared::<belay::git::Wake>();
+    shared::<belay::history::History>();
 }

@@ -1,10 +1,11 @@
 //! The history file: what is written is there, also after a kill; what is asked is answered.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 mod file;
 mod killed;
 mod model;
 mod records;
+mod size;
 mod statistics;
 
 use belay::history::History;

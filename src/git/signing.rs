@@ -1,0 +1,121 @@
+//! Commits signed as Git's configuration asks for, by the program that Git itself would start.
+//!
+//! The only programs that this room starts, and only for a person's own working copy: `gpg`, or `ssh-keygen`, with the
+//! key of that person, never through a shell. The daemon never comes here.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use git2::{Oid, Repository};
+
+use super::error::{GitError, while_doing, with_file};
+
+/// Whether a commit is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signing {
+    /// If `commit.gpgSign` of Git's configuration says so, with `gpg.format`, `gpg.program` and `user.signingKey`.
+    #[default]
+    AsConfigured,
+    /// Not, whatever the configuration says.
+    Never,
+}
+
+/// Writes a commit whose text is there, signed if need be.
+pub(super) fn write(repository: &Repository, text: &[u8], signing: Signing) -> Result<Oid, GitError> {
+    let utf8 =
+        std::str::from_utf8(text).map_err(|_| wrong("the commit is not UTF-8, which can't be signed".to_owned()));
+    let writing = || while_doing("write the commit");
+    if signing == Signing::Never || !is_wanted(repository) {
+        let odb = repository.odb().map_err(writing())?;
+        return odb.write(git2::ObjectType::Commit, text).map_err(writing());
+    }
+    let signature = match setting(repository, "gpg.format").as_deref() {
+        None | Some("openpgp") => openpgp(repository, text)?,
+        Some("ssh") => ssh(repository, text)?,
+        Some(other) => {
+            return Err(wrong(format!(
+                "Git is set to sign commits with {other} (gpg.format), which belay can't do; commit with git"
+            )));
+        }
+    };
+    repository.commit_signed(utf8?, &signature, None).map_err(writing())
+}
+
+fn openpgp(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
+    let program = setting(repository, "gpg.openpgp.program").or_else(|| setting(repository, "gpg.program"));
+    let mut command = Command::new(program.unwrap_or_else(|| "gpg".to_owned()));
+    command.args(["--status-fd=2", "--detach-sign", "--armor"]);
+    if let Some(key) = setting(repository, "user.signingkey") {
+        command.arg("--local-user").arg(key);
+    }
+    let signature = run(command, text)?;
+    if signature.starts_with("-----BEGIN PGP SIGNATURE-----") { Ok(signature) } else { Err(no_signature("gpg")) }
+}
+
+fn ssh(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
+    let key = setting(repository, "user.signingkey").ok_or_else(|| {
+        wrong("Git is set to sign commits with ssh, but user.signingKey does not say with which key".to_owned())
+    })?;
+    let folder = tempfile::tempdir().map_err(with_file("make a folder in", std::env::temp_dir()))?;
+    let program = setting(repository, "gpg.ssh.program").unwrap_or_else(|| "ssh-keygen".to_owned());
+    let mut command = Command::new(program);
+    command.args(["-Y", "sign", "-n", "git", "-f"]);
+    let literal = key.strip_prefix("key::").map(str::to_owned).or_else(|| key.starts_with("ssh-").then(|| key.clone()));
+    match literal {
+        // A key that is written out: the agent has the other half.
+        Some(public) => {
+            let file = folder.path().join("key.pub");
+            std::fs::write(&file, public).map_err(with_file("write", &file))?;
+            command.arg(&file).arg("-U");
+        }
+        None => {
+            command.arg(at_home(&key));
+        }
+    }
+    let signature = run(command, text)?;
+    if signature.starts_with("-----BEGIN SSH SIGNATURE-----") { Ok(signature) } else { Err(no_signature("ssh-keygen")) }
+}
+
+/// Gives a program the text to sign and returns what it answers.
+fn run(mut command: Command, text: &[u8]) -> Result<String, GitError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |why: String| wrong(format!("failed to sign the commit with {name}: {why}"));
+    // The terminal stays the person's, who may be asked for a passphrase.
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| failed(error.to_string()))?;
+    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(text));
+    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said: String = said.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+        return Err(failed(said));
+    }
+    written.map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(output.stdout).map_err(|_| failed("its answer is not text".to_owned()))
+}
+
+fn is_wanted(repository: &Repository) -> bool {
+    let config = repository.config().and_then(|mut config| config.snapshot());
+    config.and_then(|config| config.get_bool("commit.gpgsign")).unwrap_or(false)
+}
+
+fn setting(repository: &Repository, name: &str) -> Option<String> {
+    repository.config().ok()?.snapshot().ok()?.get_string(name).ok()
+}
+
+/// Git's configuration writes the home folder as `~/`.
+fn at_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+fn no_signature(program: &str) -> GitError {
+    wrong(format!("failed to sign the commit: {program} answered with something else than a signature"))
+}
+
+fn wrong(why: String) -> GitError {
+    GitError::WorkingCopy { why }
+}

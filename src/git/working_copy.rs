@@ -1,0 +1,396 @@
+//! A person's working copy: manifests edited in it, committed and pushed. For the commands only; the daemon has none.
+//!
+//! Git's hooks are not run, and neither are filters that are programs of their own (as LFS is): libgit2 knows neither.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use git2::build::TreeUpdateBuilder;
+use git2::{
+    ErrorCode, FileMode, Oid, PushOptions, Repository, RepositoryInitOptions, RepositoryState, Signature, Status,
+};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio_util::sync::CancellationToken;
+
+use super::credentials::Credentials;
+use super::error::{GitError, while_doing, with_file};
+use super::limits::Limits;
+use super::location::Location;
+use super::mirror::commit_id;
+use super::settings;
+use super::signing::{self, Signing};
+use super::talk::{Talk, proxy};
+use crate::rollout::CommitId;
+
+/// A repository with files checked out, on a branch.
+pub struct WorkingCopy {
+    repository: Repository,
+    root: PathBuf,
+}
+
+/// A file to be committed: its path from the root of the working copy, and what is to be in it; `None` deletes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The path.
+    pub path: String,
+    /// The new content.
+    pub content: Option<Vec<u8>>,
+}
+
+impl WorkingCopy {
+    /// Opens the working copy that a path lies in.
+    ///
+    /// # Errors
+    ///
+    /// When it lies in none, or in one that belongs to another user.
+    pub fn open(path: &Path) -> Result<WorkingCopy, GitError> {
+        settings::apply();
+        let repository = Repository::discover(path).map_err(|error| match error.code() {
+            ErrorCode::Owner => GitError::ForeignOwner { path: path.to_owned() },
+            _ => {
+                wrong(format!("{} is not in a Git working copy; go to one, or make one with git clone", path.display()))
+            }
+        })?;
+        WorkingCopy::over(repository, path)
+    }
+
+    /// Makes an empty repository with a working copy, whose first commit will be on `branch`. `name` and `email` are those
+    /// of its author.
+    ///
+    /// # Errors
+    ///
+    /// When the folder can't be written.
+    pub fn create(path: &Path, branch: &str, name: &str, email: &str) -> Result<WorkingCopy, GitError> {
+        settings::apply();
+        let mut options = RepositoryInitOptions::new();
+        options.initial_head(branch);
+        let making = || while_doing(format!("make a repository in {}", path.display()));
+        let repository = Repository::init_opts(path, &options).map_err(making())?;
+        let mut config = repository.config().map_err(making())?;
+        config.set_str("user.name", name).map_err(making())?;
+        config.set_str("user.email", email).map_err(making())?;
+        WorkingCopy::over(repository, path)
+    }
+
+    /// Names the repository that is pushed to: a path on this machine, or a URL.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration can't be written, or there is one already.
+    pub fn set_origin(&self, location: &Location) -> Result<(), GitError> {
+        let named = self.repository.remote("origin", &location.to_string());
+        named.map(drop).map_err(while_doing("name the repository to push to"))
+    }
+
+    /// The folder that it is in.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The branch that it is on.
+    ///
+    /// # Errors
+    ///
+    /// When it is on none, or in the middle of a merge, rebase or the like.
+    pub fn branch(&self) -> Result<String, GitError> {
+        if self.repository.state() != RepositoryState::Clean {
+            return Err(wrong(format!(
+                "{} is in the middle of a merge, rebase or the like; finish it first",
+                self.root.display()
+            )));
+        }
+        let head = self.repository.find_reference("HEAD").map_err(while_doing("read HEAD"))?;
+        let target = head.symbolic_target().ok().flatten().and_then(|target| target.strip_prefix("refs/heads/"));
+        target.map(str::to_owned).ok_or_else(|| {
+            wrong(format!("{} is on no branch (detached HEAD); go to one with git switch", self.root.display()))
+        })
+    }
+
+    /// Refuses a path at which something is that is not committed, or that can't be edited here.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError::WorkingCopy`], saying why.
+    pub fn check(&self, path: &str) -> Result<(), GitError> {
+        self.place(path)?;
+        match self.repository.status_file(Path::new(path)) {
+            Ok(status) if status.is_empty() => Ok(()),
+            Ok(status) if status.contains(Status::IGNORED) => {
+                Err(wrong(format!("{path} is ignored by Git (.gitignore)")))
+            }
+            Ok(status) if status.contains(Status::WT_NEW) => {
+                Err(wrong(format!("{path} is not known to Git; commit it first")))
+            }
+            Ok(_) => Err(wrong(format!("{path} has changes that are not committed; commit or stash them first"))),
+            // Neither committed nor on the disk: a new one.
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
+            Err(error) => Err(while_doing(format!("look at {path}"))(error)),
+        }
+    }
+
+    /// Writes files and commits them, and nothing else: what else was staged or changed stays so. Author and committer are
+    /// those of Git's configuration, and so is whether the commit is signed.
+    ///
+    /// # Errors
+    ///
+    /// When a file has changes that are not committed, when nothing would change, when no author is configured, when the
+    /// commit can't be signed. Then everything is as it was.
+    pub fn commit(
+        &self,
+        edits: &[Edit],
+        message: &str,
+        signing: Signing,
+        now: Timestamp,
+    ) -> Result<CommitId, GitError> {
+        self.branch()?;
+        for edit in edits {
+            self.check(&edit.path)?;
+        }
+        let parent = match self.repository.head() {
+            Ok(head) => Some(head.peel_to_commit().map_err(while_doing("read the newest commit"))?),
+            Err(_) => None,
+        };
+        let tree = self.tree(edits, parent.as_ref())?;
+        if parent.as_ref().is_some_and(|parent| parent.tree_id() == tree) || (parent.is_none() && edits.is_empty()) {
+            return Err(wrong("nothing would change".to_owned()));
+        }
+        let author = self.author(now)?;
+        let tree = self.repository.find_tree(tree).map_err(while_doing("read the new tree"))?;
+        let parents: Vec<_> = parent.iter().collect();
+        let text = self.repository.commit_create_buffer(&author, &author, message, &tree, &parents);
+        let text = text.map_err(while_doing("make a commit"))?;
+        let id = signing::write(&self.repository, &text, signing)?;
+        let before = self.read_files(edits)?;
+        let done = self
+            .write_files(edits)
+            .and_then(|()| self.stage(edits))
+            .and_then(|()| self.move_branch(id, parent.as_ref().map(git2::Commit::id), message));
+        if let Err(error) = done {
+            self.write_files(&before)?;
+            self.stage(&before)?;
+            return Err(error);
+        }
+        Ok(commit_id(id))
+    }
+
+    /// Where the present branch is pushed to.
+    ///
+    /// # Errors
+    ///
+    /// When no remote is configured, or it is somewhere that belay does not go to.
+    pub fn destination(&self) -> Result<Location, GitError> {
+        let branch = self.branch()?;
+        let name = self.setting(&format!("branch.{branch}.remote")).unwrap_or_else(|| "origin".to_owned());
+        let remote = self.repository.find_remote(&name).map_err(|_| {
+            wrong(format!("{} has no remote {name} to push to; add it with git remote add", self.root.display()))
+        })?;
+        let url = remote.pushurl().ok().flatten().or(remote.url().ok()).unwrap_or_default().to_owned();
+        // Git reads a relative path from the root of the working copy.
+        let url = if url.starts_with("../") || url.starts_with("./") {
+            self.root.join(url).display().to_string()
+        } else {
+            url
+        };
+        url.parse().map_err(|error: super::location::InvalidLocation| wrong(error.to_string()))
+    }
+
+    /// Pushes the present branch. A branch that has moved on meanwhile is not overwritten.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError::PushRefused`] with what the other side says, and as for [`super::Mirror::fetch`].
+    pub fn push(&self, credentials: &Credentials, stop: &CancellationToken) -> Result<Location, GitError> {
+        let branch = self.branch()?;
+        let location = self.destination()?;
+        let upstream = self.setting(&format!("branch.{branch}.merge"));
+        let upstream = upstream.unwrap_or_else(|| format!("refs/heads/{branch}"));
+        let limits = Limits::default();
+        let talk = Talk::new(&location, credentials, &limits, stop);
+        let url = location.to_string();
+        let refused = |message: String| GitError::PushRefused { repository: url.clone(), message };
+        let mut remote = self.repository.remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
+        let mut refusal = None;
+        let pushed = {
+            let mut callbacks = talk.callbacks();
+            callbacks.push_update_reference(|_, status| {
+                refusal = status.map(|text| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>());
+                Ok(())
+            });
+            let mut options = PushOptions::new();
+            options.remote_callbacks(callbacks);
+            options.proxy_options(proxy());
+            options.follow_redirects(git2::RemoteRedirect::None);
+            remote.push(&[format!("refs/heads/{branch}:{upstream}")], Some(&mut options))
+        };
+        match (pushed, refusal) {
+            (Ok(()), None) => Ok(location),
+            (Ok(()), Some(message)) => Err(refused(message)),
+            (Err(error), _) if error.code() == ErrorCode::NotFastForward => Err(refused(
+                "somebody has pushed meanwhile; take that over with git pull --rebase, and push again".to_owned(),
+            )),
+            (Err(error), _) if error.code() == ErrorCode::BareRepo => Err(refused(
+                "it has a working copy of its own, and libgit2 pushes to none; push with git, or to a bare one"
+                    .to_owned(),
+            )),
+            (Err(error), _) => Err(talk.explain(&error)),
+        }
+    }
+
+    fn over(repository: Repository, path: &Path) -> Result<WorkingCopy, GitError> {
+        let root = repository.workdir().map(Path::to_owned);
+        let root = root.ok_or_else(|| wrong(format!("{} is a repository without a working copy", path.display())))?;
+        Ok(WorkingCopy { repository, root })
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.repository.config().ok()?.snapshot().ok()?.get_string(name).ok()
+    }
+
+    fn author(&self, now: Timestamp) -> Result<Signature<'static>, GitError> {
+        let nobody = || {
+            wrong(
+                "Git does not know who you are; tell it with: git config --global user.name 'Your Name' and git config \
+                 --global user.email you@example.com"
+                    .to_owned(),
+            )
+        };
+        let (name, email) = self.setting("user.name").zip(self.setting("user.email")).ok_or_else(nobody)?;
+        let minutes = TimeZone::system().to_offset(now).seconds() / 60;
+        let when = git2::Time::new(now.as_second(), minutes);
+        Signature::new(&name, &email, &when).map_err(|_| nobody())
+    }
+
+    /// Where a path is on the disk, if nothing on the way there leads elsewhere.
+    fn place(&self, path: &str) -> Result<PathBuf, GitError> {
+        let mut place = self.root.clone();
+        for component in Path::new(path).components() {
+            match component {
+                Component::Normal(name) if !name.eq_ignore_ascii_case(".git") => place.push(name),
+                _ => return Err(wrong(format!("{path} is not a path inside the working copy"))),
+            }
+            if fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_symlink()) {
+                return Err(wrong(format!("{path} is, or goes through, a symbolic link; edit what it leads to")));
+            }
+        }
+        if place == self.root || place.is_dir() {
+            return Err(wrong(format!("{path} is a folder")));
+        }
+        Ok(place)
+    }
+
+    /// The tree that the commit is to have: that of the parent, with these files in it.
+    fn tree(&self, edits: &[Edit], parent: Option<&git2::Commit<'_>>) -> Result<Oid, GitError> {
+        let making = || while_doing("make the new tree");
+        let base = match parent {
+            Some(parent) => parent.tree().map_err(making())?,
+            None => {
+                let empty = self.repository.treebuilder(None).and_then(|builder| builder.write()).map_err(making())?;
+                self.repository.find_tree(empty).map_err(making())?
+            }
+        };
+        let mut builder = TreeUpdateBuilder::new();
+        for edit in edits {
+            let there = base.get_path(Path::new(&edit.path)).ok();
+            match &edit.content {
+                Some(content) => {
+                    // With the name, so that line ends are written as Git's configuration wants them.
+                    let mut writer = self.repository.blob_writer(Some(Path::new(&edit.path))).map_err(making())?;
+                    writer.write_all(content).map_err(with_file("write", &edit.path))?;
+                    let blob = writer.commit().map_err(making())?;
+                    let executable = there.is_some_and(|there| there.filemode() == i32::from(FileMode::BlobExecutable));
+                    let mode = if executable { FileMode::BlobExecutable } else { FileMode::Blob };
+                    builder.upsert(edit.path.as_str(), blob, mode);
+                }
+                None if there.is_some() => drop(builder.remove(edit.path.as_str())),
+                None => return Err(wrong(format!("there is no {} to be deleted", edit.path))),
+            }
+        }
+        builder.create_updated(&self.repository, &base).map_err(making())
+    }
+
+    /// What is in the files now.
+    fn read_files(&self, edits: &[Edit]) -> Result<Vec<Edit>, GitError> {
+        let read = |edit: &Edit| {
+            let content = match fs::read(self.place(&edit.path)?) {
+                Ok(content) => Some(content),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(error) => return Err(with_file("read", &edit.path)(error)),
+            };
+            Ok(Edit { path: edit.path.clone(), content })
+        };
+        edits.iter().map(read).collect()
+    }
+
+    /// Writes the files, each as a whole or not at all.
+    fn write_files(&self, edits: &[Edit]) -> Result<(), GitError> {
+        for edit in edits {
+            let place = self.place(&edit.path)?;
+            let Some(content) = &edit.content else {
+                if place.exists() {
+                    fs::remove_file(&place).map_err(with_file("delete", &place))?;
+                }
+                continue;
+            };
+            let folder = place.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder).map_err(with_file("make the folder", folder))?;
+            let mut file = tempfile::NamedTempFile::new_in(folder).map_err(with_file("write in", folder))?;
+            file.write_all(content).map_err(with_file("write", &place))?;
+            let mode = fs::metadata(&place).map_or(0o644, |metadata| metadata.permissions().mode());
+            let permissions = fs::Permissions::from_mode(mode);
+            file.as_file().set_permissions(permissions).map_err(with_file("write", &place))?;
+            file.persist(&place).map_err(|error| with_file("write", &place)(error.error))?;
+        }
+        Ok(())
+    }
+
+    fn stage(&self, edits: &[Edit]) -> Result<(), GitError> {
+        let staging = || while_doing("write the index");
+        let mut index = self.repository.index().map_err(staging())?;
+        index.read(false).map_err(staging())?;
+        for edit in edits {
+            let path = Path::new(&edit.path);
+            match edit.content {
+                Some(_) => index.add_path(path).map_err(staging())?,
+                None => index.remove_path(path).map_err(staging())?,
+            }
+        }
+        index.write().map_err(staging())
+    }
+
+    /// Moves the branch from the parent to the commit, unless somebody else has moved it meanwhile.
+    fn move_branch(&self, to: Oid, from: Option<Oid>, message: &str) -> Result<(), GitError> {
+        let name = format!("refs/heads/{}", self.branch()?);
+        let log = format!("commit: {}", message.lines().next().unwrap_or_default());
+        let moved = match from {
+            Some(from) => self.repository.reference_matching(&name, to, true, from, &log),
+            None => self.repository.reference(&name, to, false, &log),
+        };
+        moved.map(drop).map_err(|error| match error.code() {
+            ErrorCode::Modified | ErrorCode::Exists => {
+                wrong("somebody has committed here meanwhile; look at it and try again".to_owned())
+            }
+            _ => while_doing("move the branch")(error),
+        })
+    }
+}
+
+/// Makes an empty bare repository, to be pushed to, whose default branch is `branch`.
+///
+/// # Errors
+///
+/// When the folder can't be written.
+pub fn create_bare(path: &Path, branch: &str) -> Result<(), GitError> {
+    settings::apply();
+    let mut options = RepositoryInitOptions::new();
+    options.bare(true).initial_head(branch);
+    let made = Repository::init_opts(path, &options);
+    made.map(drop).map_err(while_doing(format!("make a repository in {}", path.display())))
+}
+
+fn wrong(why: String) -> GitError {
+    GitError::WorkingCopy { why }
+}
