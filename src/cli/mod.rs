@@ -10,6 +10,7 @@ mod exit;
 mod folder;
 mod history;
 mod output;
+mod progress;
 mod plan;
 mod retry;
 mod run;

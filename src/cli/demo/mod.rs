@@ -1,0 +1,196 @@
+//! `belay demo`
+
+mod stage;
+mod witness;
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anstyle::{AnsiColor, Style};
+
+use super::exit::Exit;
+use super::output::{Format, say};
+use super::progress::Progress;
+use super::{Globals, history, show, signals};
+use crate::clock::Clock;
+use crate::history::Query;
+use crate::rollout::Outcome;
+use stage::Stage;
+use witness::Witness;
+
+/// What `belay demo` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Leave all of it running afterwards, to be played with, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+}
+
+/// How long one step may take before the demo gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One commit of the story.
+struct Chapter {
+    title: &'static str,
+    author: &'static str,
+    subject: &'static str,
+    image: &'static str,
+    ends: Ending,
+}
+
+/// How a chapter must end, as the cluster tells it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The commit's version runs.
+    Complete,
+    /// The version before runs again, and the commit is held.
+    TakenBack,
+}
+
+const STORY: [Chapter; 4] = [
+    Chapter {
+        title: "A first version",
+        author: "Ada",
+        subject: "The shop's front",
+        image: "registry.example.com/shop/web:1.0",
+        ends: Ending::Complete,
+    },
+    Chapter {
+        title: "A good change",
+        author: "Grace",
+        subject: "Cache headers for images",
+        image: "registry.example.com/shop/web:1.1",
+        ends: Ending::Complete,
+    },
+    Chapter {
+        title: "A bad change: its image can't be pulled",
+        author: "Ada",
+        subject: "Faster images",
+        image: "registry.example.com/shop/web:404",
+        ends: Ending::TakenBack,
+    },
+    Chapter {
+        title: "Its fix",
+        author: "Grace",
+        subject: "Name the image that was built",
+        image: "registry.example.com/shop/web:1.2",
+        ends: Ending::Complete,
+    },
+];
+
+pub(super) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let Args { keep } = args;
+    say("A Git repository, an embedded Kubernetes of three nodes, and belay between them.");
+    let mut stage = Stage::set().await?;
+    let witness = Witness::new(stage.client());
+    let mut previous_image = "";
+    for (number, chapter) in (1..).zip(&STORY) {
+        tell(&mut stage, &witness, number, chapter, previous_image).await?;
+        if chapter.ends == Ending::Complete {
+            previous_image = chapter.image;
+        }
+    }
+    epilogue(&stage, &witness).await?;
+    if keep {
+        let kept = stage.open_door().await?;
+        invite(&stage, &kept);
+        signals::asked_to_stop().await;
+        kept.close().await;
+    }
+    stage.strike().await;
+    Ok(Exit::Done)
+}
+
+/// Commits a chapter, and watches until the cluster itself shows how it ends.
+async fn tell(stage: &mut Stage, witness: &Witness, number: usize, chapter: &Chapter, before: &str) -> anyhow::Result<()> {
+    let bold = Style::new().bold();
+    say("");
+    say(format!("{bold}{number}. {}{bold:#}", chapter.title));
+    let commit = stage.commit(chapter.author, chapter.subject, chapter.image)?;
+    let dim = Style::new().dimmed();
+    say(format!("{dim}   $ git commit --message {:?} && git push   # {}{dim:#}", chapter.subject, commit.short()));
+    let mut progress = Progress::default();
+    let watching = async {
+        loop {
+            let seen = witness.look().await?;
+            progress.show(&format!("   {}", seen.line()));
+            let ended = match chapter.ends {
+                Ending::Complete => seen.runs(&commit, chapter.image),
+                Ending::TakenBack => seen.is_back(&commit, before),
+            };
+            // The record ends a moment after the cluster does.
+            if ended && stage.is_recorded(&commit) {
+                return anyhow::Ok(seen);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, watching)
+        .await
+        .with_context(|| format!("the cluster did not show within {} s what was to happen", PATIENCE.as_secs()))??;
+    match chapter.ends {
+        Ending::Complete => {
+            let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+            progress.done(&format!("   {green}complete{green:#}: {}", seen.line()));
+        }
+        Ending::TakenBack => {
+            let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
+            progress.done(&format!("   {red}rolled back{red:#}: {}", seen.line()));
+            explain(stage, &commit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Why it was taken back, with what belay kept of it.
+fn explain(stage: &Stage, commit: &crate::rollout::CommitId) -> anyhow::Result<()> {
+    let query = Query { commit: Some(commit.to_string()), outcomes: [Outcome::RolledBack].into(), ..Query::default() };
+    let record = stage.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
+    let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    say(format!("   why: {reason}"));
+    if let Some(evidence) = &record.evidence {
+        for line in show::evidence_lines(evidence).iter().take(8) {
+            say(format!("   {line}"));
+        }
+    }
+    say(format!("   {} is held: nothing applies it again until it changes in Git, or `belay retry`.", commit.short()));
+    Ok(())
+}
+
+/// The history by commit, and as kubectl shows it.
+async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
+    let bold = Style::new().bold();
+    say("");
+    say(format!("{bold}$ belay history deploy/web{bold:#}"));
+    let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
+    let records = stage.history().records(&query)?;
+    history::print(stage.history(), &records, Format::Table, Clock::system().now())?;
+    say("");
+    say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
+    witness.rollout_history().await?.iter().for_each(say);
+    Ok(())
+}
+
+/// What to do with what was left running.
+fn invite(stage: &Stage, kept: &stage::Kept) {
+    let (repository, clone) = (stage.repository().display().to_string(), stage.working_copy().display().to_string());
+    let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), stage.state().display().to_string());
+    for line in [
+        String::new(),
+        "All of it is still running. In another terminal:".to_owned(),
+        String::new(),
+        format!("  export KUBECONFIG={kubeconfig}"),
+        "  kubectl -n shop get deploy,rs,pods".to_owned(),
+        String::new(),
+        "Three things to try:".to_owned(),
+        format!("  cd {clone} && sed -i 's/web:1.2/web:1.3/' web.yaml && git commit -am 'A newer image' && git push"),
+        "  kubectl -n shop rollout undo deploy/web   # respected: recorded, and held like any other".to_owned(),
+        "  kubectl -n shop scale deploy/web --replicas 7   # put right: Git says 3".to_owned(),
+        String::new(),
+        format!("See what became of it: belay history --state-dir {state}"),
+        format!("The repository to push to: {repository}"),
+        "Ctrl-C ends it.".to_owned(),
+    ] {
+        say(line);
+    }
+}
