@@ -19,7 +19,7 @@ async fn say(server: &ApiServer, statuses: Value) {
     assert_eq!(code, 200, "{answer}");
 }
 
-fn container(state: Value, last: Value) -> Value {
+fn container(state: &Value, last: &Value) -> Value {
     json!([{ "name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state, "lastState": last }])
 }
 
@@ -29,7 +29,7 @@ async fn log(server: &ApiServer, query: &str) -> (u16, Value) {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_of_a_running_container_is_read() {
-    let (server, logs, uid) = with_pod(container(json!({ "running": {} }), json!({}))).await;
+    let (server, logs, uid) = with_pod(container(&json!({ "running": {} }), &json!({}))).await;
     logs.begin(&uid, "c");
     for (second, text) in ["one", "two", "three"].iter().enumerate() {
         logs.append(&uid, "c", Timestamp::from_second(second as i64).unwrap(), text);
@@ -44,7 +44,7 @@ async fn the_log_of_a_running_container_is_read() {
     logs.begin(&uid, "c");
     logs.append(&uid, "c", Timestamp::UNIX_EPOCH, "again");
     let ended = json!({ "terminated": { "exitCode": 1 } });
-    say(&server, container(json!({ "waiting": { "reason": "CrashLoopBackOff" } }), ended)).await;
+    say(&server, container(&json!({ "waiting": { "reason": "CrashLoopBackOff" } }), &ended)).await;
     assert_eq!(log(&server, "").await, (200, json!("again\n")));
     assert_eq!(log(&server, "previous=true&tailLines=1").await, (200, json!("three\n")));
 }
@@ -56,7 +56,7 @@ async fn containers_that_wait_have_no_log() {
         ("ErrImagePull", "image can't be pulled"),
         ("ImagePullBackOff", "trying and failing to pull image"),
     ] {
-        let (server, ..) = with_pod(container(json!({ "waiting": { "reason": reason } }), json!({}))).await;
+        let (server, ..) = with_pod(container(&json!({ "waiting": { "reason": reason } }), &json!({}))).await;
         let (code, refusal) = log(&server, "").await;
         assert_eq!(code, 400);
         let message = format!("container \"c\" in pod \"p\" is waiting to start: {end}");
@@ -69,7 +69,7 @@ async fn containers_that_wait_have_no_log() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_is_followed_to_the_containers_end() {
-    let (server, logs, uid) = with_pod(container(json!({ "running": {} }), json!({}))).await;
+    let (server, logs, uid) = with_pod(container(&json!({ "running": {} }), &json!({}))).await;
     logs.begin(&uid, "c");
     logs.append(&uid, "c", Timestamp::UNIX_EPOCH, "one");
     let request = Request::get(format!("{PODS}/p/log?follow=true")).body(Full::new(Bytes::new())).unwrap();
@@ -81,14 +81,14 @@ async fn a_log_is_followed_to_the_containers_end() {
     logs.append(&uid, "c", Timestamp::UNIX_EPOCH, "two");
     assert_eq!(lines.next().await.unwrap().unwrap(), "two\n");
     logs.append(&uid, "c", Timestamp::UNIX_EPOCH, "last words");
-    say(&server, container(json!({ "terminated": { "exitCode": 0 } }), json!({}))).await;
+    say(&server, container(&json!({ "terminated": { "exitCode": 0 } }), &json!({}))).await;
     assert_eq!(lines.next().await.unwrap().unwrap(), "last words\n");
     assert!(lines.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_done_with_a_simulated_container_is_said() {
-    let (server, ..) = with_pod(container(json!({ "running": {} }), json!({}))).await;
+    let (server, ..) = with_pod(container(&json!({ "running": {} }), &json!({}))).await;
     for what in ["exec", "attach", "portforward"] {
         let (code, refusal) = ask(&server, Method::POST, &format!("{PODS}/p/{what}"), None, &Value::Null).await;
         assert_eq!(code, 501);
