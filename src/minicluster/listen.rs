@@ -226,3 +226,6 @@ where
         tracing::debug!(%error, "a connection broke off");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,16 +77,14 @@ impl MiniCluster {
     /// A client of it, in process: no socket, no time passes.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        self.client_as("belay-client")
+        client(&self.api, None)
     }
 
     /// A client that gives itself a name, which is its field manager where it names no other.
-    ///
-    /// # Panics
-    /// Never: a name that no header can carry is left out.
+    /// A name that no header can carry is left out.
     #[must_use]
     pub fn client_as(&self, agent: &str) -> kube::Client {
-        client(&self.api, agent)
+        client(&self.api, HeaderValue::from_str(agent).ok())
     }
 
     /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
@@ -169,8 +167,7 @@ impl Builder {
 }
 
 /// A client of an API server in the same process.
-fn client(api: &ApiServer, agent: &str) -> kube::Client {
-    let agent = HeaderValue::from_str(agent).ok();
+fn client(api: &ApiServer, agent: Option<HeaderValue>) -> kube::Client {
     let service = api.clone().map_request(move |mut request: Request<kube::client::Body>| {
         if let Some(agent) = &agent {
             request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| agent.clone());

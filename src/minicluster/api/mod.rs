@@ -45,3 +45,6 @@ pub use body::Body;
 pub use call::User;
 pub use server::{ApiServer, Settings};
 pub use status::{ApiError, Cause};
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -24,6 +25,9 @@ use super::subresource::hmac;
 use super::{ApiError, convert};
 use crate::clock::Clock;
 use crate::minicluster::{PodLogs, Random};
+
+/// How long the body of a request may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an API server is given.
 #[derive(Clone, Debug)]
@@ -150,7 +154,9 @@ impl ApiServer {
             Err(error) => return Reply::from(error).write(&Negotiated::for_errors(&call)),
         }
         if call.method != Method::GET && call.method != Method::HEAD {
-            match read_body(body).await {
+            let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
+            let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
+            match read.unwrap_or_else(|_| late()) {
                 Ok(bytes) => call.body = bytes,
                 Err(error) => return Reply::from(error).write(&Negotiated::plain(&call)),
             }

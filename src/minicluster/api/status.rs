@@ -129,7 +129,9 @@ impl ApiError {
     /// 403: not allowed.
     #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
-        let message = format!("{} \"{name}\" is forbidden: {why}", qualified(resource, group));
+        let subject = qualified(resource, group);
+        let subject = if name.is_empty() { subject } else { format!("{subject} \"{name}\"") };
+        let message = format!("{subject} is forbidden: {why}");
         ApiError::new(403, "Forbidden", message).about(group, resource, name)
     }
 

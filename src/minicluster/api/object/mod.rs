@@ -182,6 +182,12 @@ pub fn apply(write: &Write<'_>, old: Option<&Value>, applied: Value, force: bool
     }
 }
 
+/// Whether an update of an object must name the resource version that it was made for.
+#[must_use]
+pub fn needs_version(definition: &Definition) -> bool {
+    strategy::of(definition).versions == strategy::Versions::Required
+}
+
 /// Defaults, and the stored form.
 fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
     if definition.custom.is_some() {

@@ -50,6 +50,9 @@ impl<'a> View<'a> {
         if self.how.shape == Shape::Object && self.resource.is_stored_version() {
             return Ok(Reply::json(stored.json()));
         }
+        if let (Shape::Metadata { version, list: false }, true) = (&self.how.shape, self.resource.is_stored_version()) {
+            return Ok(Reply::new(200, Content::Json(spliced_metadata(stored, version))));
+        }
         self.object(convert::from_storage(self.resource, stored.value()))
     }
 
@@ -95,14 +98,34 @@ impl<'a> View<'a> {
                     self.go_type(&self.resource.list_kind)
                 )));
             }
-            Shape::Metadata { version, .. } => json!({
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": metadata,
-                "items": objects.iter().map(|object| metadata_of(&served(object), version)).collect::<Vec<_>>(),
-            }),
+            Shape::Metadata { version, .. } => {
+                let pieces = self.metadata_pieces(objects, &metadata, version);
+                return Ok(Reply::new(200, Content::Json(pieces)));
+            }
         };
         Ok(Reply::value(value))
+    }
+
+    /// A list of metadata, in pieces.
+    fn metadata_pieces(&self, objects: &[Arc<Stored>], metadata: &Value, version: &str) -> VecDeque<Bytes> {
+        let head = format!(
+            r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/{version}","metadata":{metadata},"items":["#
+        );
+        let mut pieces = VecDeque::with_capacity(4 * objects.len() + 2);
+        pieces.push_back(Bytes::from(head));
+        for (index, object) in objects.iter().enumerate() {
+            if index > 0 {
+                pieces.push_back(Bytes::from_static(b","));
+            }
+            if self.resource.is_stored_version() {
+                pieces.extend(spliced_metadata(object, version));
+            } else {
+                let served = convert::from_storage(self.resource, object.value());
+                pieces.push_back(Bytes::from(metadata_of(&served, version).to_string()));
+            }
+        }
+        pieces.push_back(Bytes::from_static(b"]}"));
+        pieces
     }
 
     /// A list, in pieces: the objects are spliced in as they lie in the store.
@@ -144,6 +167,13 @@ impl<'a> View<'a> {
         if self.how.shape == Shape::Object && self.resource.is_stored_version() {
             return stored.frame_as(change);
         }
+        if let (Shape::Metadata { version, .. }, true) = (&self.how.shape, self.resource.is_stored_version()) {
+            let parts = spliced_metadata(stored, version);
+            let mut text = format!("{{\"type\":\"{}\",\"object\":", name(change)).into_bytes();
+            parts.iter().for_each(|part| text.extend_from_slice(part));
+            text.extend_from_slice(b"}\n");
+            return Bytes::from(text);
+        }
         let object = convert::from_storage(self.resource, stored.value());
         let shown = match &self.how.shape {
             Shape::Object => object,
@@ -156,12 +186,7 @@ impl<'a> View<'a> {
             }
             Shape::Metadata { version, .. } => metadata_of(&object, version),
         };
-        let change = match change {
-            Change::Added => "ADDED",
-            Change::Modified => "MODIFIED",
-            Change::Deleted => "DELETED",
-        };
-        line(change, &shown)
+        line(name(change), &shown)
     }
 
     /// The line of a watch that tells of a revision and nothing else.
@@ -214,6 +239,20 @@ pub fn error_line(error: &ApiError) -> Bytes {
 
 fn line(change: &str, object: &Value) -> Bytes {
     Bytes::from(format!("{{\"type\":\"{change}\",\"object\":{object}}}\n"))
+}
+
+fn name(change: Change) -> &'static str {
+    match change {
+        Change::Added => "ADDED",
+        Change::Modified => "MODIFIED",
+        Change::Deleted => "DELETED",
+    }
+}
+
+/// An object's metadata alone, cut out of its text.
+fn spliced_metadata(stored: &Stored, version: &str) -> VecDeque<Bytes> {
+    let head = format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/{version}","metadata":"#);
+    VecDeque::from([Bytes::from(head), stored.metadata_json(), Bytes::from_static(b"}")])
 }
 
 fn metadata_of(object: &Value, version: &str) -> Value {

@@ -1,5 +1,7 @@
 //! One object as it lies in the store: its text, and the little of it that is asked for without reading it.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,8 +27,16 @@ pub struct Stored {
     /// What field selectors can ask for, in the order of the resource's list of them.
     pub fields: Box<[Box<str>]>,
     frame: Bytes,
+    /// Where the object's text begins.
     start: usize,
+    places: Places,
+}
+
+/// Where parts of an object lie in the text.
+#[derive(Debug, Default)]
+struct Places {
     after_kind: usize,
+    metadata: Range<usize>,
 }
 
 /// What a write asks to be stored.
@@ -51,7 +61,7 @@ impl Stored {
         let mut frame = Vec::with_capacity(1024);
         frame.extend_from_slice(prefix(change));
         let start = frame.len();
-        let after_kind = write_object(&mut frame, &object);
+        let places = write_object(&mut frame, &object);
         frame.extend_from_slice(END);
         frame.shrink_to_fit();
         let metadata = &object["metadata"];
@@ -70,7 +80,7 @@ impl Stored {
             fields: fields.into_iter().map(String::into_boxed_str).collect(),
             frame: Bytes::from(frame),
             start,
-            after_kind,
+            places,
         }
     }
 
@@ -83,7 +93,13 @@ impl Stored {
     /// The object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`.
     #[must_use]
     pub fn json_without_kind(&self) -> Bytes {
-        self.frame.slice(self.after_kind..self.frame.len() - END.len())
+        self.frame.slice(self.places.after_kind..self.frame.len() - END.len())
+    }
+
+    /// The object's metadata as JSON.
+    #[must_use]
+    pub fn metadata_json(&self) -> Bytes {
+        self.frame.slice(self.places.metadata.clone())
     }
 
     /// The line of a watch that tells of a change with this object; of the change that wrote it, it is at hand.
@@ -142,9 +158,8 @@ fn prefix(change: Change) -> &'static [u8] {
     }
 }
 
-/// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning. Returns where
-/// they end.
-fn write_object(out: &mut Vec<u8>, object: &Value) -> usize {
+/// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning.
+fn write_object(out: &mut Vec<u8>, object: &Value) -> Places {
     let empty = Map::new();
     let fields = object.as_object().unwrap_or(&empty);
     out.push(b'{');
@@ -158,22 +173,28 @@ fn write_object(out: &mut Vec<u8>, object: &Value) -> usize {
     if !first && !others.is_empty() {
         out.push(b',');
     }
-    let after_kind = out.len();
+    let mut places = Places { after_kind: out.len(), metadata: 0..0 };
     first = true;
     for (key, value) in others {
-        write_member(out, &mut first, key, value);
+        let value_start = write_member(out, &mut first, key, value);
+        if key == "metadata" {
+            places.metadata = value_start..out.len();
+        }
     }
     out.push(b'}');
-    after_kind
+    places
 }
 
-fn write_member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) {
+/// Returns where the value begins.
+fn write_member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> usize {
     if !std::mem::take(first) {
         out.push(b',');
     }
     write_json(out, key);
     out.push(b':');
+    let start = out.len();
     write_json(out, value);
+    start
 }
 
 /// Appends a value's JSON.

@@ -47,6 +47,8 @@ fn an_object_is_written_once_and_read_in_parts() {
     let stored = put(&store, "a/x", "1");
     assert_eq!(stored.value()["metadata"]["resourceVersion"], "1");
     assert!(stored.json().starts_with(br#"{"kind":"Pod","apiVersion":"v1","metadata":{"#));
+    let metadata: Value = serde_json::from_slice(&stored.metadata_json()).unwrap();
+    assert_eq!(metadata, stored.value()["metadata"]);
     assert!(stored.json_without_kind().starts_with(br#""metadata":{"#));
     assert!(stored.frame_as(Change::Added).starts_with(br#"{"type":"ADDED","object":{"kind":"Pod""#));
     assert!(stored.frame_as(Change::Deleted).starts_with(br#"{"type":"DELETED","object":{"kind":"Pod""#));

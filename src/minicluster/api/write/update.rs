@@ -14,7 +14,7 @@ use crate::minicluster::api::read::View;
 use crate::minicluster::api::reply::Reply;
 use crate::minicluster::api::route::Target;
 use crate::minicluster::api::store::Stored;
-use crate::minicluster::api::{ApiError, ApiServer};
+use crate::minicluster::api::{ApiError, ApiServer, Cause};
 
 impl ApiServer {
     /// PUT of an object, or of its status.
@@ -31,6 +31,7 @@ impl ApiServer {
         settle_namespace(target, &mut object)?;
         let changed = self.change_object(target, &options, |old| {
             check_uid(target, old, &object)?;
+            needs_version(target, &object)?;
             check_version(target, old, &object)?;
             object::update(&meaning(target, &options, self.now()), old, object.clone())
         });
@@ -153,6 +154,23 @@ pub(in crate::minicluster::api) fn check_uid(target: &Target, old: &Value, objec
         place.join("/")
     );
     Err(ApiError::conflict(&definition.group, &definition.resource, name, &why))
+}
+
+/// Refuses a write that does not say which revision it was made for, of kinds where it must.
+fn needs_version(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let definition = &target.resource.definition;
+    let said = !matches!(text(object, "/metadata/resourceVersion"), "" | "0");
+    if said || !object::needs_version(definition) {
+        return Ok(());
+    }
+    let cause = Cause {
+        reason: "FieldValueInvalid",
+        message: "Invalid value: 0: must be specified for an update".to_owned(),
+        field: Some("metadata.resourceVersion".to_owned()),
+    };
+    let name = target.name.as_deref().unwrap_or_default();
+    // The one refusal of its kind that names the plural.
+    Err(ApiError::invalid(&definition.group, &definition.resource, name, vec![cause]))
 }
 
 /// Refuses a write that was made for another revision of the object.
