@@ -58,6 +58,19 @@ impl Mirror {
         })
     }
 
+    /// Whether the mirror has a commit.
+    ///
+    /// # Errors
+    ///
+    /// When the mirror can't be read.
+    pub fn contains(&self, id: &CommitId) -> Result<bool, GitError> {
+        match self.commit(id) {
+            Ok(_) => Ok(true),
+            Err(GitError::NoCommit { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Which commit of the mirror begins with these digits.
     ///
     /// # Errors
@@ -182,9 +195,9 @@ fn told(commit: &git2::Commit<'_>) -> Commit {
 fn trailers(message: &str) -> Vec<(String, String)> {
     // Without NUL, at which libgit2 would stop.
     let message = message.replace('\0', " ");
-    let Ok(trailers) = git2::message_trailers_strs(&message) else { return Vec::new() };
-    let pairs = trailers.iter().take(TRAILERS);
-    pairs.map(|(key, value)| (clean(key, NAME), clean(value, SUBJECT))).collect()
+    let Ok(trailers) = git2::message_trailers_bytes(message) else { return Vec::new() };
+    let text = |bytes: &[u8], limit| clean(&String::from_utf8_lossy(bytes), limit);
+    trailers.iter().take(TRAILERS).map(|(key, value)| (text(key, NAME), text(value, SUBJECT))).collect()
 }
 
 /// Without control characters, which would let a commit write to the terminal of who reads about it, and not too long.

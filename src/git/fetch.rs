@@ -1,8 +1,9 @@
 //! Fetching: the branch as it is now, and everything that it needs.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 
-use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteRedirect, Repository};
+use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{GitError, while_doing};
@@ -86,6 +87,10 @@ impl Mirror {
                     }
                 }
             };
+            // What can't be a branch is none. git2 panics at a NUL.
+            if name.contains('\0') || (name != "HEAD" && !Reference::is_valid_name(&name)) {
+                return Ok(None);
+            }
             let reference = match repository.find_reference(&name).and_then(|reference| reference.resolve()) {
                 Ok(reference) => reference,
                 Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
@@ -128,7 +133,7 @@ impl Mirror {
                 }
                 self.join_packs(mirror)?;
             }
-            match (default, mirror.find_reference("HEAD").as_ref().map(git2::Reference::symbolic_target)) {
+            match (default, mirror.find_reference("HEAD").as_ref().map(Reference::symbolic_target)) {
                 (Some(default), Ok(Ok(head))) if head != Some(&default) => {
                     mirror.set_head(&default).map_err(while_doing("note the default branch"))
                 }
@@ -144,8 +149,31 @@ impl Mirror {
         {
             self.keep(mirror, before)?;
         }
+        self.make_room(mirror, name)?;
         let moved = mirror.reference(name, after, true, "belay: fetched");
         moved.map(drop).map_err(while_doing(format!("move {name} in the mirror")))
+    }
+
+    /// Lets go of references that stand in the way of one: of `feature` when there is now a `feature/web`, and the other
+    /// way round. The repository can't have them any more.
+    fn make_room(&self, mirror: &Repository, name: &str) -> Result<(), GitError> {
+        if mirror.find_reference(name).is_ok() {
+            return Ok(());
+        }
+        let inside = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+        for (other, id) in self.references(mirror)? {
+            if inside(name, &other) || inside(&other, name) {
+                self.let_go(mirror, &other, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a reference of the mirror and keeps what it led to.
+    fn let_go(&self, mirror: &Repository, name: &str, id: Oid) -> Result<(), GitError> {
+        self.keep(mirror, id)?;
+        let gone = mirror.find_reference(name).and_then(|mut reference| reference.delete());
+        gone.map_err(while_doing(format!("delete {name} in the mirror")))
     }
 
     /// Deletes the tags of a pattern that the repository no longer has, so that they are not taken for the newest.
@@ -158,9 +186,7 @@ impl Mirror {
                     .is_some_and(|tag| host_keys::matches(pattern.as_bytes(), tag.as_bytes()));
                 if fits && !offer.references.contains_key(&name) {
                     let _lock = self.lock()?;
-                    self.keep(mirror, id)?;
-                    let gone = mirror.find_reference(&name).and_then(|mut reference| reference.delete());
-                    gone.map_err(while_doing(format!("delete {name} in the mirror")))?;
+                    self.let_go(mirror, &name, id)?;
                 }
             }
             Ok(())
@@ -224,14 +250,20 @@ impl Mirror {
     }
 }
 
-fn offer(heads: &[git2::RemoteHead<'_>]) -> Offer {
+fn offer(heads: &[RemoteHead<'_>]) -> Offer {
     let mut offer = Offer::default();
     for head in heads {
-        if head.name() == "HEAD" {
-            let target = head.symref_target().and_then(|target| target.strip_prefix("refs/heads/"));
-            offer.default_branch = target.map(str::to_owned);
-        } else if !head.name().ends_with("^{}") {
-            offer.references.insert(head.name().to_owned(), head.oid());
+        // git2 panics at a name that is not UTF-8, and has no other way to ask. Anybody who may push can make one.
+        let named = std::panic::catch_unwind(AssertUnwindSafe(|| (head.name(), head.symref_target())));
+        match named {
+            Ok(("HEAD", target)) => {
+                let branch = target.and_then(|target| target.strip_prefix("refs/heads/"));
+                offer.default_branch = branch.map(str::to_owned);
+            }
+            Ok((name, _)) if !name.ends_with("^{}") => {
+                offer.references.insert(name.to_owned(), head.oid());
+            }
+            Ok(_) | Err(_) => {}
         }
     }
     offer

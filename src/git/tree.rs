@@ -8,10 +8,11 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree, TreeEntry};
 
 use super::error::GitError;
 use super::mirror::{Mirror, oid};
+use super::names::{OddPath, shown, usable};
 use crate::rollout::CommitId;
 
-/// No path of a file is longer, in bytes.
-const PATH_LIMIT: usize = 4096;
+/// No tree is larger, in bytes: room for 200,000 files and more in one folder.
+const TREE_LIMIT: usize = 16 << 20;
 
 /// The id of a file's content. Equal ids are equal contents.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,16 +77,6 @@ pub struct Files {
     pub files: Vec<(String, Entry)>,
     /// What has a path that can't be used.
     pub odd: Vec<OddPath>,
-}
-
-/// A path that belay does not use: not UTF-8, with control characters, or not a path at all. It stands for everything
-/// below it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OddPath {
-    /// The path, with what can't be shown escaped (`\xff`, `\n`).
-    pub shown: String,
-    /// What is odd about it.
-    pub why: &'static str,
 }
 
 impl Mirror {
@@ -190,12 +181,24 @@ impl Mirror {
         Ok(comparison.found)
     }
 
+    /// Reads a tree, unless it is larger than any sensible one.
+    fn tree<'a>(&self, repository: &'a Repository, id: Oid) -> Result<Tree<'a>, GitError> {
+        let size = repository.odb().and_then(|odb| odb.read_header(id)).map_err(|error| self.damaged(&error))?.0;
+        if size > TREE_LIMIT {
+            let what = format!("folder {id}");
+            return Err(GitError::TooLarge { what, size: size as u64, limit: TREE_LIMIT as u64 });
+        }
+        repository.find_tree(id).map_err(|error| self.damaged(&error))
+    }
+
     fn descend(&self, repository: &Repository, root: Oid, folder: &str) -> Result<Descent, GitError> {
         let mut tree = root;
         let mut walked = String::new();
         for part in parts(folder) {
-            let here = repository.find_tree(tree).map_err(|error| self.damaged(&error))?;
-            match here.get_name_bytes(part.as_bytes()) {
+            let here = self.tree(repository, tree)?;
+            // git2 panics at a NUL, which no name has.
+            let entry = if part.contains('\0') { None } else { here.get_name_bytes(part.as_bytes()) };
+            match entry {
                 Some(entry) if entry.kind() == Some(ObjectType::Tree) => tree = entry.id(),
                 Some(entry) => return Ok(Descent::Other(kind_of(entry.filemode()).word())),
                 None => {
@@ -331,7 +334,7 @@ impl<'a> Comparison<'a> {
 
     fn tree(&mut self, id: Option<Oid>) -> Result<Option<Tree<'a>>, GitError> {
         let Some(id) = id else { return Ok(None) };
-        let tree = self.repository.find_tree(id).map_err(|error| self.mirror.damaged(&error))?;
+        let tree = self.mirror.tree(self.repository, id)?;
         self.entries += tree.len();
         if self.entries > self.mirror.limits.entries {
             let what =
@@ -365,32 +368,4 @@ fn kind_of(mode: i32) -> EntryKind {
         0o160000 => EntryKind::Submodule,
         _ => EntryKind::File,
     }
-}
-
-fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
-    let Ok(text) = std::str::from_utf8(name) else { return Err("its name is not UTF-8") };
-    if text.chars().any(char::is_control) {
-        return Err("its name has control characters");
-    }
-    if text.is_empty() || text == "." || text == ".." || text.contains('/') {
-        return Err("its name is not one that a file can have");
-    }
-    if before + text.len() > PATH_LIMIT {
-        return Err("its path is longer than 4096 bytes");
-    }
-    Ok(text)
-}
-
-fn shown(name: &[u8]) -> String {
-    let text: String = name
-        .utf8_chunks()
-        .flat_map(|chunk| {
-            let valid =
-                chunk.valid().chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] });
-            let invalid = chunk.invalid().iter().flat_map(|byte| format!("\\x{byte:02x}").chars().collect::<Vec<_>>());
-            valid.chain(invalid).collect::<Vec<char>>()
-        })
-        .take(PATH_LIMIT)
-        .collect();
-    text
 }

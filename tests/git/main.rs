@@ -1,10 +1,11 @@
 //! Git, with real repositories in temporary folders.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout, reason = "tests")]
 
 #[path = "../world/mod.rs"]
 mod world;
 
 mod attribution;
+mod killed;
 mod mirror;
 mod random;
 mod remote;

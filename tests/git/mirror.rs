@@ -418,6 +418,35 @@ fn only_one_process_writes_a_mirror() {
 }
 
 #[test]
+fn branches_that_stand_in_each_others_way_and_odd_names_do_no_harm() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.branch("feature").push();
+    let (mirror, _) = open(&repository);
+    let stop = CancellationToken::new();
+    let follow = |name: &str| Follow::Branch(name.to_owned());
+    mirror.fetch(&follow("feature"), &stop).unwrap();
+    repository.delete_pushed("feature");
+    let tip = repository.tip().unwrap();
+    let names: [&[u8]; 3] = [b"feature/web", b"caf\xe9", b"x.lock-"];
+    for name in names {
+        let name = std::os::unix::ffi::OsStrExt::from_bytes(name);
+        let file = repository.path().join("refs/heads").join::<&std::ffi::OsStr>(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("{tip}\n")).unwrap();
+    }
+    assert_eq!(mirror.fetch(&follow("feature/web"), &stop).unwrap().head, id(&tip));
+    let said = mirror.fetch(&follow("gone"), &stop).unwrap_err().to_string();
+    assert!(said.ends_with("it has feature/web, x.lock-"), "{said}");
+    fs::remove_dir_all(repository.path().join("refs/heads/feature")).unwrap();
+    fs::write(repository.path().join("refs/heads/feature"), format!("{tip}\n")).unwrap();
+    assert_eq!(mirror.fetch(&follow("feature"), &stop).unwrap().head, id(&tip));
+    for odd in ["", "..", "a..b", "-x", "refs/heads/feature", "a b", "a\u{0}b", "@{-1}", "HEAD", "feature^"] {
+        assert!(matches!(mirror.fetch(&follow(odd), &stop).unwrap_err(), GitError::NoBranch { .. }), "{odd}");
+    }
+}
+
+#[test]
 fn what_is_shared_between_threads_can_be() {
     fn shared<T: Send + Sync>() {}
     shared::<Mirror>();

@@ -205,6 +205,18 @@ fn readdressed(world: &World) -> Mirror {
 }
 
 #[test]
+fn a_branch_whose_name_is_not_utf8_harms_nobody() {
+    if !is_there("odd branches over HTTP") {
+        return;
+    }
+    let world = World::new(Temper::default());
+    let tip = world.repository.tip().unwrap();
+    let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9");
+    fs::write(world.repository.path().join("refs/heads").join(odd), format!("{tip}\n")).unwrap();
+    assert_eq!(fetch(&world.plain()).unwrap().head, id(&tip));
+}
+
+#[test]
 fn a_fetch_has_its_limits() {
     if !is_there("limits of a fetch") {
         return;

@@ -59,6 +59,7 @@ fn a_folder_that_is_not_there_is_said_with_those_that_are() {
     assert!(said("application").ends_with("has no folder application; it has apps"));
     assert!(said("README").contains("is not a folder but a file"));
     assert!(said("../etc").contains("no folder"));
+    assert!(said("apps/\0").contains("no folder"));
     // It came with a later commit: everything in it is new.
     repository.write("new/c.yaml", "c");
     let second = repository.commit("Second");
