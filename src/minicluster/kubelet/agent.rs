@@ -91,7 +91,14 @@ impl Agent {
         let Some(state) = self.nodes.get_mut(node) else { return };
         let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
         if let Some(entry) = self.pods.get_mut(&pod.uid) {
+            let known = entry.life.pod();
+            let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
+            let gated = pod.spec.readiness_gates.as_ref().is_some_and(|gates| !gates.is_empty());
             entry.life.see(pod.clone(), &mut world);
+            // Most of what the watch tells is the echo of what was written here.
+            if same && !gated {
+                return;
+            }
         } else {
             // Of a pod that has ended, at most its removal is left to do.
             if pod.finished() && pod.deletion.is_none_or(|deletion| deletion.grace == 0) {

@@ -22,9 +22,13 @@ pub enum Moment {
 
 /// Requests, writes under way, moments that are waited for.
 pub struct Desk {
+    /// Makes requests.
     pub requests: Requests,
+    /// Those under way.
     pub writes: Writes,
+    /// What is due, and when.
     pub moments: Moments,
+    /// Tells the time.
     pub clock: Clock,
 }
 

@@ -24,8 +24,12 @@ impl Directory {
     pub fn update(&self, life: &Life) {
         let pod = life.pod();
         let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
-        let listed = Listed { uid: pod.uid.clone(), containers: containers.collect() };
-        self.lock().insert((pod.namespace.clone(), pod.name.clone()), listed);
+        self.list(&pod.namespace, &pod.name, Listed { uid: pod.uid.clone(), containers: containers.collect() });
+    }
+
+    /// Lists a pod under its name.
+    pub fn list(&self, namespace: &str, name: &str, pod: Listed) {
+        self.lock().insert((namespace.to_owned(), name.to_owned()), pod);
     }
 
     /// A pod is gone.

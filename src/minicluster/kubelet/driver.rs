@@ -30,6 +30,9 @@ use super::{Options, Ports};
 /// Watch events that are taken before the next writes are made.
 const EVENTS_AT_ONCE: usize = 1000;
 
+/// No lease is renewed more often.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+
 /// Drives nodes and pods until `stop` is cancelled.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) {
     tokio::select! {
@@ -54,7 +57,7 @@ async fn drive(client: Client, options: Options) {
         scheduler: Scheduler::default(),
         pods: BTreeMap::new(),
         listed: None,
-        heartbeat: options.heartbeat,
+        heartbeat: options.heartbeat.max(SHORTEST_HEARTBEAT),
         failures: BTreeMap::new(),
         waits: BTreeMap::new(),
         pushed: BTreeSet::new(),

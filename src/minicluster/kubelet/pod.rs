@@ -14,19 +14,29 @@ pub const FATE: &str = "kubelet.belay.dev/fate";
 /// A pod as last seen.
 #[derive(Clone, Debug)]
 pub struct SeenPod {
+    /// Its namespace.
     pub namespace: String,
+    /// Its name.
     pub name: String,
+    /// What tells it from others of its name.
     pub uid: String,
+    /// Counts changes of its specification.
     pub generation: Option<i64>,
+    /// When it was created.
     pub created: Option<Timestamp>,
+    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// The uid of the controller that owns it.
     pub owner: Option<String>,
     /// The text of the [`FATE`] annotation.
     pub fate: Option<String>,
+    /// Its deletion, if it is under way.
     pub deletion: Option<Deletion>,
+    /// Its specification.
     pub spec: Arc<PodSpec>,
+    /// Its phase, as its status says.
     pub phase: Option<String>,
+    /// Its conditions, also those that others wrote.
     pub conditions: Vec<PodCondition>,
 }
 

@@ -46,6 +46,7 @@ pub const SCHEDULER: &str = "kube-scheduler";
 pub struct Requests(Client);
 
 impl Requests {
+    /// Makes its requests through `client`.
     pub fn new(client: Client) -> Requests {
         Requests(client)
     }
@@ -166,8 +167,11 @@ type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 /// Which pod a request is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodName {
+    /// Its namespace.
     pub namespace: String,
+    /// Its name.
     pub name: String,
+    /// Its uid, without which another of its name could be meant.
     pub uid: String,
 }
 

@@ -343,3 +343,27 @@ async fn a_pod_that_is_deleted_by_force_is_forgotten() {
     assert!(logs.lines(&uid, "app", false).is_none());
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn measure() {
+    for count in [1500, 3000, 6000] {
+        let world = World::start(|options| options.nodes = NodeSpec::several(count / 100)).await;
+        #[expect(clippy::disallowed_methods)]
+        let t0 = std::time::Instant::now();
+        for number in 0..count {
+            world.create(pod(&format!("pod-{number}"))).await;
+        }
+        let t1 = t0.elapsed();
+        let mut watch = world.pods().watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        let mut ready = 0;
+        while ready < count {
+            if let WatchEvent::Modified(pod) | WatchEvent::Added(pod) = watch.next().await.unwrap().unwrap() {
+                ready += usize::from(is_ready(&pod));
+            }
+        }
+        eprintln!("{count}: created {t1:?}, ready {:?}", t0.elapsed());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        eprintln!("{count}: settled {:?}", t0.elapsed());
+        world.stop().await;
+    }
+}

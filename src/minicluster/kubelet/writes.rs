@@ -15,7 +15,9 @@ const AT_ONCE: usize = 32;
 
 /// What a write was for, and what became of it.
 pub struct Done {
+    /// What it was for.
     pub what: What,
+    /// What became of it.
     pub result: Result<(), Error>,
 }
 

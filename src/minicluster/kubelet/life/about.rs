@@ -8,6 +8,7 @@ use crate::minicluster::kubelet::pod::SeenPod;
 
 /// What a container may know of its pod.
 pub struct About<'a> {
+    /// The pod as last seen.
     pub pod: &'a SeenPod,
     /// The pod's own words about its containers' fates.
     pub fates: &'a Result<Fates, String>,

@@ -26,7 +26,9 @@ pub enum Role {
 /// One container of a pod.
 #[derive(Clone, Debug)]
 pub struct Container {
+    /// Its name.
     pub name: String,
+    /// What it is for.
     pub role: Role,
     /// Its place among the init containers or the others.
     pub index: usize,
@@ -36,16 +38,23 @@ pub struct Container {
     pub image: String,
     /// Its image as the node knows it, once it was there.
     pub found: Option<Image>,
+    /// What it is doing.
     pub state: State,
     /// How the run before the present one ended.
     pub last: Option<Exit>,
+    /// How often it was started again.
     pub restarts: i32,
+    /// Whether it is ready.
     pub ready: bool,
+    /// Whether it has started, for its startup probe.
     pub started: bool,
     /// The id of the present run, or the one that ended.
     pub id: Option<String>,
+    /// What it does in this run, or will do in the next.
     pub fate: Fate,
+    /// The waits before it is started again.
     pub restarting: Backoff,
+    /// The waits before its image is pulled again.
     pub pulling: Backoff,
     /// When its image was first asked for.
     pub asked: Option<Timestamp>,
@@ -80,7 +89,9 @@ pub struct Creation {
 /// What keeps a container from running.
 #[derive(Clone, Debug)]
 pub struct Held {
+    /// One word.
     pub reason: &'static str,
+    /// A sentence.
     pub message: String,
     /// What comes next, if anything.
     pub next: Option<(Timestamp, Next)>,
@@ -100,7 +111,9 @@ pub enum Next {
 /// One run of a container.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// When it began.
     pub since: Timestamp,
+    /// What happens when.
     pub timeline: Timeline,
     /// When it ends because it was told to, and with which exit code.
     pub stop: Option<(Timestamp, i32)>,
@@ -111,11 +124,17 @@ pub struct Run {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
+    /// The exit code.
     pub code: i32,
+    /// One word.
     pub reason: &'static str,
+    /// Its termination message.
     pub message: Option<String>,
+    /// When it began.
     pub started: Option<Timestamp>,
+    /// When it ended.
     pub finished: Option<Timestamp>,
+    /// Its id.
     pub id: Option<String>,
 }
 

@@ -107,3 +107,71 @@ fn respond(status: StatusCode, body: Body) -> Response<Body> {
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+    use crate::clock::Clock;
+    use crate::minicluster::PodLogs;
+    use crate::minicluster::kubelet::directory::{Directory, Listed};
+    use crate::minicluster::kubelet::log_server::Archive;
+    use http::Method;
+    use http_body_util::BodyExt;
+    use jiff::Timestamp;
+
+    fn archive() -> Archive {
+        let (logs, directory) = (PodLogs::default(), Directory::default());
+        let containers = [("app".to_owned(), None), ("late".to_owned(), Some("ContainerCreating".to_owned()))];
+        directory.list("shop", "web", Listed { uid: "uid".to_owned(), containers: containers.into() });
+        for text in ["one", "two"] {
+            logs.begin("uid", "app");
+            logs.append("uid", "app", Timestamp::UNIX_EPOCH, text);
+        }
+        Archive { logs, directory, clock: Clock::system() }
+    }
+
+    async fn get(archive: &Archive, path: &str) -> (u16, String) {
+        let response = answer(&Method::GET, &path.parse().unwrap(), archive);
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn logs_are_answered_and_what_is_not_there_is_said() {
+        let archive = archive();
+        for (path, status, text) in [
+            ("/containerLogs/shop/web/app", 200, "two\n"),
+            ("/containerLogs/shop/web/app?previous=true", 200, "one\n"),
+            ("/containerLogs/shop/web/app?follow=true&limitBytes=3", 200, "two"),
+            (
+                "/containerLogs/shop/web/late",
+                400,
+                "container \"late\" in pod \"web\" is waiting to start: ContainerCreating",
+            ),
+            ("/containerLogs/shop/web/none", 404, "container none not found in pod shop/web"),
+            ("/containerLogs/shop/none/app", 404, "pod shop/none does not exist"),
+            ("/containerLogs/shop/web/app?tailLines=x", 400, "tailLines: \"x\" is not a number from 0"),
+            ("/healthz", 200, "ok"),
+            ("/", 404, "404 page not found"),
+        ] {
+            assert_eq!(get(&archive, path).await, (status, text.to_owned()), "{path}");
+        }
+        assert_eq!(get(&archive, "/exec/shop/web/app?command=sh").await.0, 501);
+        assert_eq!(answer(&Method::POST, &"/healthz".parse().unwrap(), &archive).status(), 405);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_is_followed_until_its_run_ends() {
+        let archive = archive();
+        let writing = async {
+            for text in ["three", "four"] {
+                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                archive.logs.append("uid", "app", Timestamp::UNIX_EPOCH, text);
+            }
+            archive.logs.end("uid", "app");
+        };
+        let (followed, ()) = tokio::join!(get(&archive, "/containerLogs/shop/web/app?follow=1"), writing);
+        assert_eq!(followed.1, "two\nthree\nfour\n");
+    }
+}

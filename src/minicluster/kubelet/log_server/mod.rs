@@ -46,8 +46,11 @@ pub enum Error {
 /// What answers are made of.
 #[derive(Clone, Debug)]
 pub struct Archive {
+    /// What containers wrote.
     pub logs: PodLogs,
+    /// Which pods there are.
     pub directory: Directory,
+    /// Tells the time.
     pub clock: Clock,
 }
 

@@ -30,6 +30,15 @@ impl Cluster {
     /// A pod is on a node, or will be.
     pub fn place(&mut self, placed: Placed) {
         let uid = placed.pod.uid.clone();
+        // Where nothing changes that is counted, only the pod's latest state is kept.
+        let counted = |placed: &Placed| (placed.node.clone(), placed.pod.generation, placed.pod.owner.clone());
+        if let Some(before) = self.placed.get_mut(&uid)
+            && counted(before) == counted(&placed)
+            && placed.pod.generation.is_some()
+        {
+            *before = placed;
+            return;
+        }
         self.remove(&uid);
         self.loads.entry(placed.node.clone()).or_default().add(&placed);
         let far = placed.pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());

@@ -87,10 +87,14 @@ impl Scheduler {
                 self.make_room(&pod.uid);
             } else {
                 let before = self.cluster.find(&pod.uid);
-                let same = before.is_some_and(|before| before.node == node && before.pod.labels == pod.labels);
-                let (node, asked) = (node.to_owned(), Resources::asked_by(&pod.spec));
-                self.cluster.place(Placed { pod: pod.clone(), node, asked });
-                if !same {
+                let before = before.filter(|before| before.node == node && before.pod.labels == pod.labels);
+                let stays = before.is_some();
+                // What it asks for only changes with its specification.
+                let known = before.filter(|before| before.pod.generation == pod.generation);
+                let asked = known.map(|before| before.asked.clone());
+                let asked = asked.unwrap_or_else(|| Resources::asked_by(&pod.spec));
+                self.cluster.place(Placed { pod: pod.clone(), node: node.to_owned(), asked });
+                if !stays {
                     self.stir_neighbours(pod);
                 }
             }

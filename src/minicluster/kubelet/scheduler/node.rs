@@ -12,10 +12,13 @@ use crate::minicluster::kubelet::pod::SeenPod;
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeFacts {
+    /// Its labels.
     pub labels: Labels,
+    /// What keeps pods away that do not tolerate it.
     pub taints: Vec<Taint>,
     /// Someone has said that nothing more is to be placed there.
     pub cordoned: bool,
+    /// What it has for pods.
     pub allocatable: Resources,
 }
 
@@ -36,8 +39,11 @@ impl NodeFacts {
 /// A pod as it counts on a node.
 #[derive(Clone, Debug)]
 pub struct Placed {
+    /// The pod.
     pub pod: Arc<SeenPod>,
+    /// Where it is, or will be.
     pub node: String,
+    /// What it asks for.
     pub asked: Resources,
 }
 
@@ -57,7 +63,9 @@ pub fn host_ports(pod: &SeenPod) -> impl Iterator<Item = Port> {
 /// What is taken of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
+    /// What its pods ask for.
     pub used: Resources,
+    /// The uids of its pods.
     pub pods: BTreeSet<String>,
     ports: BTreeMap<Port, u32>,
     /// Pods by their controller.
