@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, ReplicationController, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::garbage_collector::GarbageCollector;
 use super::informer::{Cached, Extent, Informer};
+use super::node::Node;
 use super::pod::Pod;
 use crate::minicluster::Random;
 
@@ -66,6 +67,7 @@ macro_rules! informers {
 cached!(
     ConfigMap,
     ControllerRevision,
+    DaemonSet,
     Deployment,
     Namespace,
     PersistentVolumeClaim,
@@ -81,8 +83,10 @@ informers! {
     replica_sets: ReplicaSet,
     replication_controllers: ReplicationController,
     stateful_sets: StatefulSet,
+    daemon_sets: DaemonSet,
     controller_revisions: ControllerRevision,
     persistent_volume_claims: PersistentVolumeClaim,
+    nodes: Node,
     pods: Pod,
 }
 

@@ -5,6 +5,7 @@
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
 mod claim_protection;
+mod daemon_set;
 mod deployment;
 mod discovery;
 mod error;
@@ -17,6 +18,7 @@ mod informer;
 mod informers;
 mod key;
 mod namespace;
+mod node;
 mod ownership;
 mod pod;
 mod pod_control;
@@ -53,6 +55,8 @@ pub enum Controller {
     ReplicationController,
     /// Keeps the numbered pods of StatefulSets.
     StatefulSet,
+    /// Keeps a pod of each DaemonSet on every node that it fits on.
+    DaemonSet,
     /// Keeps claims until no pod uses them.
     ClaimProtection,
     /// Empties namespaces that are to go.
@@ -76,6 +80,7 @@ impl Which {
         Controller::ReplicaSet,
         Controller::ReplicationController,
         Controller::StatefulSet,
+        Controller::DaemonSet,
         Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
@@ -163,6 +168,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::ReplicaSet => replica_set::replica_sets(&context),
             Controller::ReplicationController => replica_set::replication_controllers(&context),
             Controller::StatefulSet => stateful_set::prepare(&context),
+            Controller::DaemonSet => daemon_set::prepare(&context),
             Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),

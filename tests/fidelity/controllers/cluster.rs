@@ -64,6 +64,7 @@ impl Cluster {
         let client = plane.client();
         let observer = Observer::start(client.clone()).await;
         let kubelet = Kubelet::start(client.clone(), &observer);
+        kubelet.make_nodes().await;
         let running = (combination.controllers == Whose::Embedded).then(|| {
             let options = Options::new(Clock::system(), Random::new(1));
             controllers::start(client.clone(), &options)

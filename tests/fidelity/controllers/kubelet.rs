@@ -62,6 +62,33 @@ impl Kubelet {
         kubelet
     }
 
+    /// Makes the nodes that pods are bound to, so that nobody takes the pods for lost.
+    pub async fn make_nodes(&self) {
+        let names = (0..10).map(|number| format!("node-{number}")).chain(["left".to_owned(), "right".to_owned()]);
+        for name in names {
+            self.make_node(&name, json!({})).await.unwrap();
+        }
+    }
+
+    /// Makes one node with these labels, ready for pods.
+    pub async fn make_node(&self, name: &str, labels: Value) -> kube::Result<()> {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": labels } });
+        let send = |request: http::request::Builder, body: &Value| {
+            let request = request.body(serde_json::to_vec(body).unwrap()).unwrap();
+            let client = self.client.clone();
+            async move { client.request::<Value>(request).await }
+        };
+        send(http::Request::post("/api/v1/nodes").header("Content-Type", "application/json"), &node).await?;
+        // A new node is tainted until it is ready.
+        let patch = http::Request::patch(format!("/api/v1/nodes/{name}"));
+        let patch = patch.header("Content-Type", "application/merge-patch+json");
+        send(patch, &json!({ "spec": { "taints": null } })).await?;
+        let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" });
+        let status = http::Request::patch(format!("/api/v1/nodes/{name}/status"));
+        let status = status.header("Content-Type", "application/strategic-merge-patch+json");
+        send(status, &json!({ "status": { "conditions": [ready] } })).await.map(drop)
+    }
+
     /// Decides what becomes of pods with an image, from now on.
     pub fn set_fate(&self, namespace: &str, image: &str, fate: Fate) {
         self.state.lock().unwrap().fates.insert((namespace.to_owned(), image.to_owned()), fate);

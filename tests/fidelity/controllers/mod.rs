@@ -103,7 +103,7 @@ async fn run_all(
     let mut traces = BTreeMap::new();
     for (id, result) in results {
         let with_events = result.map(|(mut trace, may_steps_differ)| {
-            cluster.observer.look(&id.to_lowercase(), |seen| trace.add_events(seen));
+            cluster.observer.look(&id.to_lowercase(), |seen| trace.add_events(&id.to_lowercase(), seen));
             if may_steps_differ {
                 trace.without_steps();
             }
@@ -121,7 +121,7 @@ async fn run(cluster: Arc<Cluster>, case: Case) -> Result<(Trace, bool)> {
     let world = World::new(cluster, &case.id.to_lowercase()).await?;
     (case.run)(world.clone()).await?;
     world.settle().await?;
-    let trace = world.look(|seen| Trace::of(seen, world.notes()));
+    let trace = world.look(|seen| Trace::of(&world.namespace, seen, world.notes()));
     Ok((trace, world.may_steps_differ()))
 }
 

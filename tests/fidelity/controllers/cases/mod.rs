@@ -1,6 +1,7 @@
 //! The scripts, by the letters of the specification.
 
 mod creation;
+mod daemon;
 mod deleting;
 mod history;
 mod pausing;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Case> {
         replicas::cases(),
         deleting::cases(),
         stateful::cases(),
+        daemon::cases(),
     ]
     .concat()
 }

@@ -1,0 +1,133 @@
+//! Keeps one pod of each DaemonSet on every node that it fits on.
+
+mod fit;
+mod patience;
+mod plan;
+mod revisions;
+mod status;
+mod sync;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::events::Recorder;
+use super::expectations::Expectations;
+use super::informer::{Change, Informer};
+use super::key::{Key, is_terminating, namespace_of, uid_of};
+use super::node::Node;
+use super::ownership::controller_of;
+use super::pod::Pod;
+use super::selector::Selector;
+use super::work_queue::WorkQueue;
+use super::{Context, Start, worker};
+use patience::Patience;
+
+/// How many sets are looked at side by side.
+const WORKERS: usize = 2;
+
+/// The controller.
+struct DaemonSets {
+    context: Context,
+    recorder: Recorder,
+    sets: Informer<DaemonSet>,
+    nodes: Informer<Node>,
+    expectations: Expectations,
+    /// With nodes on which pods end again and again.
+    patience: Patience,
+    queue: WorkQueue<Key>,
+}
+
+/// Prepares the controller.
+pub fn prepare(context: &Context) -> Start {
+    let controller = Arc::new(DaemonSets {
+        context: context.clone(),
+        recorder: context.recorder.speaking_as("daemonset-controller"),
+        sets: context.informers.daemon_sets.clone(),
+        nodes: context.informers.nodes.clone(),
+        expectations: Expectations::default(),
+        patience: Patience::default(),
+        queue: WorkQueue::default(),
+    });
+    context.informers.controller_revisions.want();
+    let this = controller.clone();
+    controller.sets.on_change(move |change| this.queue.add(Key::of(&change.object().metadata)));
+    let this = controller.clone();
+    controller.nodes.on_change(move |change| this.node_changed(change));
+    let this = controller.clone();
+    context.informers.pods.on_change(move |change| this.pod_changed(change));
+    Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}
+
+impl DaemonSets {
+    /// Nodes report all the time; only what pods may go there matters.
+    fn node_changed(&self, change: &Change<Node>) {
+        let of_interest: Vec<&Arc<Node>> = match change {
+            Change::Modified { old, new } if old.takes_the_same_pods(new) => return,
+            Change::Modified { old, new } => vec![old, new],
+            Change::Added(node) | Change::Deleted(node) => vec![node],
+        };
+        for set in self.sets.all() {
+            let fits: Vec<fit::Fit> = of_interest.iter().map(|node| fit::of(&set, node)).collect();
+            let matters = match change {
+                Change::Added(_) => fits[0] == fit::Fit::Runs,
+                Change::Deleted(_) => fits[0] != fit::Fit::Not,
+                Change::Modified { .. } => fits[0] != fits[1],
+            };
+            if matters {
+                self.queue.add(Key::of(&set.metadata));
+            }
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        match change {
+            Change::Added(pod) if controller_of(&pod.metadata).is_none() => self.add_matching(pod),
+            Change::Added(pod) | Change::Deleted(pod) => self.add_owner(pod),
+            Change::Modified { old, new } => {
+                let moved = controller_of(&old.metadata) != controller_of(&new.metadata);
+                if moved {
+                    self.add_owner(old);
+                }
+                if controller_of(&new.metadata).is_some() {
+                    self.add_owner(new);
+                } else if moved || old.metadata.labels != new.metadata.labels {
+                    self.add_matching(new);
+                }
+            }
+        }
+    }
+
+    fn add_owner(&self, pod: &Pod) {
+        let owner = controller_of(&pod.metadata).and_then(|owner| self.resolve(namespace_of(&pod.metadata), owner));
+        if let Some(key) = owner {
+            self.queue.add(key);
+        }
+    }
+
+    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
+        if owner.kind != "DaemonSet" {
+            return None;
+        }
+        let key = Key::new(namespace, owner.name.clone());
+        let set = self.sets.get(&key)?;
+        (uid_of(&set.metadata) == owner.uid).then_some(key)
+    }
+
+    /// A set may want to adopt the pod.
+    fn add_matching(&self, pod: &Pod) {
+        if is_terminating(&pod.metadata) {
+            return;
+        }
+        for set in self.sets.in_namespace(namespace_of(&pod.metadata)) {
+            let selector = Selector::read(&set.spec.selector);
+            let matches = selector.is_ok_and(|selector| {
+                !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref())
+            });
+            if matches {
+                self.queue.add(Key::of(&set.metadata));
+            }
+        }
+    }
+}
