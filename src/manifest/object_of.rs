@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::report::{Report, Subject, Words};
 use super::schema::{self, Definition, Rules};
 use super::scopes::{GroupKind, Known};
+use super::secrecy::Doubt;
 use super::yaml::{At, Span};
 use super::{Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
 
@@ -20,12 +21,12 @@ pub(super) enum Read {
     Fine { manifest: Box<Manifest>, custom: Option<GroupKind>, definition: Option<Definition> },
 }
 
-/// Reads an object. `text` is that of its document; `inherited` is the kind and version that the list says, which it is an
+/// Reads an object. `doubt` is about its document; `inherited` is the kind and version that the list says, which it is an
 /// item of.
 pub(super) fn read(
     report: &mut Report<'_>,
     at: At<'_>,
-    text: &str,
+    doubt: &Doubt<'_>,
     scopes: &Scopes,
     inherited: Option<(&str, &str)>,
 ) -> Read {
@@ -35,7 +36,7 @@ pub(super) fn read(
     }
     let showing = match inherited {
         Some((kind, _)) if !has("kind") => secrecy::of_kind(kind, at.value()),
-        _ => secrecy::of_object(at.value(), text),
+        _ => secrecy::of_object(at.value(), doubt),
     };
     let mut object = Object { report, at, subject: Subject { object: None, showing }, fine: true };
     object.read(scopes, inherited)

@@ -33,6 +33,13 @@ pub(super) struct Words {
     pub(super) also: Option<(Span, String)>,
 }
 
+impl Subject {
+    /// A key, as it may be shown.
+    pub(super) fn name<'n>(&self, key: &'n str) -> &'n str {
+        if self.showing == Showing::Everything || is_name(key) { key } else { "***" }
+    }
+}
+
 impl Words {
     pub(super) fn at_key(span: Span, message: impl Into<String>) -> Words {
         Words { span, key: true, message: message.into(), hint: None, also: None }
@@ -64,11 +71,16 @@ pub(super) struct Report<'t> {
     text: &'t str,
     lines: &'t Lines,
     complaints: Vec<Complaint>,
+    /// How many there are, with those that are not kept.
+    count: usize,
 }
+
+/// How many complaints are kept until the file is read; what is left out is counted.
+const KEPT: usize = 1000;
 
 impl<'t> Report<'t> {
     pub(super) fn new(path: Arc<str>, text: &'t str, lines: &'t Lines) -> Report<'t> {
-        Report { path, text, lines, complaints: Vec::new() }
+        Report { path, text, lines, complaints: Vec::new(), count: 0 }
     }
 
     pub(super) fn text(&self) -> &'t str {
@@ -77,7 +89,17 @@ impl<'t> Report<'t> {
 
     /// How many there are so far.
     pub(super) fn count(&self) -> usize {
-        self.complaints.len()
+        self.count
+    }
+
+    /// Whether there are so many that no more are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= KEPT
+    }
+
+    /// Whether there are so few yet that looking for what was meant is worth the while.
+    pub(super) fn is_short(&self) -> bool {
+        self.count < Limits::default().complaints
     }
 
     pub(super) fn place(&self, span: Span) -> Place {
@@ -85,6 +107,10 @@ impl<'t> Report<'t> {
     }
 
     pub(super) fn add(&mut self, subject: &Subject, words: Words) {
+        self.count += 1;
+        if self.complaints.len() >= KEPT {
+            return;
+        }
         let Words { span, key, message, hint, also } = words;
         let excerpt = |span| self.excerpt(span, key, subject.showing);
         let also = also.map(|(span, message)| Note {
@@ -113,9 +139,10 @@ impl<'t> Report<'t> {
         let limit = Limits::default().complaints;
         let mut complaints = self.complaints;
         complaints.sort_by(|a, b| (&a.place, &a.message).cmp(&(&b.place, &b.message)));
+        let (kept, not_kept) = (complaints.len(), self.count - complaints.len());
         complaints.dedup();
         if complaints.len() > limit {
-            let left_out = complaints.len() - limit;
+            let left_out = complaints.len() - limit + if kept < KEPT { 0 } else { not_kept };
             complaints.truncate(limit);
             if let Some(last) = complaints.last().cloned() {
                 let message = format!("{left_out} more complaints about this file");
@@ -134,9 +161,9 @@ impl<'t> Report<'t> {
 
     fn excerpt(&self, span: Span, key: bool, showing: Showing) -> Option<Excerpt> {
         match showing {
-            Showing::Everything => Some(window(self.lines.line(self.text, span.start.line), span)),
-            Showing::Keys if key => {
-                let key = harmless(span.slice(self.text).lines().next().unwrap_or_default());
+            Showing::Everything => Some(window(self.lines.line(self.text, span.start.line), span, self.text)),
+            Showing::Keys if key && is_name(span.slice(self.text).trim_matches(['"', '\''])) => {
+                let key = span.slice(self.text);
                 let start = span.start.column.saturating_sub(1).min(60);
                 let end = start + u32::try_from(key.chars().count()).unwrap_or_default();
                 Some(Excerpt { line: format!("{}{key}: ***", " ".repeat(start as usize)), start, end })
@@ -144,6 +171,13 @@ impl<'t> Report<'t> {
             Showing::Keys | Showing::Nothing => None,
         }
     }
+}
+
+/// Whether a text looks like the name of a field. What stands where a name should, but doesn't look like one, may be a value
+/// that a slip made a key.
+pub(super) fn is_name(text: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b'$' | b'<');
+    !text.is_empty() && text.len() <= 253 && text.bytes().all(fine)
 }
 
 /// Text from a file, made fit for a terminal: without control characters and what changes the direction of writing, and
@@ -167,15 +201,22 @@ fn harmless_char(c: char) -> char {
 }
 
 /// The part of a line around a span, at most 160 characters of it.
-fn window(line: &str, span: Span) -> Excerpt {
+fn window(line: &str, span: Span, text: &str) -> Excerpt {
     const WIDTH: usize = 160;
     const BEFORE: usize = 60;
-    let start = span.start.column.saturating_sub(1) as usize;
-    let length = line.chars().count();
-    let end = if span.end.line == span.start.line { (span.end.column as usize).saturating_sub(1) } else { length };
-    let cut = if length > WIDTH { start.saturating_sub(BEFORE) } else { 0 };
-    let shown: String = line.chars().skip(cut).take(WIDTH).map(harmless_char).collect();
-    let last = shown.chars().count();
-    let within = |at: usize| u32::try_from(at.saturating_sub(cut).min(last)).unwrap_or(u32::MAX);
-    Excerpt { line: shown, start: within(start), end: within(end).max(within(start)) }
+    // Nothing here may take longer because the line is long: files of one line hold many complaints.
+    let line_start = line.as_ptr() as usize - text.as_ptr() as usize;
+    let at = (span.start.offset as usize).saturating_sub(line_start).min(line.len());
+    let at = line.floor_char_boundary(at);
+    let short = line.len() <= 4 * WIDTH && line.chars().count() <= WIDTH;
+    let cut = if short { 0 } else { line[..at].char_indices().rev().take(BEFORE).last().map_or(at, |(cut, _)| cut) };
+    let shown: String = line[cut..].chars().take(WIDTH).map(harmless_char).collect();
+    let start = line[cut..at].chars().count();
+    let rest = shown.chars().count() - start.min(shown.chars().count());
+    let length = match span.end.line == span.start.line {
+        true => (span.end.column.saturating_sub(span.start.column) as usize).min(rest),
+        false => rest,
+    };
+    let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Excerpt { line: shown, start: narrow(start), end: narrow(start + length) }
 }

@@ -29,17 +29,20 @@ fn is_text(value: &Value) -> bool {
 fn labels(report: &mut Report<'_>, subject: &Subject, metadata: At<'_>) {
     for label in metadata.get("labels").into_iter().flat_map(At::children) {
         if let Some(fault) = names::label_key(label.name) {
-            report.add(subject, Words::at_key(label.key, format!("the label {} {fault}", label.name)));
+            report.add(subject, Words::at_key(label.key, format!("the label {} {fault}", subject.name(label.name))));
         }
         let value = label.at.value().as_str().unwrap_or_default();
         if let Some(fault) = names::label_value(value) {
-            complain(report, subject, label, format!("the value of the label {} {fault}", label.name));
+            complain(report, subject, label, format!("the value of the label {} {fault}", subject.name(label.name)));
         }
     }
     let annotations = || metadata.get("annotations").into_iter().flat_map(At::children);
     for annotation in annotations() {
         if let Some(fault) = names::annotation_key(annotation.name) {
-            report.add(subject, Words::at_key(annotation.key, format!("the annotation {} {fault}", annotation.name)));
+            report.add(
+                subject,
+                Words::at_key(annotation.key, format!("the annotation {} {fault}", subject.name(annotation.name))),
+            );
         }
     }
     let size: usize = annotations().map(|one| one.name.len() + one.at.value().as_str().map_or(0, str::len)).sum();
@@ -118,6 +121,12 @@ fn volumes(report: &mut Report<'_>, subject: &Subject, spec: At<'_>, pod: At<'_>
             volumes.extend(claim.at.get("metadata").and_then(|metadata| metadata.text("name")).map(str::to_owned));
         }
     }
+    let names: Vec<&str> = volumes.iter().take(8).map(String::as_str).collect();
+    let hint = match volumes.len() {
+        0 => "the pod has no volumes".to_owned(),
+        1..=8 => format!("its volumes are {}", names.join(", ")),
+        _ => format!("its volumes are {}, …", names.join(", ")),
+    };
     for containers in ["initContainers", "containers"] {
         for container in pod.get(containers).into_iter().flat_map(At::children) {
             for list in ["volumeMounts", "volumeDevices"] {
@@ -125,16 +134,8 @@ fn volumes(report: &mut Report<'_>, subject: &Subject, spec: At<'_>, pod: At<'_>
                     let Some(name) = mount.at.entry("name") else { continue };
                     let Some(text) = name.at.value().as_str() else { continue };
                     if !volumes.contains(text) && !text.is_empty() {
-                        let hint = if volumes.is_empty() {
-                            "the pod has no volumes".to_owned()
-                        } else {
-                            format!(
-                                "its volumes are {}",
-                                volumes.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
-                            )
-                        };
                         let message = format!("there is no volume {text}");
-                        report.add(subject, Words::at_value(name.at.span(), message).hint(hint));
+                        report.add(subject, Words::at_value(name.at.span(), message).hint(hint.as_str()));
                     }
                 }
             }
@@ -161,9 +162,11 @@ fn matches_labels(report: &mut Report<'_>, subject: &Subject, wanted: At<'_>, sp
     let labels = template.get("metadata").and_then(|metadata| metadata.get("labels"));
     for wanted in wanted.children() {
         let Some(text) = wanted.at.value().as_str() else { continue };
-        let there = labels.and_then(|labels| labels.entry(wanted.name));
-        match there {
-            Some(there) if there.at.value() == text || !there.at.value().is_string() => {}
+        let value = labels.and_then(|labels| labels.value().get(wanted.name));
+        if value.is_some_and(|value| value == text || !value.is_string()) || report.is_full() {
+            continue;
+        }
+        match labels.and_then(|labels| labels.entry(wanted.name)) {
             Some(there) => {
                 let words =
                     Words::at_value(wanted.at.span(), "the selector does not match the labels of the pod template")

@@ -1,13 +1,32 @@
 //! How much of a text complaints may show. In doubt less.
 
+use std::cell::OnceCell;
+
 use serde_json::Value;
 
 use super::report::Showing;
 
-/// Of an object that could be read. `text` is that of its document, for where it doesn't say what it is.
-pub(super) fn of_object(object: &Value, text: &str) -> Showing {
+/// A text, and whether it may hold a Secret; found out at most once.
+pub(super) struct Doubt<'t> {
+    text: &'t str,
+    showing: OnceCell<Showing>,
+}
+
+impl Doubt<'_> {
+    pub(super) fn of(text: &str) -> Doubt<'_> {
+        Doubt { text, showing: OnceCell::new() }
+    }
+
+    /// How much may be shown where it can't be read: nothing, if it may hold a Secret.
+    pub(super) fn showing(&self) -> Showing {
+        *self.showing.get_or_init(|| of_text(self.text))
+    }
+}
+
+/// Of an object that could be read. `doubt` is about its document, for where it doesn't say what it is.
+pub(super) fn of_object(object: &Value, doubt: &Doubt<'_>) -> Showing {
     let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
-        return match of_text(text) {
+        return match doubt.showing() {
             Showing::Everything => Showing::Everything,
             Showing::Keys | Showing::Nothing => Showing::Keys,
         };
@@ -27,8 +46,7 @@ pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     if secret { Showing::Keys } else { Showing::Everything }
 }
 
-/// Of a text that can't be read: nothing, if it may hold a Secret.
-pub(super) fn of_text(text: &str) -> Showing {
+fn of_text(text: &str) -> Showing {
     let word = |at: usize, length: usize| {
         let around = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())

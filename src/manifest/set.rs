@@ -9,6 +9,7 @@ use super::object_of::{self, Read};
 use super::report::{Report, Showing, Subject, Words};
 use super::schema::Definition;
 use super::scopes::GroupKind;
+use super::secrecy::Doubt;
 use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
 use super::{Complaint, Manifest, ObjectKey, Scopes, paths, secrecy};
 
@@ -65,6 +66,13 @@ fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlComplaint) -> Fi
     }
 }
 
+/// Whether every key of a document is written once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Once,
+    Twice,
+}
+
 struct Reader<'r, 't> {
     path: Arc<str>,
     scopes: &'r Scopes,
@@ -99,12 +107,13 @@ impl<'r, 't> Reader<'r, 't> {
     fn read(mut self) -> File {
         let text = self.report.text();
         let (documents, complaints) = yaml::documents(text);
+        let doubt = Doubt::of(text);
         for complaint in complaints {
             let lost = complaint.lost.clone().map(|lost| text.get(lost).unwrap_or_default());
             self.unreadable |= lost.is_some();
             let complaint = template_hint(complaint, lost.unwrap_or_default());
             // What belongs to which object is not known where the text can't be read.
-            let showing = secrecy::of_text(text);
+            let showing = doubt.showing();
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
         for (index, document) in documents.iter().enumerate() {
@@ -121,11 +130,12 @@ impl<'r, 't> Reader<'r, 't> {
     fn document(&mut self, index: usize, document: &Document<'_>) {
         let (placed, complaints) = document.read();
         let text = &document.text()[document.range()];
+        let doubt = Doubt::of(text);
         let showing = match &placed {
-            Some(placed) => secrecy::of_object(placed.value(), text),
-            None => secrecy::of_text(text),
+            Some(placed) => secrecy::of_object(placed.value(), &doubt),
+            None => doubt.showing(),
         };
-        let broken = !complaints.is_empty();
+        let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
         for complaint in complaints {
             let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
@@ -134,11 +144,11 @@ impl<'r, 't> Reader<'r, 't> {
             self.unreadable = true;
             return;
         };
-        self.top(index, &placed, text, broken);
+        self.top(index, &placed, &doubt, keys);
     }
 
     /// A document's only object, or the items of a list.
-    fn top(&mut self, index: usize, placed: &Placed, text: &str, broken: bool) {
+    fn top(&mut self, index: usize, placed: &Placed, doubt: &Doubt<'_>, keys: Keys) {
         let root = placed.root();
         if !root.value().is_object() {
             self.stranger.get_or_insert(root.span());
@@ -147,10 +157,10 @@ impl<'r, 't> Reader<'r, 't> {
         let kind = root.text("kind").unwrap_or_default();
         let is_list = root.value().get("items").is_some_and(|items| items.is_array() || items.is_null());
         if !kind.ends_with("List") || !(is_list || kind == "List") {
-            return self.object(root, (index, None), text, broken, None);
+            return self.object(root, (index, None), doubt, keys, None);
         }
         let Some(items) = root.entry("items") else {
-            let subject = Subject { object: None, showing: secrecy::of_object(root.value(), text) };
+            let subject = Subject { object: None, showing: secrecy::of_object(root.value(), doubt) };
             let span = root.entry("kind").map_or_else(|| root.span(), |kind| kind.at.span());
             self.report.add(&subject, Words::at_value(span, "a List needs items"));
             self.unreadable = true;
@@ -162,14 +172,14 @@ impl<'r, 't> Reader<'r, 't> {
         for (number, item) in items.at.children().enumerate() {
             let nested = item.at.value().get("items").is_some_and(Value::is_array);
             if nested || !item.at.value().is_object() {
-                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), text) };
+                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), doubt) };
                 let message =
                     if nested { "kubectl reads no list inside a list" } else { "an item of a List must be an object" };
                 self.report.add(&subject, Words::at_value(item.at.span(), message));
                 self.unreadable = true;
                 continue;
             }
-            self.object(item.at, (index, Some(number)), text, broken, inherited);
+            self.object(item.at, (index, Some(number)), doubt, keys, inherited);
         }
     }
 
@@ -177,11 +187,11 @@ impl<'r, 't> Reader<'r, 't> {
         &mut self,
         at: At<'_>,
         (document, item): (usize, Option<usize>),
-        text: &str,
-        broken: bool,
+        doubt: &Doubt<'_>,
+        keys: Keys,
         inherited: Option<(&str, &str)>,
     ) {
-        match object_of::read(&mut self.report, at, text, self.scopes, inherited) {
+        match object_of::read(&mut self.report, at, doubt, self.scopes, inherited) {
             Read::Stranger => {
                 self.stranger.get_or_insert(at.span());
             }
@@ -194,7 +204,7 @@ impl<'r, 't> Reader<'r, 't> {
             Read::Fine { manifest, custom, definition } => {
                 self.named.push((manifest.key.clone(), at.span()));
                 self.custom.extend(custom);
-                if broken {
+                if keys == Keys::Twice {
                     // Which of two values of a key was meant is not known.
                     self.rejected.insert(manifest.key);
                 } else {

@@ -53,8 +53,7 @@ fn compare(assets: &Path, batch: &[String]) -> Result<u32, TestCaseError> {
 
 fn run(what: &str, batches: u32, data: impl Strategy<Value = String>) {
     let Some(assets) = assets(what) else { return };
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
-    let cases = if asked { Config::default().cases } else { batches };
+    let cases = generate::cases(batches).cases;
     let mut runner = TestRunner::new(Config { cases, max_shrink_iters: 200, ..Config::default() });
     let batch = prop::collection::vec(data, 150);
     let both = Cell::new(0);

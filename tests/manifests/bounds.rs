@@ -87,6 +87,50 @@ fn aliases_cost_what_they_expand_to() {
     assert_eq!(within(2_000), Err(1));
 }
 
+/// Files with more wrong things than anybody reads. Each took minutes where the work grew with the square of the size.
+#[test]
+fn many_wrong_things_cost_no_more_than_their_text() {
+    let head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n";
+    let many = |part: &dyn Fn(usize) -> String, count: usize| (0..count).map(part).collect::<Vec<_>>().join(", ");
+    let labels = |value: &str| many(&|n| format!("k{n}: {value}{n}"), 40_000);
+    let template = format!(
+        "template: {{metadata: {{labels: {{{}}}}}, spec: {{containers: [{{name: a, image: a}}]}}}}",
+        labels("x")
+    );
+    let texts = [
+        format!("{head}  {{{}}}", many(&|n| format!("unknown{n}: {n}"), 90_000)),
+        format!("{head}  selector: {{matchLabels: {{{}}}}}\n  {template}\n", labels("y")),
+        format!(
+            "{head}  template: {{spec: {{containers: [{{name: a, image: a, volumeMounts: [{}]}}]}}}}",
+            many(&|n| format!("{{name: v{n}, mountPath: /{n}}}"), 30_000)
+        ),
+        format!(
+            "apiVersion: v1\nkind: List\nitems: [{}]",
+            many(&|_| "{apiVersion: v1, metadata: {name: a}}".to_owned(), 20_000)
+        ),
+        format!(
+            "apiVersion: v1\nkind: List\nitems: [{}]",
+            many(&|_| "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}".to_owned(), 20_000)
+        ),
+        "a: [\n---\n".repeat(9_000),
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n---\n".repeat(9_000),
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{{}}}",
+            many(&|n| format!("k{n}: {n}"), 90_000)
+        ),
+    ];
+    for text in texts {
+        let file = read_file("many.yaml", text.as_bytes(), &Scopes::new("default"));
+        let (last, shown) = file.complaints.split_last().unwrap();
+        assert_eq!(shown.len(), Limits::default().complaints, "{}", &text[..100]);
+        assert!(last.message.ends_with("more complaints about this file"), "{last}");
+        assert!(file.manifests.is_empty());
+    }
+    let merges = format!("a: {{<<: [{}]}}", many(&|_| "{k: 1}".to_owned(), 50_000));
+    let (documents, _) = yaml::documents(&merges);
+    assert_eq!(documents[0].read().0.unwrap().into_value(), serde_json::json!({"a": {"k": 1}}));
+}
+
 #[test]
 fn sizes_have_limits_that_are_said() {
     let scopes = Scopes::new("default");
@@ -148,7 +192,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::generate::cases(400))]
 
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

@@ -193,7 +193,7 @@ fn changed(before: &str, after: &str) -> (usize, usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::generate::cases(1000))]
 
     #[test]
     fn only_the_wanted_lines_change(before in deployment(), new in "[a-z0-9]{1,8}(:[a-z0-9.]{1,5})?|\\PC{0,12}", count in 0..50i64) {

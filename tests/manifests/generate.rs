@@ -3,6 +3,12 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+/// How many cases are tried: this many, or as `PROPTEST_CASES` says.
+pub fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    if asked { ProptestConfig::default() } else { ProptestConfig { cases: usual, ..ProptestConfig::default() } }
+}
+
 /// Pieces of YAML in a row: mostly nonsense, which is where readers differ.
 pub fn soup() -> impl Strategy<Value = String> {
     const ATOMS: &[&str] = &[

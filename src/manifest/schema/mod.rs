@@ -263,7 +263,8 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         let names: Vec<&str> = field.one_of.iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).collect();
         let written = value.as_str().unwrap_or_default();
         let open = self.subject.showing == Showing::Everything;
-        let hint = match nearest(written, names.iter().copied()) {
+        let near = if self.report.is_short() { nearest(written, names.iter().copied()) } else { None };
+        let hint = match near {
             Some(name) if open => format!("did you mean {name}?"),
             _ if names.len() <= 8 => format!("one of {}", names.join(", ")),
             _ => format!("one of {}, …", names[..8].join(", ")),
@@ -290,8 +291,8 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
 
     fn unknown(&mut self, child: Child<'p>, inner: &'p Struct) {
         let message = match self.path.depth() {
-            0 => format!("there is no field {}", child.name),
-            _ => format!("there is no field {} in {}", child.name, self.path),
+            0 => format!("there is no field {}", self.subject.name(child.name)),
+            _ => format!("there is no field {} in {}", self.subject.name(child.name), self.path),
         };
         let words = Words::at_key(child.key, message).maybe_hint(self.meant(child.name, inner));
         self.report.add(self.subject, words);
@@ -299,6 +300,9 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
 
     /// What was meant by an unknown field: one with nearly the same name, or one of the same name elsewhere.
     fn meant(&self, name: &str, inner: &Struct) -> Option<String> {
+        if !self.report.is_short() {
+            return None;
+        }
         let below = || meant::below(name, inner).map(|path| format!("it belongs into {path}"));
         let mut outer = self.ancestors.iter().rev().skip(1).enumerate();
         let outer =

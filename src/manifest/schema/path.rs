@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::manifest::report::is_name;
+
 /// The way from an object to one of its parts.
 #[derive(Clone, Debug, Default)]
 pub(in crate::manifest) struct FieldPath<'p> {
@@ -46,7 +48,10 @@ impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {
             match step {
-                Step::Field(name) => write!(f, "{}{name}", if at == 0 { "" } else { "." })?,
+                Step::Field(name) => {
+                    let name = if is_name(name) { name } else { "***" };
+                    write!(f, "{}{name}", if at == 0 { "" } else { "." })?;
+                }
                 Step::Item(index) => write!(f, "[{index}]")?,
             }
         }

@@ -1,5 +1,7 @@
 //! What a document means: a JSON value, and for each part of it where it is written.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::YamlComplaint;
@@ -234,14 +236,17 @@ impl<'d> Reader<'d, '_> {
     }
 
     fn report_twice(&mut self, same: &[Entry]) {
-        for (at, entry) in same.iter().enumerate().skip(1) {
-            let Some(first) = same[..at].iter().find(|first| first.within == entry.within) else { continue };
-            let span = |entry: &Entry| self.document.node(entry.key).span;
-            self.complaints.push(YamlComplaint {
-                also: Some((span(first), "first written here".to_owned())),
-                ..YamlComplaint::new(span(entry), format!("the key {} is written twice", entry.name))
-                    .hint("leave one of them out")
-            });
+        let mut first: BTreeMap<NodeId, Span> = BTreeMap::new();
+        for entry in same {
+            let span = self.document.node(entry.key).span;
+            if let Some(first) = first.get(&entry.within) {
+                self.complaints.push(YamlComplaint {
+                    also: Some((*first, "first written here".to_owned())),
+                    ..YamlComplaint::new(span, twice(&entry.name)).hint("leave one of them out")
+                });
+            } else if same.len() > 1 {
+                first.insert(entry.within, span);
+            }
         }
     }
 
@@ -341,5 +346,15 @@ impl<'d> Reader<'d, '_> {
         self.unreadable = true;
         self.complaints.push(if hint.is_empty() { complaint } else { complaint.hint(hint) });
         Value::Null
+    }
+}
+
+/// A key is named only if it looks like one: a slip may have made a value of it, and that may be secret.
+fn twice(key: &str) -> String {
+    let name = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/<".contains(&byte));
+    if name && !key.is_empty() {
+        format!("the key {key} is written twice")
+    } else {
+        "the key is written twice".to_owned()
     }
 }
