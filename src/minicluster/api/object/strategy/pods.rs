@@ -176,6 +176,10 @@ pub fn admit(pod: &mut Value) -> Result<(), ApiError> {
     if !spec.text("priorityClassName").is_empty() {
         return Ok(());
     }
+    if spec.has("overhead") && !spec.has("runtimeClassName") {
+        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        return Err(ApiError::forbidden("", "pods", &name, why));
+    }
     let computed = "priority admission controller computed";
     let forbidden = |why: String| Err(ApiError::forbidden("", "pods", &name, &why));
     if let Some(priority) = spec.int("priority").filter(|priority| *priority != 0) {

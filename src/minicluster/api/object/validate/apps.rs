@@ -202,10 +202,6 @@ pub fn stateful_set(object: &Value, errors: &mut Errors) {
 fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let given = &spec["selector"];
-    let name = spec.text("serviceName");
-    if !name.is_empty() {
-        errors.each_invalid(&at.field("serviceName"), name, &names::dns_1123_label(name));
-    }
     match spec.text("podManagementPolicy") {
         "" => errors.required(&at.field("podManagementPolicy"), ""),
         "OrderedReady" | "Parallel" => {}
@@ -227,6 +223,10 @@ fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
     let claims_at = at.field("volumeClaimTemplates");
     for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate().filter(|_| claimed == Claims::New) {
         claims::spec(&claim["spec"], &claims_at.index(index).field("spec"), errors);
+    }
+    let name = spec.text("serviceName");
+    if !name.is_empty() {
+        errors.each_invalid(&at.field("serviceName"), name, &names::dns_1123_label(name));
     }
     required_selector(spec, "statefulset", &at, errors);
     let (template, template_at) = (&spec["template"], at.field("template"));
@@ -286,7 +286,15 @@ fn stateful_set_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
             not_negative(rolling, "partition", &rolling_at, errors);
         }
         other => {
-            let shown = format!("{{\"Type\":{},\"RollingUpdate\":null}}", Value::from(other));
+            let rolling = match strategy.some("rollingUpdate") {
+                Some(rolling) => format!(
+                    "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                    rolling.int("partition").unwrap_or_default(),
+                    rolling["maxUnavailable"]
+                ),
+                None => "null".to_owned(),
+            };
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", Value::from(other));
             errors.invalid(at, Shown::Plain(shown), "must be 'RollingUpdate' or 'OnDelete'");
         }
     }

@@ -136,6 +136,11 @@ fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
         let given = term.list(keys);
         if !given.is_empty() && !term.has("labelSelector") {
             errors.forbidden(&list, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (index, key) in given.iter().enumerate() {
+            let key = key.as_str().unwrap_or_default();
+            errors.each_invalid(&list.index(index), key, &names::qualified_name(key));
         }
     }
     let mismatched = term.list("mismatchLabelKeys");

@@ -1,6 +1,6 @@
 //! The containers of a pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -230,7 +230,7 @@ fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn mounts(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let devices: Vec<(&str, &str)> =
+    let devices: BTreeMap<&str, &str> =
         container.list("volumeDevices").iter().map(|device| (device.text("name"), device.text("devicePath"))).collect();
     let mut paths = BTreeSet::new();
     let list = at;
@@ -249,10 +249,10 @@ fn mounts(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) 
         if !paths.insert(path) {
             errors.invalid(&at.field("mountPath"), path, "must be unique");
         }
-        if devices.iter().any(|(device, _)| *device == name) {
+        if devices.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|(_, device)| *device == path) {
+        if devices.values().any(|device| *device == path) {
             errors.invalid(&at.field("mountPath"), path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
@@ -298,7 +298,8 @@ fn recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let mounts = container.list("volumeMounts");
+    let mounts: BTreeMap<&str, &str> =
+        container.list("volumeMounts").iter().map(|mount| (mount.text("name"), mount.text("mountPath"))).collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let at = at.index(index);
@@ -328,10 +329,10 @@ fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors)
         } else {
             paths.insert(path);
         }
-        if mounts.iter().any(|mount| mount.text("name") == name) {
+        if mounts.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| mount.text("mountPath") == path) {
+        if mounts.values().any(|mount| *mount == path) {
             errors.invalid(&at.field("devicePath"), path, "must not already exist as a path in volumeMounts");
         }
     }

@@ -26,11 +26,20 @@ use containers::local_path;
 pub use probes::port;
 pub use update::{status, update};
 
+/// What a pod's spec is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum In {
+    /// A pod.
+    Pod,
+    /// A template of pods.
+    Template,
+}
+
 /// A new pod, its metadata apart.
 pub fn create(pod: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let spec = &pod["spec"];
-    pod_spec(spec, &at, errors);
+    pod_spec(spec, In::Pod, &at, errors);
     only_pods(spec, &at, errors);
     if !spec.list("ephemeralContainers").is_empty() {
         errors.forbidden(&at.field("ephemeralContainers"), "cannot be set on create");
@@ -45,7 +54,7 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata = &template["metadata"];
     metadata::labels(metadata.entries("labels"), &at.field("labels"), errors);
     metadata::annotations(metadata.entries("annotations"), &at.field("annotations"), errors);
-    pod_spec(&template["spec"], &at.field("spec"), errors);
+    pod_spec(&template["spec"], In::Template, &at.field("spec"), errors);
     if !template["spec"].list("ephemeralContainers").is_empty() {
         errors.forbidden(&at.field("spec").field("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
@@ -68,12 +77,6 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
-    let volumes = at.field("volumes");
-    for (index, volume) in spec.list("volumes").iter().enumerate() {
-        if volume.has("image") && volume["image"].text("reference").is_empty() {
-            errors.required(&volumes.index(index).field("image.reference"), "");
-        }
-    }
     for containers in ["containers", "initContainers"] {
         let list = at.field(containers);
         for (index, container) in spec.list(containers).iter().enumerate() {
@@ -86,8 +89,8 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A pod's spec.
-pub fn pod_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let volumes = volumes::volumes(spec.list("volumes"), &at.field("volumes"), errors);
+pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
+    let volumes = volumes::volumes(spec.list("volumes"), of, &at.field("volumes"), errors);
     claims::claims(spec.list("resourceClaims"), &at.field("resourceClaims"), errors);
     let pod = Pod {
         spec,
@@ -111,13 +114,13 @@ pub fn pod_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     affinity::spread(spec.list("topologySpreadConstraints"), &at.field("topologySpreadConstraints"), errors);
     host_process(spec, at, errors);
     own_users(spec, at, errors);
+    hostname_override(spec, &at.field("hostnameOverride"), errors);
     names_and_numbers(spec, at, errors);
     if !spec.list("tolerations").is_empty() {
         affinity::tolerations(spec.list("tolerations"), &at.field("tolerations"), errors);
     }
     network::host_aliases(spec.list("hostAliases"), &at.field("hostAliases"), errors);
     classes(spec, at, errors);
-    hostname_override(spec, &at.field("hostnameOverride"), errors);
     files(&pod, at, errors);
 }
 
@@ -133,9 +136,9 @@ fn files(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
                 let volume = reference.text("volumeName");
                 let variable_at = env.index(index);
                 let at = variable_at.field("valueFrom.fileKeyRef.volumeName");
-                match pod.volumes.source(volume) {
+                match pod.spec.list("volumes").iter().find(|other| other.text("name") == volume) {
                     None => errors.not_found(&at, volume),
-                    Some("emptyDir") => {}
+                    Some(volume) if volume.has("emptyDir") => {}
                     Some(_) => errors.invalid(&at, volume, "referenced volume must be of type emptyDir"),
                 }
             }
@@ -217,6 +220,7 @@ fn pod_resources(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
         }
         resources::requirements(of_the_pod, resources::pod_name, at, errors);
         resources::claimed(of_the_pod, &pod.claims, at, errors);
+        resources::of_containers(of_the_pod, pod.spec, at, errors);
     }
 }
 

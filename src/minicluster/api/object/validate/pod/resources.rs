@@ -125,6 +125,35 @@ pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), a
     }
 }
 
+/// What the containers ask for together, against what the pod does, and what each may use.
+pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
+    let requests_at = at.field("requests");
+    for (resource, request) in of_the_pod.entries("requests") {
+        let asked = spec.list("containers").iter().filter_map(|container| {
+            amount(&container["resources"]["requests"][resource])
+        });
+        let together = asked.reduce(|sum, more| sum.plus(&more));
+        let (Some(together), Some(of_the_pod)) = (together, amount(request)) else { continue };
+        if together.compare(&of_the_pod) == Ordering::Greater {
+            let detail = format!("must be greater than or equal to aggregate container requests of {}", together.canonical());
+            errors.invalid(&requests_at.key(resource), request, &detail);
+        }
+    }
+    for (resource, limit) in of_the_pod.entries("limits") {
+        for (index, container) in spec.list("containers").iter().enumerate() {
+            let own = &container["resources"]["limits"][resource];
+            let (Some(used), Some(most)) = (amount(own), amount(limit)) else { continue };
+            if used.compare(&most) == Ordering::Greater {
+                let list = at.field("containers");
+                let container_at = list.index(index);
+                let detail = format!("must be less than or equal to pod limits of {}", limit.as_str().unwrap_or_default());
+                errors.invalid(&container_at.key(resource).field("limits"), own, &detail);
+            }
+        }
+    }
+}
+
 /// Huge pages come whole.
 fn huge_pages(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(size) = resource.strip_prefix("hugepages-") else { return };

@@ -37,7 +37,28 @@ pub fn container(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
             errors.invalid(at, Shown::Plain(shown(context)), detail);
         }
     }
+    windows(&context["windowsOptions"], &at.field("windowsOptions"), errors);
     app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
+}
+
+/// What is said of Windows.
+fn windows(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let text = |name: &str| options.some(name).and_then(Value::as_str);
+    if let Some(name) = text("gmsaCredentialSpecName") {
+        errors.each_invalid(&at.field("gmsaCredentialSpecName"), name, &names::dns_1123_subdomain(name));
+    }
+    if let Some(spec) = text("gmsaCredentialSpec") {
+        if spec.is_empty() {
+            errors.invalid(&at.field("gmsaCredentialSpec"), spec, "gmsaCredentialSpec cannot be an empty string");
+        } else if spec.len() > 64 * 1024 {
+            errors.too_long(&at.field("gmsaCredentialSpec"), 64 * 1024);
+        }
+    }
+    if let Some(name) = text("runAsUserName")
+        && name.is_empty()
+    {
+        errors.invalid(&at.field("runAsUserName"), name, "runAsUserName cannot be an empty string");
+    }
 }
 
 /// A context as errors show it: the internal type's fields, in its order.
@@ -148,6 +169,7 @@ pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&at.field("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled");
     }
     sysctls(context, &at.field("sysctls"), errors);
+    windows(&context["windowsOptions"], &at.field("windowsOptions"), errors);
     if let Some(policy) = context.some("fsGroupChangePolicy").and_then(Value::as_str)
         && !["Always", "OnRootMismatch"].contains(&policy)
     {

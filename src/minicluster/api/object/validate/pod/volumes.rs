@@ -10,7 +10,7 @@ use super::super::errors::{Errors, Path};
 use super::super::names;
 use super::containers::local_path;
 use super::env::{self, Container};
-use super::sources;
+use super::{In, sources};
 
 const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
@@ -33,7 +33,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Checks volumes, and knows them by name.
-pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
+pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
     let mut sources = BTreeMap::new();
     for (index, volume) in volumes.iter().enumerate() {
         let at = at.index(index);
@@ -41,7 +41,7 @@ pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> 
         let kinds = volume.as_object().into_iter().flatten();
         let kinds: Vec<&str> = kinds.filter(|(kind, _)| *kind != "name").map(|(kind, _)| kind.as_str()).collect();
         let before = errors.0.len();
-        source(volume, &kinds, &at, errors);
+        source(volume, &kinds, of, &at, errors);
         if name.is_empty() {
             errors.required(&at.field("name"), "");
         } else {
@@ -57,7 +57,7 @@ pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> 
     Volumes { sources }
 }
 
-fn source(volume: &Value, kinds: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Errors) {
     let mut ordered: Vec<&str> = KINDS.iter().copied().filter(|kind| kinds.contains(kind)).collect();
     ordered.extend(kinds.iter().filter(|kind| !KINDS.contains(kind)));
     if ordered.is_empty() {
@@ -74,7 +74,11 @@ fn source(volume: &Value, kinds: &[&str], at: &Path<'_>, errors: &mut Errors) {
             errors.forbidden(&at.field(spelled), "may not specify more than 1 volume type");
         } else {
             let named = if *kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
-            one(kind, &volume[*kind], &at.field(named), errors);
+            let at = at.field(named);
+            if *kind == "image" && of == In::Pod && volume["image"].text("reference").is_empty() {
+                errors.required(&at.field("reference"), "");
+            }
+            one(kind, &volume[*kind], &at, errors);
         }
     }
 }
@@ -98,9 +102,9 @@ const KINDS: [&str; 29] = [
     "quobyte",
     "downwardAPI",
     "fc",
+    "flexVolume",
     "configMap",
     "azureFile",
-    "flexVolume",
     "vsphereVolume",
     "photonPersistentDisk",
     "portworxVolume",
