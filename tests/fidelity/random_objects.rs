@@ -71,19 +71,19 @@ async fn random_objects_are_what_the_reference_server_makes_of_them() {
     }
 }
 
-/// A difference without the names and numbers in it.
+/// A difference without the names and numbers in it, and without the way to the field.
 fn sort_of(text: &str) -> String {
     let mut sort = String::new();
-    let mut quoted = false;
-    for letter in text.chars().skip_while(|letter| *letter != ':') {
-        if letter == '"' {
-            quoted = !quoted;
+    for word in text.split_once("): ").map_or(text, |(_, rest)| rest).split_whitespace() {
+        let word = word.trim_end_matches(':');
+        if word.starts_with("spec.") || word.starts_with("template.") {
+            sort.push_str(word.rsplit('.').next().unwrap_or_default());
+        } else if !word.contains('"') {
+            sort.extend(word.chars().filter(|letter| !letter.is_ascii_digit()));
         }
-        if !quoted && !letter.is_ascii_digit() {
-            sort.push(letter);
-        }
+        sort.push(' ');
     }
-    sort.chars().take(300).collect()
+    sort.chars().take(200).collect()
 }
 
 fn shown(step: &Step) -> String {

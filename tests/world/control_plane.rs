@@ -91,7 +91,8 @@ impl ControlPlane {
             ("--endpoint-reconciler-type", "none".to_owned()),
             ("--kubelet-preferred-address-types", "InternalIP".to_owned()),
         ];
-        plane.spawn("kube-apiserver", &api_server, &[]);
+        // Privileged containers are allowed, as in every real cluster.
+        plane.spawn("kube-apiserver", &api_server, &["--allow-privileged"]);
         fs::write(plane.kubeconfig(), kubeconfig(&plane.server, "admin")).expect("write the kubeconfig");
         plane.wait_until_ready().await;
         if controllers == Controllers::Real {

@@ -93,11 +93,25 @@ impl Model {
                 object::create(write, read.object).map(|created| with(created, read.warnings))
             }
             (Verb::Apply, old) => {
-                let mut read = object::read_applied(write, body)?;
-                if old.is_none() {
-                    self.given(&mut read.object, real, step);
-                }
-                object::apply(write, old, read.object, step.force).map(|applied| with(applied, read.warnings))
+                let read = object::read_applied(write, body)?;
+                let applied = match old {
+                    Some(_) => object::apply(write, old, read.object, step.force),
+                    None => {
+                        let mut born = read.object.clone();
+                        self.given(&mut born, real, step);
+                        let metadata = &born["metadata"];
+                        let identity = ["name", "namespace", "uid", "creationTimestamp"];
+                        let identity = identity.into_iter().filter(|name| !metadata[*name].is_null());
+                        let identity: Value = identity.map(|name| (name.to_owned(), metadata[name].clone())).collect();
+                        object::apply_new(write, &identity, &read.object)
+                    }
+                };
+                applied.map(|applied| with(applied, read.warnings))
+            }
+            (Verb::Put, None) => {
+                let read = object::read(write, body, format)?;
+                object::check_name(&json!({ "metadata": { "name": step.object_name() } }), &read.object)?;
+                Err(ApiError::not_found(&write.definition.group, &write.definition.resource, &step.object_name()))
             }
             (_, None) => Err(ApiError::not_found(&write.definition.group, &write.definition.resource, &step.object_name())),
             (Verb::Put, Some(old)) => {
@@ -122,6 +136,9 @@ impl Model {
     /// What the server around the functions sets on a new object.
     fn given(&self, object: &mut Value, real: &Answer, step: &Step) {
         let created = real.code < 300;
+        if !object["metadata"].is_object() {
+            return;
+        }
         let metadata = &mut object["metadata"];
         for name in ["uid", "creationTimestamp"] {
             let default = if name == "uid" { json!("uid") } else { json!("2030-01-01T00:00:00Z") };

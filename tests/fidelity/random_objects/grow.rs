@@ -114,11 +114,12 @@ fn value(ty: &Type, name: &str, seed: Option<&Value>, depth: usize) -> BoxedStra
                 let more = vec(value(&list.items, name, items.first(), depth + 1), 0..2);
                 (first, more).prop_map(|(first, more)| std::iter::once(first).chain(more).collect()).boxed()
             }
-            _ => vec(value(&list.items, name, None, depth + 1), 0..3).prop_map(Value::Array).boxed(),
+            _ => vec(value(&list.items, name, None, depth + 1), 1..3).prop_map(Value::Array).boxed(),
         },
         Type::Map(map) => {
             let base = seed.cloned().unwrap_or_else(|| json!({}));
-            let entries = vec((keys(name), value(&map.values, name, None, depth + 1)), 0..3);
+            // Explicitly empty maps and lists are for the written cases.
+            let entries = vec((keys(name), value(&map.values, name, None, depth + 1)), 1..3);
             entries
                 .prop_map(move |entries| {
                     let mut map = base.clone();

@@ -19,6 +19,7 @@ mod read;
 mod strategy;
 mod times;
 mod validate;
+mod warn;
 mod words;
 
 use jiff::Timestamp;
@@ -28,6 +29,7 @@ use super::ApiError;
 use canonical::EmptyLists;
 use crate::kinds::Type;
 
+pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
 
@@ -139,9 +141,10 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
 pub fn create(write: &Write<'_>, object: Value) -> Result<Read, ApiError> {
     let mut object = object;
     strategy::wipe(&mut object);
+    let warnings = single_owners(&mut object);
     complete(write.definition, &mut object, EmptyLists::Stay);
     apply::track_update(write, None, &mut object);
-    finish_create(write, object)
+    finish_create(write, object, warnings)
 }
 
 /// An object after a PUT of `object` (from [`read`]) over `old`, through [`Write::subresource`]: only what may change
@@ -151,10 +154,12 @@ pub fn create(write: &Write<'_>, object: Value) -> Result<Read, ApiError> {
 /// # Errors
 /// 422 with all causes.
 pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, ApiError> {
+    patch::check_name(old, &object)?;
     let mut object = object;
+    let warnings = single_owners(&mut object);
     complete(write.definition, &mut object, EmptyLists::Stay);
     apply::track_update(write, Some(old), &mut object);
-    finish_update(write, old, object)
+    finish_update(write, old, object, warnings)
 }
 
 /// `old` with a patch laid over it, read like a body; [`update`] comes next.
@@ -166,20 +171,31 @@ pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Re
 }
 
 /// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`], over `old` or as a new
-/// object (then with name, namespace, uid and creation time set). Equal to `old` where nothing changes.
+/// object (then with name, namespace, uid and creation time set; better [`apply_new`]). Equal to `old` where nothing
+/// changes.
 ///
 /// # Errors
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
 pub fn apply(write: &Write<'_>, old: Option<&Value>, applied: Value, force: bool) -> Result<Read, ApiError> {
-    let mut object = apply::apply(write, old, &applied, force)?;
+    let Some(old) = old else { return apply_new(write, &applied["metadata"], &applied) };
+    let mut object = apply::apply(write, Some(old), &applied, force)?;
     complete(write.definition, &mut object, EmptyLists::Stay);
-    match old {
-        Some(old) => finish_update(write, old, object),
-        None => {
-            strategy::wipe(&mut object);
-            finish_create(write, object)
-        }
+    finish_update(write, old, object, Vec::new())
+}
+
+/// A new object from a server-side apply of `applied`, exactly as it was sent. `identity` is what the server gives it:
+/// name, namespace, uid and creation time.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value) -> Result<Read, ApiError> {
+    let mut object = apply::apply(write, None, applied, false)?;
+    for (name, value) in identity.as_object().into_iter().flatten() {
+        object["metadata"][name] = value.clone();
     }
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    strategy::wipe(&mut object);
+    finish_create(write, object, Vec::new())
 }
 
 /// Whether an update of an object must name the resource version that it was made for.
@@ -199,26 +215,44 @@ fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
 }
 
 /// What happens to a new object once its managed fields are known.
-fn finish_create(write: &Write<'_>, mut object: Value) -> Result<Read, ApiError> {
+fn finish_create(write: &Write<'_>, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
-    strategy::admit(definition, &mut object);
+    strategy::admit(definition, &mut object)?;
     strategy::prepare_create(write, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
     let errors = validate::create(definition, &object);
     refuse(definition, &object, errors)?;
-    Ok(Read { object, warnings: Vec::new() })
+    warnings.extend(warn::create(definition, &object));
+    Ok(Read { object, warnings })
 }
 
 /// What happens to a changed object once its managed fields are known.
-fn finish_update(write: &Write<'_>, old: &Value, mut object: Value) -> Result<Read, ApiError> {
+fn finish_update(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
     strategy::prepare_update(write, old, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
     let errors = validate::update(definition, write.subresource, old, &object);
     refuse(definition, &object, errors)?;
+    warnings.extend(warn::update(write, old, &object));
     // A write that changes nothing but when its manager last wrote changes nothing.
     let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
-    Ok(Read { object, warnings: Vec::new() })
+    Ok(Read { object, warnings })
+}
+
+/// An owner that is named twice counts once; what is said of that.
+fn single_owners(object: &mut Value) -> Vec<String> {
+    let Some(Value::Array(owners)) = object["metadata"].get_mut("ownerReferences") else { return Vec::new() };
+    let (mut seen, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    owners.retain(|owner| {
+        let fresh = !seen.contains(owner);
+        if fresh {
+            seen.push(owner.clone());
+        } else {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        }
+        fresh
+    });
+    if twice.is_empty() { Vec::new() } else { vec![warn::duplicate_owners(&twice)] }
 }
 
 fn refuse(definition: &Definition, object: &Value, errors: validate::Errors) -> Result<(), ApiError> {

@@ -8,11 +8,8 @@ use super::image::parse_image;
 /// Fills in what depends on the rest of a value of the type, `core.v1.Pod`.
 pub fn fill(name: &str, value: &mut Value) {
     match name {
-        "apps.v1.DeploymentStrategy" | "apps.v1.DaemonSetUpdateStrategy" => {
-            if value.text("type") == "RollingUpdate" {
-                put_missing(value, "rollingUpdate", json!({}));
-            }
-        }
+        "apps.v1.DeploymentStrategy" => rolling(value, &json!("25%"), &json!("25%")),
+        "apps.v1.DaemonSetUpdateStrategy" => rolling(value, &json!(1), &json!(0)),
         "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(value),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(value),
         "batch.v1.Job" => job(value),
@@ -67,6 +64,14 @@ pub fn fill(name: &str, value: &mut Value) {
         }
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition(value),
         _ => {}
+    }
+}
+
+fn rolling(strategy: &mut Value, unavailable: &Value, surge: &Value) {
+    if strategy.text("type") == "RollingUpdate" {
+        put_missing(strategy, "rollingUpdate", json!({}));
+        put_missing(&mut strategy["rollingUpdate"], "maxUnavailable", unavailable.clone());
+        put_missing(&mut strategy["rollingUpdate"], "maxSurge", surge.clone());
     }
 }
 

@@ -19,10 +19,8 @@ kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference port=443
 apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference port=443
 apps.v1.DeploymentSpec replicas=1 revisionHistoryLimit=10 progressDeadlineSeconds=600
 apps.v1.DeploymentStrategy type="RollingUpdate"
-apps.v1.RollingUpdateDeployment maxUnavailable="25%" maxSurge="25%"
 apps.v1.DaemonSetSpec revisionHistoryLimit=10
 apps.v1.DaemonSetUpdateStrategy type="RollingUpdate"
-apps.v1.RollingUpdateDaemonSet maxUnavailable=1 maxSurge=0
 apps.v1.ReplicaSetSpec replicas=1
 apps.v1.StatefulSetSpec replicas=1 revisionHistoryLimit=10 podManagementPolicy="OrderedReady" persistentVolumeClaimRetentionPolicy={}
 apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted="Retain" whenScaled="Retain"

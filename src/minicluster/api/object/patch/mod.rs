@@ -43,7 +43,11 @@ fn unsupported() -> ApiError {
     ApiError::new(415, "UnsupportedMediaType", message)
 }
 
-fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
+/// Whether an object is still the one at its URL.
+///
+/// # Errors
+/// 400 for another name or namespace, or none.
+pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
     let (was, is) = (old["metadata"].text("name"), new["metadata"].text("name"));
     if is.is_empty() {
         let message = format!("the name of the object ({was} based on URL) was undeterminable: name must be provided");

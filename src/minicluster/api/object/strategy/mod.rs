@@ -7,6 +7,7 @@ mod table;
 
 use serde_json::{Map, Value, json};
 
+use super::conversions::{at_mut, template_path};
 use super::look::Look;
 use super::{Definition, Write};
 
@@ -28,7 +29,23 @@ pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
     if !matches!(rules.generation, Generation::Never | Generation::SpecFromZero) {
         object["metadata"]["generation"] = json!(1);
     }
+    drop_disabled(definition, object);
     special::create(write, object);
+}
+
+/// Takes away fields of features that are off.
+fn drop_disabled(definition: &Definition, object: &mut Value) {
+    if definition.group == "apps" && definition.kind == "StatefulSet" {
+        let rolling = object["spec"].get_mut("updateStrategy").and_then(|strategy| strategy.get_mut("rollingUpdate"));
+        if let Some(rolling) = rolling {
+            remove(rolling, "maxUnavailable");
+        }
+    }
+    if definition.group.is_empty() && definition.kind == "Pod" {
+        pods::drop_disabled(&mut object["spec"]);
+    } else if let Some(template) = template_path(&definition.group, &definition.kind).and_then(|path| at_mut(object, path)) {
+        pods::drop_disabled(&mut template["spec"]);
+    }
 }
 
 /// Takes away what a client may not say of a new object.
@@ -55,6 +72,7 @@ fn main(write: &Write<'_>, rules: &Rules, old: &Value, object: &mut Value) {
     if rules.status != StatusWrites::Nothing {
         restore(object, old, "status");
     }
+    drop_disabled(write.definition, object);
     special::update(write, old, object);
     if moves(rules, old, object) {
         let generation = old["metadata"].int("generation").unwrap_or_default();

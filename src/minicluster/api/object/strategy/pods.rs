@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::look::{Look, put_missing};
+use super::super::Write;
 use super::super::quantity::Quantity;
+use super::super::times::{self, Precision};
 use super::{remove, restore};
+use crate::minicluster::api::ApiError;
 
 /// The quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
 #[must_use]
@@ -63,15 +66,80 @@ fn total(amounts: &[Quantity]) -> i128 {
 }
 
 /// A new pod's status, and the conditions of one that may not be scheduled yet.
-pub fn create(pod: &mut Value) {
+pub fn create(write: &Write<'_>, pod: &mut Value) {
     remove(pod, "status");
+    take_label_keys(pod);
     pod["status"] = json!({ "phase": "Pending", "qosClass": quality_of_service(&pod["spec"]) });
     if !pod["spec"].list("schedulingGates").is_empty() {
         pod["status"]["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastProbeTime": null, "lastTransitionTime": null,
+            "lastProbeTime": null, "lastTransitionTime": times::write(write.now, Precision::Seconds),
         }]);
+    }
+}
+
+/// `matchLabelKeys` stand for the pod's own labels: they become part of the selectors that they belong to.
+fn take_label_keys(pod: &mut Value) {
+    let labels = pod["metadata"].entries("labels").clone();
+    let spec = &mut pod["spec"];
+    for constraint in items_mut(spec, "topologySpreadConstraints") {
+        add_keys(constraint, "matchLabelKeys", "In", &labels);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(terms) = spec.get_mut("affinity").and_then(|affinity| affinity.get_mut(kind)) else { continue };
+        for term in items_mut(terms, "requiredDuringSchedulingIgnoredDuringExecution") {
+            add_keys(term, "matchLabelKeys", "In", &labels);
+            add_keys(term, "mismatchLabelKeys", "NotIn", &labels);
+        }
+        for weighted in items_mut(terms, "preferredDuringSchedulingIgnoredDuringExecution") {
+            add_keys(&mut weighted["podAffinityTerm"], "matchLabelKeys", "In", &labels);
+            add_keys(&mut weighted["podAffinityTerm"], "mismatchLabelKeys", "NotIn", &labels);
+        }
+    }
+}
+
+fn items_mut<'a>(of: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> + use<'a> {
+    of.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn add_keys(term: &mut Value, keys: &str, operator: &str, labels: &serde_json::Map<String, Value>) {
+    if !term.has("labelSelector") {
+        return;
+    }
+    let keys: Vec<String> = term.list(keys).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    for key in keys {
+        let Some(value) = labels.get(&key) else { continue };
+        let selector = &mut term["labelSelector"];
+        put_missing(selector, "matchExpressions", json!([]));
+        if let Value::Array(expressions) = &mut selector["matchExpressions"] {
+            expressions.push(json!({ "key": key, "operator": operator, "values": [value] }));
+        }
+    }
+}
+
+/// Takes away fields of features that are off.
+pub fn drop_disabled(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    remove(spec, "schedulingGroup");
+    for volume in items_mut(spec, "volumes") {
+        let Some(projected) = volume.get_mut("projected") else { continue };
+        for source in items_mut(projected, "sources") {
+            remove(source, "clusterTrustBundle");
+            remove(source, "podCertificate");
+        }
+    }
+    for containers in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten() {
+            if container["lifecycle"].has("stopSignal") {
+                remove(&mut container["lifecycle"], "stopSignal");
+                if container["lifecycle"].as_object().is_some_and(serde_json::Map::is_empty) {
+                    remove(container, "lifecycle");
+                }
+            }
+        }
     }
 }
 
@@ -84,7 +152,11 @@ pub fn status(old: &Value, pod: &mut Value) {
 }
 
 /// What admission adds to every new pod that does not say otherwise.
-pub fn admit(pod: &mut Value) {
+///
+/// # Errors
+/// 403 where a pod says of itself what only its priority class may say.
+pub fn admit(pod: &mut Value) -> Result<(), ApiError> {
+    let name = pod["metadata"].text("name").to_owned();
     let spec = &mut pod["spec"];
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
@@ -101,8 +173,26 @@ pub fn admit(pod: &mut Value) {
             }
         }
     }
-    if spec.text("priorityClassName").is_empty() {
-        put_missing(spec, "priority", 0);
-        put_missing(spec, "preemptionPolicy", "PreemptLowerPriority");
+    if !spec.text("priorityClassName").is_empty() {
+        return Ok(());
     }
+    if spec.has("overhead") && !spec.has("runtimeClassName") {
+        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        return Err(ApiError::forbidden("", "pods", &name, why));
+    }
+    let computed = "priority admission controller computed";
+    let forbidden = |why: String| Err(ApiError::forbidden("", "pods", &name, &why));
+    if let Some(priority) = spec.int("priority").filter(|priority| *priority != 0) {
+        let given = format!("the integer value of priority ({priority}) must not be provided in pod spec");
+        return forbidden(format!("{given}; {computed} 0 from the given PriorityClass name"));
+    }
+    if let Some(policy) = spec.some("preemptionPolicy").and_then(Value::as_str)
+        && policy != "PreemptLowerPriority"
+    {
+        let given = format!("the string value of PreemptionPolicy ({policy}) must not be provided in pod spec");
+        return forbidden(format!("{given}; {computed} PreemptLowerPriority from the given PriorityClass name"));
+    }
+    put_missing(spec, "priority", 0);
+    put_missing(spec, "preemptionPolicy", "PreemptLowerPriority");
+    Ok(())
 }

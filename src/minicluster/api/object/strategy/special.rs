@@ -7,12 +7,13 @@ use super::super::look::{Look, put_missing};
 use super::super::times::{self, Precision};
 use super::super::{Definition, Write};
 use super::{pods, remove, restore, service};
+use crate::minicluster::api::ApiError;
 
 /// What new objects are born with.
 pub fn create(write: &Write<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
-        ("", "Pod") => pods::create(object),
+        ("", "Pod") => pods::create(write, object),
         ("", "Namespace") => {
             object["status"] = json!({ "phase": "Active" });
             let spec = &mut object["spec"];
@@ -47,9 +48,12 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
 }
 
 /// What admission adds to new objects, before the server's own rules.
-pub fn admit(definition: &Definition, object: &mut Value) {
+///
+/// # Errors
+/// 403 for what is not allowed.
+pub fn admit(definition: &Definition, object: &mut Value) -> Result<(), ApiError> {
     match (definition.group.as_str(), definition.kind.as_str()) {
-        ("", "Pod") => pods::admit(object),
+        ("", "Pod") => pods::admit(object)?,
         ("", "Node") => {
             let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
             let spec = &mut object["spec"];
@@ -63,6 +67,7 @@ pub fn admit(definition: &Definition, object: &mut Value) {
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
+    Ok(())
 }
 
 /// What main writes leave alone.

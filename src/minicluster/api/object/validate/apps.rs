@@ -1,10 +1,11 @@
 //! Workloads that keep pods running: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::look::Look;
+use super::super::strategy::remove;
 use super::errors::{Errors, Path, Shown};
-use super::{names, pod, selector};
+use super::{claims, names, pod, selector};
 
 /// A count that may not be negative, if it is there.
 pub fn not_negative(of: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
@@ -181,9 +182,26 @@ pub fn replication_controller(object: &Value, errors: &mut Errors) {
     runs_for_ever(template, "ReplicationController", &template_at, errors);
 }
 
+/// Whether claims are looked at: those of an old StatefulSet stay what they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claims {
+    New,
+    Old,
+}
+
+/// A new StatefulSet.
+pub fn new_stateful_set(object: &Value, errors: &mut Errors) {
+    any_stateful_set(object, Claims::New, errors);
+}
+
 /// A StatefulSet.
 pub fn stateful_set(object: &Value, errors: &mut Errors) {
+    any_stateful_set(object, Claims::Old, errors);
+}
+
+fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
+    let given = &spec["selector"];
     match spec.text("podManagementPolicy") {
         "" => errors.required(&at.field("podManagementPolicy"), ""),
         "OrderedReady" | "Parallel" => {}
@@ -194,7 +212,7 @@ pub fn stateful_set(object: &Value, errors: &mut Errors) {
     for name in ["whenDeleted", "whenScaled"] {
         let policy = spec["persistentVolumeClaimRetentionPolicy"].text(name);
         if !["Delete", "Retain"].contains(&policy) {
-            errors.not_supported(&policy_at.field(name), policy, &["Delete", "Retain"]);
+            errors.not_supported(&policy_at.field(name), policy, &["Retain", "Delete"]);
         }
     }
     not_negative(spec, "replicas", &at, errors);
@@ -202,9 +220,54 @@ pub fn stateful_set(object: &Value, errors: &mut Errors) {
     if let Some(ordinals) = spec.some("ordinals") {
         not_negative(ordinals, "start", &at.field("ordinals"), errors);
     }
+    let claims_at = at.field("volumeClaimTemplates");
+    for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate().filter(|_| claimed == Claims::New) {
+        claims::spec(&claim["spec"], &claims_at.index(index).field("spec"), errors);
+    }
+    let name = spec.text("serviceName");
+    if !name.is_empty() {
+        errors.each_invalid(&at.field("serviceName"), name, &names::dns_1123_label(name));
+    }
     required_selector(spec, "statefulset", &at, errors);
-    not_negative(spec, "revisionHistoryLimit", &at, errors);
-    replicated_template(spec, "StatefulSet", "", &at, errors);
+    let (template, template_at) = (&spec["template"], at.field("template"));
+    let labels = template["metadata"].get("labels");
+    match selector::matches(given, labels) {
+        None => errors.invalid(&at.field("selector"), Shown::Plain(selector::shown(given)), ""),
+        Some(matches) => {
+            if !matches && (given.is_null() || !selector::is_empty(given)) {
+                mismatch(labels, &template_at, errors);
+            }
+            pod::template(&with_claims(spec), &template_at, errors);
+        }
+    }
+    runs_for_ever(template, "StatefulSet", &template_at, errors);
+}
+
+/// The template as its pods will be: each claim a volume.
+fn with_claims(spec: &Value) -> Value {
+    let claims = spec.list("volumeClaimTemplates");
+    let mut template = spec["template"].clone();
+    if !template["spec"].is_object() {
+        return template;
+    }
+    // The controller sets them, pod by pod.
+    remove(&mut template["spec"], "hostname");
+    remove(&mut template["spec"], "subdomain");
+    if claims.is_empty() {
+        return template;
+    }
+    let name = |claim: &Value| claim["metadata"].text("name").to_owned();
+    let volume = |claim: &Value| json!({ "name": name(claim), "persistentVolumeClaim": { "claimName": name(claim) } });
+    let mut volumes: Vec<Value> = Vec::new();
+    for claim in claims.iter().map(volume) {
+        if !volumes.contains(&claim) {
+            volumes.push(claim);
+        }
+    }
+    let own = template["spec"].list("volumes").iter();
+    volumes.extend(own.filter(|own| !claims.iter().any(|claim| name(claim) == own.text("name"))).cloned());
+    template["spec"]["volumes"] = Value::Array(volumes);
+    template
 }
 
 fn stateful_set_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -221,17 +284,17 @@ fn stateful_set_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         "RollingUpdate" => {
             let Some(rolling) = strategy.some("rollingUpdate") else { return };
             not_negative(rolling, "partition", &rolling_at, errors);
-            if let Some(unavailable) = rolling.some("maxUnavailable") {
-                let at = rolling_at.field("maxUnavailable");
-                count_or_percent(unavailable, &at, errors);
-                if amount(unavailable) == 0 {
-                    errors.invalid(&at, unavailable, "cannot be 0");
-                }
-                at_most_all(unavailable, &at, errors);
-            }
         }
         other => {
-            let shown = format!("{{\"Type\":{},\"RollingUpdate\":null}}", Value::from(other));
+            let rolling = match strategy.some("rollingUpdate") {
+                Some(rolling) => format!(
+                    "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                    rolling.int("partition").unwrap_or_default(),
+                    rolling["maxUnavailable"]
+                ),
+                None => "null".to_owned(),
+            };
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", Value::from(other));
             errors.invalid(at, Shown::Plain(shown), "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
@@ -279,7 +342,7 @@ fn daemon_set_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         other => {
             let rolling = rolling_as_go(&strategy["rollingUpdate"]);
             let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", Value::from(other));
-            errors.not_supported(at, Shown::Plain(shown), &["OnDelete", "RollingUpdate"]);
+            errors.not_supported(at, Shown::Plain(shown), &["RollingUpdate", "OnDelete"]);
         }
     }
 }

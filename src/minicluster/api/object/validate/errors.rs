@@ -145,10 +145,8 @@ impl Errors {
 
     /// A value that is none of those that there are.
     pub fn not_supported<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, supported: &[&str]) {
-        let mut sorted = supported.to_vec();
-        sorted.sort_unstable();
         let value = value.into();
-        let message = format!("Unsupported value: {value}: supported values: {}", quoted_list(sorted));
+        let message = format!("Unsupported value: {value}: supported values: {}", quoted_list(supported.iter().copied()));
         self.add("FieldValueNotSupported", at, message);
     }
 
@@ -160,8 +158,14 @@ impl Errors {
 
     /// Something named that is not there.
     pub fn not_found<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>) {
+        self.not_among(at, value, "");
+    }
+
+    /// Something named that is none of what there is.
+    pub fn not_among<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
-        self.add("FieldValueNotFound", at, format!("Not found: {value}"));
+        let message = if detail.is_empty() { format!("Not found: {value}") } else { format!("Not found: {value}: {detail}") };
+        self.add("FieldValueNotFound", at, message);
     }
 
     /// Too much text.
@@ -206,7 +210,7 @@ mod tests {
         let containers = spec.field("containers");
         let mut errors = Errors::new();
         errors.invalid(&containers.index(2).field("name"), "A", "bad");
-        errors.not_supported(&spec.key("a.b/c"), "x", &["b", "a"]);
+        errors.not_supported(&spec.key("a.b/c"), "x", &["a", "b"]);
         let causes: Vec<_> = errors.0.iter().map(|cause| (cause.field.as_deref().unwrap(), &*cause.message)).collect();
         let expected = [
             ("spec.containers[2].name", "Invalid value: \"A\": bad"),

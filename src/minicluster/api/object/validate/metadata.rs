@@ -184,6 +184,15 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     labels(new.entries("labels"), &at.field("labels"), errors);
     annotations(new.entries("annotations"), &at.field("annotations"), errors);
     owners(new, &at.field("ownerReferences"), errors);
+    finalizers(new, &at.field("finalizers"), errors);
+}
+
+/// The part of a name that is not generated, where a change is checked like a new object.
+pub fn prefix(new: &Value, name: fn(&str) -> Said, at: &Path<'_>, errors: &mut Errors) {
+    let prefix = new.text("generateName");
+    if !prefix.is_empty() {
+        errors.each_invalid(&at.field("generateName"), prefix, &name(names::generated(prefix)));
+    }
 }
 
 fn immutable(new: &Value, old: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {

@@ -2,6 +2,7 @@
 
 mod apps;
 mod apps_update;
+mod claims;
 mod errors;
 mod metadata;
 mod names;
@@ -16,15 +17,57 @@ pub use errors::{Errors, Path, Shown};
 pub use metadata::Scope;
 pub use names::Said;
 
+/// Kinds whose finalizers need not be known or have a domain.
+const FREE_FINALIZERS: [&str; 9] = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "APIService",
+    "RuntimeClass",
+    "CustomResourceDefinition",
+    "Lease",
+    "PodDisruptionBudget",
+];
+/// Kinds whose `generateName` is not looked at in a change.
+const KEPT_NAMES: [&str; 23] = [
+    "PodTemplate",
+    "ReplicationController",
+    "ResourceQuota",
+    "Service",
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "HorizontalPodAutoscaler",
+    "CronJob",
+    "NetworkPolicy",
+    "ServiceCIDR",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PriorityClass",
+    "CSIDriver",
+    "DeviceClass",
+    "ResourceSlice",
+    "CustomResourceDefinition",
+    "Lease",
+    "PodDisruptionBudget",
+];
+
 /// What is wrong with a new object.
 pub fn create(definition: &Definition, object: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
     let scope = if definition.namespaced { Scope::Namespaced } else { Scope::Cluster };
     metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
-    metadata::finalizer_names(&object["metadata"], &at, &mut errors);
+    if !FREE_FINALIZERS.contains(&definition.kind.as_str()) {
+        metadata::finalizer_names(&object["metadata"], &at, &mut errors);
+    }
     match key(definition) {
         ("", "Pod") => pod::create(object, &mut errors),
+        ("apps", "StatefulSet") => apps::new_stateful_set(object, &mut errors),
         _ => always(definition, object, &mut errors),
     }
     errors
@@ -35,9 +78,15 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     let mut errors = Errors::new();
     let at = Path::root("metadata");
     metadata::update(&new["metadata"], &old["metadata"], &at, &mut errors);
+    let kind = definition.kind.as_str();
+    if !FREE_FINALIZERS.contains(&kind) {
+        metadata::finalizer_names(&new["metadata"], &at, &mut errors);
+    }
+    if subresource.is_none() && !KEPT_NAMES.contains(&kind) {
+        metadata::prefix(&new["metadata"], name_check(definition), &at, &mut errors);
+    }
     match (subresource, key(definition)) {
         (None, ("", "Pod")) => {
-            metadata::finalizer_names(&new["metadata"], &at, &mut errors);
             pod::update(old, new, &mut errors);
         }
         (None, kind) => {
@@ -57,6 +106,11 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         _ => {}
     }
     errors
+}
+
+/// What is wrong with a text as a DNS label.
+pub fn label_problems(text: &str) -> Said {
+    names::dns_1123_label(text)
 }
 
 fn key(definition: &Definition) -> (&str, &str) {

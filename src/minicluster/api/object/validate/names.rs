@@ -6,6 +6,10 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                          and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
                          validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const SEARCH_DOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
+                             '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                             for validation is \
+                             '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
                         alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
                         regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
@@ -63,8 +67,7 @@ pub fn dns_1123_label(text: &str) -> Said {
         said.push(bytes(63));
     }
     if !fits_label(text) {
-        // An upper-case letter, or a start or end that is none, has the same words.
-        said.push(LABEL.to_owned());
+        said.push(if fits_subdomain(text) { "must not contain dots".to_owned() } else { LABEL.to_owned() });
     }
     said
 }
@@ -77,6 +80,23 @@ pub fn dns_1123_subdomain(text: &str) -> Said {
     }
     if !fits_subdomain(text) {
         said.push(SUBDOMAIN.to_owned());
+    }
+    said
+}
+
+/// A domain to search in, where underscores are let through.
+pub fn search_domain(text: &str) -> Said {
+    let mut said = Said::new();
+    if text.len() > 253 {
+        said.push(bytes(253));
+    }
+    let label = |label: &str| {
+        let bytes = label.strip_prefix('_').unwrap_or(label).as_bytes();
+        let end = |byte: Option<&u8>| byte.copied().is_some_and(is_lower);
+        end(bytes.first()) && end(bytes.last()) && bytes.iter().all(|byte| is_lower(*byte) || b"-_".contains(byte))
+    };
+    if !text.split('.').all(label) {
+        said.push(SEARCH_DOMAIN.to_owned());
     }
     said
 }

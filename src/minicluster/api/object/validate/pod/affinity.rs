@@ -1,7 +1,5 @@
 //! Where a pod may be placed: affinity, tolerations, spreading.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use super::super::super::look::Look;
@@ -138,17 +136,41 @@ fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
         let given = term.list(keys);
         if !given.is_empty() && !term.has("labelSelector") {
             errors.forbidden(&list, "must not be specified when labelSelector is not set");
+            continue;
         }
         for (index, key) in given.iter().enumerate() {
             let key = key.as_str().unwrap_or_default();
             errors.each_invalid(&list.index(index), key, &names::qualified_name(key));
         }
     }
+    let mismatched = term.list("mismatchLabelKeys");
+    let list = at.field("matchLabelKeys");
+    for (index, key) in term.list("matchLabelKeys").iter().enumerate() {
+        if mismatched.contains(key) {
+            errors.invalid(&list.index(index), key, "exists in both matchLabelKeys and mismatchLabelKeys");
+        }
+    }
+    selected_twice(term, at, errors);
     let topology = term.text("topologyKey");
     if topology.is_empty() {
         errors.required(&at.field("topologyKey"), "can not be empty");
     }
     errors.each_invalid(&at.field("topologyKey"), topology, &names::qualified_name(topology));
+}
+
+/// A key of a pod's own labels may be selected by once, as the server itself does.
+fn selected_twice(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let selector = &term["labelSelector"];
+    let keys = term.list("matchLabelKeys");
+    for (index, key) in keys.iter().enumerate() {
+        let key = key.as_str().unwrap_or_default();
+        let expressions = selector.list("matchExpressions").iter().filter(|one| one.text("key") == key).count();
+        let times = usize::from(selector.entries("matchLabels").contains_key(key)) + expressions;
+        let last = !keys[index + 1..].iter().any(|other| other == key);
+        if times > 1 && last {
+            errors.invalid(&at.index(index), key, "exists in both matchLabelKeys and labelSelector");
+        }
+    }
 }
 
 /// The tolerations of a pod.
@@ -178,6 +200,10 @@ pub fn tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
                     errors.invalid(&at.field("operator"), value, "value must be empty when `operator` is 'Exists'");
                 }
             }
+            other @ ("Lt" | "Gt") => {
+                // Known, but off.
+                errors.not_supported(&at.field("operator"), other, &["Equal", "Exists", "Lt", "Gt"]);
+            }
             other => errors.not_supported(&at.field("operator"), other, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
@@ -204,8 +230,6 @@ pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
         let topology = constraint.text("topologyKey");
         if topology.is_empty() {
             errors.required(&item.field("topologyKey"), "can not be empty");
-        } else {
-            errors.each_invalid(&item.field("topologyKey"), topology, &names::qualified_name(topology));
         }
         let action = constraint.text("whenUnsatisfiable");
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
@@ -235,6 +259,7 @@ pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
             }
         }
         match_label_keys(constraint, &item, errors);
+        selected_twice(constraint, &item, errors);
         selector::selector(&constraint["labelSelector"], &item.field("labelSelector"), errors);
     }
 }
@@ -249,18 +274,9 @@ fn match_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.forbidden(&list, "must not be specified when labelSelector is not set");
         return;
     }
-    let selected: BTreeSet<&str> = constraint["labelSelector"]
-        .entries("matchLabels")
-        .keys()
-        .map(String::as_str)
-        .chain(constraint["labelSelector"].list("matchExpressions").iter().map(|expression| expression.text("key")))
-        .collect();
     for (index, key) in keys.iter().enumerate() {
         let key = key.as_str().unwrap_or_default();
         errors.each_invalid(&list.index(index), key, &names::qualified_name(key));
-        if selected.contains(key) {
-            errors.invalid(&list.index(index), key, "exists in both matchLabelKeys and labelSelector");
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The containers of a pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -93,6 +93,8 @@ pub fn init(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
         let sidecar = container.text("restartPolicy") == "Always";
         if container.has("restartPolicy") {
             restart_policy(container, &at, errors);
+        } else if !container.list("restartPolicyRules").is_empty() {
+            errors.required(&at.field("restartPolicy"), "must specify restartPolicy when restart rules are used");
         }
         let name = container.text("name");
         if !name.is_empty() && !names.insert(name) {
@@ -123,7 +125,7 @@ pub fn init(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What holds for every container.
-fn all(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub fn all(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = container.text("name");
     if name.is_empty() {
         errors.required(&at.field("name"), "");
@@ -135,7 +137,7 @@ fn all(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let policy = container.text("terminationMessagePolicy");
     if !["File", "FallbackToLogsOnError"].contains(&policy) {
-        errors.not_supported(&at.field("terminationMessagePolicy"), policy, &["FallbackToLogsOnError", "File"]);
+        errors.not_supported(&at.field("terminationMessagePolicy"), policy, &["File", "FallbackToLogsOnError"]);
     }
     ports(container.list("ports"), &at.field("ports"), errors);
     env::variables(container.list("env"), &at.field("env"), errors);
@@ -148,7 +150,7 @@ fn all(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     resources::container(&container["resources"], &pod.claims, &at.field("resources"), errors);
     resize_policies(container, pod.spec, &at.field("resizePolicy"), errors);
-    security::container(&container["securityContext"], &at.field("securityContext"), errors);
+    security::container(&container["securityContext"], pod.spec, &at.field("securityContext"), errors);
 }
 
 fn resize_policies(container: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -161,17 +163,17 @@ fn resize_policies(container: &Value, spec: &Value, at: &Path<'_>, errors: &mut 
         }
         match resource {
             "cpu" | "memory" => {}
-            "" => errors.required(&item.field("resourceName"), ""),
-            other => errors.not_supported(&item.field("resourceName"), other, &["cpu", "memory"]),
+            "" => errors.required(at, ""),
+            other => errors.not_supported(at, other, &["cpu", "memory"]),
         }
         match policy.text("restartPolicy") {
             "NotRequired" | "RestartContainer" => {}
-            "" => errors.required(&item.field("restartPolicy"), ""),
-            other => errors.not_supported(&item.field("restartPolicy"), other, &["NotRequired", "RestartContainer"]),
+            "" => errors.required(at, ""),
+            other => errors.not_supported(at, other, &["NotRequired", "RestartContainer"]),
         }
         if spec.text("restartPolicy") == "Never" && policy.text("restartPolicy") != "NotRequired" {
-            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            errors.invalid(&item.field("restartPolicy"), policy.text("restartPolicy"), detail);
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.invalid(at, policy.text("restartPolicy"), detail);
         }
     }
 }
@@ -228,11 +230,12 @@ fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn mounts(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let devices: Vec<(&str, &str)> =
+    let devices: BTreeMap<&str, &str> =
         container.list("volumeDevices").iter().map(|device| (device.text("name"), device.text("devicePath"))).collect();
     let mut paths = BTreeSet::new();
+    let list = at;
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
-        let at = at.index(index);
+        let at = list.index(index);
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
         if name.is_empty() {
             errors.required(&at.field("name"), "");
@@ -246,24 +249,24 @@ fn mounts(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) 
         if !paths.insert(path) {
             errors.invalid(&at.field("mountPath"), path, "must be unique");
         }
-        if devices.iter().any(|(device, _)| *device == name) {
+        if devices.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|(_, device)| *device == path) {
+        if devices.values().any(|device| *device == path) {
             errors.invalid(&at.field("mountPath"), path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub.is_empty() {
-            local_path(sub, &at.field("subPath"), errors);
+            local_path(sub, &list.field("subPath"), errors);
         }
         if !expression.is_empty() {
             if !sub.is_empty() {
                 errors.invalid(&at.field("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive");
             }
-            local_path(expression, &at.field("subPathExpr"), errors);
+            local_path(expression, &list.field("subPathExpr"), errors);
         }
-        propagation(mount, container, &at.field("mountPropagation"), errors);
-        recursive_read_only(mount, &at.field("recursiveReadOnly"), errors);
+        propagation(mount, container, &list.field("mountPropagation"), errors);
+        recursive_read_only(mount, &list.field("recursiveReadOnly"), errors);
     }
 }
 
@@ -295,7 +298,8 @@ fn recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let mounts = container.list("volumeMounts");
+    let mounts: BTreeMap<&str, &str> =
+        container.list("volumeMounts").iter().map(|mount| (mount.text("name"), mount.text("mountPath"))).collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let at = at.index(index);
@@ -303,7 +307,7 @@ fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors)
         if name.is_empty() {
             errors.required(&at.field("name"), "");
         }
-        if !names.insert(name) {
+        if !name.is_empty() && !names.insert(name) {
             errors.invalid(&at.field("name"), name, "must be unique");
         }
         match pod.volumes.source(name) {
@@ -317,16 +321,18 @@ fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors)
         if path.is_empty() {
             errors.required(&at.field("devicePath"), "");
         }
-        if !paths.insert(path) {
+        if paths.contains(path) {
             errors.invalid(&at.field("devicePath"), path, "must be unique");
         }
         if path.split('/').any(|part| part == "..") {
             errors.invalid(&at.field("devicePath"), path, "can not contain backsteps ('..')");
+        } else {
+            paths.insert(path);
         }
-        if mounts.iter().any(|mount| mount.text("name") == name) {
+        if mounts.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| mount.text("mountPath") == path) {
+        if mounts.values().any(|mount| *mount == path) {
             errors.invalid(&at.field("devicePath"), path, "must not already exist as a path in volumeMounts");
         }
     }

@@ -21,11 +21,11 @@ const POD_FIELDS: [&str; 9] = [
 /// The fields of a container that a variable or a file may have.
 const CONTAINER_FIELDS: [&str; 6] = [
     "limits.cpu",
-    "limits.memory",
     "limits.ephemeral-storage",
+    "limits.memory",
     "requests.cpu",
-    "requests.memory",
     "requests.ephemeral-storage",
+    "requests.memory",
 ];
 
 /// The variables of a container.
@@ -62,8 +62,9 @@ fn value_from(variable: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
         sources += 1;
         key_ref(reference, &at.field("secretKeyRef"), errors);
     }
-    if source.has("fileKeyRef") {
+    if let Some(reference) = source.some("fileKeyRef") {
         sources += 1;
+        file_ref(reference, &at.field("fileKeyRef"), errors);
     }
     if sources == 0 {
         let all = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
@@ -72,6 +73,26 @@ fn value_from(variable: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
         errors.invalid(at, "", "may not be specified when `value` is not empty");
     } else if sources > 1 {
         errors.invalid(at, "", "may not have more than one field specified at a time");
+    }
+}
+
+/// A key of a file in a volume.
+fn file_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (volume, key, path) = (reference.text("volumeName"), reference.text("key"), reference.text("path"));
+    if key.is_empty() {
+        errors.required(&at.field("key"), "");
+    } else {
+        errors.each_invalid(&at.field("key"), key, &names::env_var_name(key));
+    }
+    if volume.is_empty() {
+        errors.required(&at.field("volumeName"), "");
+    } else {
+        errors.each_invalid(&at.field("volumeName"), volume, &names::dns_1123_label(volume));
+    }
+    if path.is_empty() {
+        errors.required(&at.field("path"), "");
+    } else if path.split('/').any(|part| part == "..") {
+        errors.invalid(&at.field("path"), path, "must not contain '..'");
     }
 }
 
@@ -94,10 +115,13 @@ pub fn field_ref(field: &Value, known: &[&str], at: &Path<'_>, errors: &mut Erro
     if let Some((map, key)) = subscript(path) {
         match map {
             "metadata.annotations" => {
-                errors.each_invalid(at, path, &names::qualified_name(&key.to_lowercase()));
+                errors.each_invalid(at, key, &names::qualified_name(&key.to_lowercase()));
             }
-            "metadata.labels" => errors.each_invalid(at, path, &names::qualified_name(key)),
-            _ => errors.invalid(at, map, "does not support subscript"),
+            "metadata.labels" => errors.each_invalid(at, key, &names::qualified_name(key)),
+            _ => {
+                let detail = format!("error converting fieldPath: field label does not support subscript: {path}");
+                errors.invalid(&at.field("fieldPath"), path, &detail);
+            }
         }
         return;
     }
@@ -183,7 +207,7 @@ fn divisor(resource: &str, divisor: &str, at: &Path<'_>, errors: &mut Errors) {
 
 fn key_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (name, key) = (reference.text("name"), reference.text("key"));
-    errors.each_invalid(&at.field("name"), name, &if name.is_empty() { Vec::new() } else { names::object_name(name) });
+    errors.each_invalid(&at.field("name"), name, &names::object_name(name));
     if key.is_empty() {
         errors.required(&at.field("key"), "");
     } else {
@@ -193,8 +217,9 @@ fn key_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Whole ConfigMaps and Secrets as variables.
 pub fn sources(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let list = at;
     for (index, source) in sources.iter().enumerate() {
-        let at = at.index(index);
+        let at = list.index(index);
         let prefix = source.text("prefix");
         if !prefix.is_empty() {
             errors.each_invalid(&at.field("prefix"), prefix, &names::env_var_name(prefix));
@@ -212,9 +237,9 @@ pub fn sources(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
             }
         }
         if count == 0 {
-            errors.invalid(&at, "", "must specify one of: `configMapRef` or `secretRef`");
+            errors.invalid(list, "", "must specify one of: `configMapRef` or `secretRef`");
         } else if count > 1 {
-            errors.invalid(&at, "", "may not have more than one field specified at a time");
+            errors.invalid(list, "", "may not have more than one field specified at a time");
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Pods and pod templates.
 
 pub mod affinity;
+mod claims;
 mod containers;
 mod env;
+mod ephemeral;
 mod network;
 mod probes;
 pub mod resources;
 mod security;
+mod sources;
 mod update;
 mod volumes;
 
@@ -18,14 +21,25 @@ use super::metadata;
 use super::names;
 use containers::Pod;
 
+use containers::local_path;
+
 pub use probes::port;
 pub use update::{status, update};
+
+/// What a pod's spec is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum In {
+    /// A pod.
+    Pod,
+    /// A template of pods.
+    Template,
+}
 
 /// A new pod, its metadata apart.
 pub fn create(pod: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let spec = &pod["spec"];
-    pod_spec(spec, &at, errors);
+    pod_spec(spec, In::Pod, &at, errors);
     only_pods(spec, &at, errors);
     if !spec.list("ephemeralContainers").is_empty() {
         errors.forbidden(&at.field("ephemeralContainers"), "cannot be set on create");
@@ -40,7 +54,7 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata = &template["metadata"];
     metadata::labels(metadata.entries("labels"), &at.field("labels"), errors);
     metadata::annotations(metadata.entries("annotations"), &at.field("annotations"), errors);
-    pod_spec(&template["spec"], &at.field("spec"), errors);
+    pod_spec(&template["spec"], In::Template, &at.field("spec"), errors);
     if !template["spec"].list("ephemeralContainers").is_empty() {
         errors.forbidden(&at.field("spec").field("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
@@ -75,17 +89,19 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A pod's spec.
-pub fn pod_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let volumes = volumes::volumes(spec.list("volumes"), &at.field("volumes"), errors);
+pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
+    let volumes = volumes::volumes(spec.list("volumes"), of, &at.field("volumes"), errors);
+    claims::claims(spec.list("resourceClaims"), &at.field("resourceClaims"), errors);
     let pod = Pod {
         spec,
         volumes: &volumes,
-        claims: spec.list("resourceClaims").iter().map(|claim| claim.text("name")).collect(),
+        claims: spec.list("resourceClaims").iter().map(|claim| claim.text("name")).filter(|name| !name.is_empty()).collect(),
         grace_period: spec.int("terminationGracePeriodSeconds").unwrap_or_default(),
     };
     containers::main(&pod, &at.field("containers"), errors);
     containers::init(&pod, &at.field("initContainers"), errors);
-    pod_resources(spec, &at.field("resources"), errors);
+    ephemeral::containers(&pod, &at.field("ephemeralContainers"), errors);
+    pod_resources(&pod, &at.field("resources"), errors);
     host_network(spec, at, errors);
     restart_policy(spec.text("restartPolicy"), &at.field("restartPolicy"), errors);
     network::dns_policy(spec.text("dnsPolicy"), &at.field("dnsPolicy"), errors);
@@ -96,17 +112,115 @@ pub fn pod_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     network::dns_config(&spec["dnsConfig"], spec.text("dnsPolicy"), &at.field("dnsConfig"), errors);
     gates(spec, at, errors);
     affinity::spread(spec.list("topologySpreadConstraints"), &at.field("topologySpreadConstraints"), errors);
+    host_process(spec, at, errors);
+    own_users(spec, at, errors);
+    hostname_override(spec, &at.field("hostnameOverride"), errors);
     names_and_numbers(spec, at, errors);
     if !spec.list("tolerations").is_empty() {
         affinity::tolerations(spec.list("tolerations"), &at.field("tolerations"), errors);
     }
     network::host_aliases(spec.list("hostAliases"), &at.field("hostAliases"), errors);
     classes(spec, at, errors);
+    files(&pod, at, errors);
 }
 
-fn pod_resources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if let Some(of_the_pod) = spec.some("resources") {
+/// Volumes that variables are read from.
+fn files(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        let list = at.field(kind);
+        for (index, container) in pod.spec.list(kind).iter().enumerate() {
+            let container_at = list.index(index);
+            let env = container_at.field("env");
+            for (index, variable) in container.list("env").iter().enumerate() {
+                let Some(reference) = variable["valueFrom"].some("fileKeyRef") else { continue };
+                let volume = reference.text("volumeName");
+                let variable_at = env.index(index);
+                let at = variable_at.field("valueFrom.fileKeyRef.volumeName");
+                match pod.spec.list("volumes").iter().find(|other| other.text("name") == volume) {
+                    None => errors.not_found(&at, volume),
+                    Some(volume) if volume.has("emptyDir") => {}
+                    Some(_) => errors.invalid(&at, volume, "referenced volume must be of type emptyDir"),
+                }
+            }
+        }
+    }
+}
+
+/// Every container's place and itself.
+fn each_container<'a>(spec: &'a Value) -> impl Iterator<Item = (&'static str, usize, &'a Value)> {
+    let kinds = ["initContainers", "containers", "ephemeralContainers"];
+    kinds.into_iter().flat_map(|kind| spec.list(kind).iter().enumerate().map(move |(index, container)| (kind, index, container)))
+}
+
+/// On Windows, containers are processes of the host all or none.
+fn host_process(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let flag = |of: &Value| of["securityContext"]["windowsOptions"].get("hostProcess").and_then(Value::as_bool);
+    let of_the_pod = flag(spec);
+    let (mut all, mut processes) = (0, 0);
+    for (kind, index, container) in each_container(spec) {
+        all += 1;
+        let own = flag(container);
+        if let (Some(pod), Some(own)) = (of_the_pod, own)
+            && pod != own
+        {
+            let (list, detail) = (at.field(kind), format!("pod hostProcess value must be identical if both are specified, was {pod}"));
+            let item = list.index(index);
+            errors.invalid(&item.field("securityContext.windowsOptions.hostProcess"), own, &detail);
+        }
+        processes += usize::from(own.or(of_the_pod) == Some(true));
+    }
+    if processes > 0 {
+        if processes != all {
+            let detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+            errors.invalid(at, "", detail);
+        }
+        if !spec.flag("hostNetwork") {
+            let detail = "hostNetwork must be true if pod contains any hostProcess containers";
+            errors.invalid(&at.field("hostNetwork"), false, detail);
+        }
+    }
+}
+
+/// A pod with users of its own shares nothing with the host.
+fn own_users(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if spec.get("hostUsers") != Some(&Value::Bool(false)) {
+        return;
+    }
+    for (kind, index, container) in each_container(spec) {
+        if !container.list("volumeDevices").is_empty() {
+            let list = at.field(kind);
+            errors.forbidden(&list.index(index).field("volumeDevices"), "when `hostUsers` is false");
+        }
+    }
+    for (name, spelled) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.flag(name) {
+            errors.forbidden(&at.field(spelled), "when `hostUsers` is false");
+        }
+    }
+}
+
+fn hostname_override(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(name) = spec.some("hostnameOverride").and_then(Value::as_str) else { return };
+    if spec.flag("setHostnameAsFQDN") {
+        errors.forbidden(at, "may not be specified when setHostnameAsFQDN is true");
+    }
+    if spec.flag("hostNetwork") {
+        errors.forbidden(at, "may not be specified when hostNetwork is true");
+    }
+    errors.each_invalid(at, name, &names::dns_1123_subdomain(name));
+    if name.len() > 64 {
+        errors.too_long(at, 64);
+    }
+}
+
+fn pod_resources(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(of_the_pod) = pod.spec.some("resources") {
+        if !of_the_pod.list("claims").is_empty() {
+            errors.forbidden(&at.field("claims"), "claims may not be set for Resources at pod-level");
+        }
         resources::requirements(of_the_pod, resources::pod_name, at, errors);
+        resources::claimed(of_the_pod, &pod.claims, at, errors);
+        resources::of_containers(of_the_pod, pod.spec, at, errors);
     }
 }
 
@@ -123,9 +237,8 @@ fn host_network(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             for (index, port) in container.list("ports").iter().enumerate() {
                 let host = port.int("hostPort").unwrap_or_default();
                 if host != 0 && Some(host) != port.int("containerPort") {
-                    let detail = "must match `hostPort` when `hostNetwork` is true";
-                    let number = port.int("containerPort").unwrap_or_default();
-                    errors.invalid(&ports.index(index).field("containerPort"), number, detail);
+                    let detail = "must match `containerPort` when `hostNetwork` is true";
+                    errors.invalid(&ports.index(index).field("hostPort"), host, detail);
                 }
             }
         }
@@ -136,7 +249,7 @@ fn restart_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
     match policy {
         "Always" | "OnFailure" | "Never" => {}
         "" => errors.required(at, ""),
-        other => errors.not_supported(at, other, &["Always", "Never", "OnFailure"]),
+        other => errors.not_supported(at, other, &["Always", "OnFailure", "Never"]),
     }
 }
 
@@ -204,10 +317,14 @@ fn classes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
+    if let Some(overhead) = spec.some("overhead") {
+        let limits = serde_json::json!({ "limits": overhead });
+        resources::requirements(&limits, resources::container_name, &at.field("overhead"), errors);
+    }
     if let Some(os) = spec.some("os") {
         match os.text("name") {
             "linux" | "windows" => {}
-            "" => errors.required(&at.field("os").field("name"), "cannot be empty"),
+            "" => errors.required(&at.field("os").field("name"), ""),
             other => errors.not_supported(&at.field("os"), other, &["linux", "windows"]),
         }
     }

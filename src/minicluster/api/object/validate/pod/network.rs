@@ -13,7 +13,7 @@ pub const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001
 
 /// Where names are resolved.
 pub fn dns_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
-    let known = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
+    let known = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     match policy {
         "" => errors.required(at, ""),
         other if !known.contains(&other) => errors.not_supported(at, other, &known),
@@ -62,9 +62,7 @@ pub fn dns_config(config: &Value, policy: &str, at: &Path<'_>, errors: &mut Erro
             continue;
         }
         let name = search.strip_suffix('.').unwrap_or(search);
-        let relaxed = name.replace('_', "-").trim_matches('-').to_owned();
-        let said = if name.contains('_') { names::dns_1123_subdomain(&relaxed) } else { names::dns_1123_subdomain(name) };
-        errors.each_invalid(&list.index(index), search, &said);
+        errors.each_invalid(&list.index(index), search, &names::search_domain(name));
     }
     let list = at.field("options");
     for (index, option) in config.list("options").iter().enumerate() {

@@ -29,8 +29,7 @@ pub fn probe(kind: Probe, probe: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.field(name), value, "must be greater than or equal to 0");
         }
     }
-    if kind != Probe::Readiness
-        && let Some(seconds) = probe.int("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0)
+    if let Some(seconds) = probe.int("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0)
     {
         errors.invalid(&at.field("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
     }
@@ -55,13 +54,12 @@ pub fn lifecycle(lifecycle: &Value, grace_period: i64, at: &Path<'_>, errors: &m
         if let Some(hook) = lifecycle.some(name) {
             let at = at.field(name);
             handler(hook, "hook", &at, errors);
-            if let Some(sleep) = hook.some("sleep") {
+            let only = ["exec", "httpGet", "tcpSocket"].iter().all(|other| !hook.has(other));
+            if let Some(sleep) = hook.some("sleep").filter(|_| only) {
                 let seconds = sleep.int("seconds").unwrap_or_default();
                 if seconds < 0 || seconds > grace_period {
-                    let detail = format!(
-                        "must be non-negative and less than terminationGracePeriodSeconds ({grace_period}). Enable \
-                         AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
-                    );
+                    let detail =
+                        format!("must be non-negative and less than terminationGracePeriodSeconds ({grace_period})");
                     errors.invalid(&at.field("sleep"), seconds, &detail);
                 }
             }

@@ -48,6 +48,11 @@ const WHOLE: [&str; 9] = [
 /// Requests and limits of a container.
 pub fn container(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     requirements(resources, container_name, at, errors);
+    claimed(resources, claims, at, errors);
+}
+
+/// The devices that something uses, of those that the pod claims.
+pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("claims");
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (index, claim) in resources.list("claims").iter().enumerate() {
@@ -60,11 +65,23 @@ pub fn container(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut
         let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
         if seen.contains(&(name, request)) {
             errors.duplicate(&item, shown.as_str());
+        } else if seen.iter().any(|(other, asked)| *other == name && (asked.is_empty() || request.is_empty())) {
+            errors.duplicate(&item, name);
         } else {
             seen.push((name, request));
         }
+        if !request.is_empty() {
+            errors.each_invalid(&item.field("request"), request, &names::dns_1123_label(request));
+        }
         if !claims.contains(&name) {
-            errors.not_found(&item.field("name"), name);
+            let known = match claims {
+                [] => " which is empty".to_owned(),
+                several => {
+                    let unique: std::collections::BTreeSet<&str> = several.iter().copied().collect();
+                    format!(": {}", unique.into_iter().collect::<Vec<_>>().join(", "))
+                }
+            };
+            errors.not_among(&item, name, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
         }
     }
 }
@@ -77,11 +94,13 @@ pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), a
         let at = limits_at.key(resource);
         name(resource, &at, errors);
         quantity(resource, amount, &at, errors);
+        huge_pages(resource, amount, &at, errors);
     }
     for (resource, amount) in requests {
         let at = requests_at.key(resource);
         name(resource, &at, errors);
         quantity(resource, amount, &at, errors);
+        huge_pages(resource, amount, &at, errors);
         let overcommits = may_overcommit(resource);
         let Some(limit) = limits.get(resource) else {
             if !overcommits {
@@ -106,6 +125,45 @@ pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), a
     }
 }
 
+/// What the containers ask for together, against what the pod does, and what each may use.
+pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
+    let requests_at = at.field("requests");
+    for (resource, request) in of_the_pod.entries("requests") {
+        let asked = spec.list("containers").iter().filter_map(|container| {
+            amount(&container["resources"]["requests"][resource])
+        });
+        let together = asked.reduce(|sum, more| sum.plus(&more));
+        let (Some(together), Some(of_the_pod)) = (together, amount(request)) else { continue };
+        if together.compare(&of_the_pod) == Ordering::Greater {
+            let detail = format!("must be greater than or equal to aggregate container requests of {}", together.canonical());
+            errors.invalid(&requests_at.key(resource), request, &detail);
+        }
+    }
+    for (resource, limit) in of_the_pod.entries("limits") {
+        for (index, container) in spec.list("containers").iter().enumerate() {
+            let own = &container["resources"]["limits"][resource];
+            let (Some(used), Some(most)) = (amount(own), amount(limit)) else { continue };
+            if used.compare(&most) == Ordering::Greater {
+                let list = at.field("containers");
+                let container_at = list.index(index);
+                let detail = format!("must be less than or equal to pod limits of {}", limit.as_str().unwrap_or_default());
+                errors.invalid(&container_at.key(resource).field("limits"), own, &detail);
+            }
+        }
+    }
+}
+
+/// Huge pages come whole.
+fn huge_pages(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(size) = resource.strip_prefix("hugepages-") else { return };
+    let text = amount.as_str().unwrap_or_default();
+    let (Ok(amount), Ok(page)) = (Quantity::parse(text), Quantity::parse(size)) else { return };
+    if page.sign() <= 0 || !page.is_whole() || amount.whole() % page.whole() != 0 {
+        errors.invalid(at, text, &format!("{text} is not positive integer multiple of {resource}"));
+    }
+}
+
 /// An amount of a resource.
 pub fn quantity(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
@@ -121,8 +179,9 @@ pub fn quantity(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Erro
 
 /// The name of a resource of any kind.
 pub fn resource_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
-    errors.each_invalid(at, name, &names::qualified_name(name));
-    if !name.contains('/') && !is_standard(name) {
+    let said = names::qualified_name(name);
+    errors.each_invalid(at, name, &said);
+    if said.is_empty() && !name.contains('/') && !is_standard(name) {
         errors.invalid(at, name, "must be a standard resource type or fully qualified");
     }
 }
@@ -141,8 +200,9 @@ pub fn container_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// The name of a resource that a pod as a whole may have.
 pub fn pod_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let before = errors.0.len();
     resource_name(name, at, errors);
-    if !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
+    if errors.0.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
         errors.not_supported(at, name, &["cpu", "hugepages-", "memory"]);
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::super::super::look::Look;
-use super::super::errors::{Errors, Path};
+use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 
 /// The security context of a container.
-pub fn container(context: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub fn container(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if context.is_null() {
         return;
     }
@@ -21,7 +21,7 @@ pub fn container(context: &Value, at: &Path<'_>, errors: &mut Errors) {
         if !["Default", "Unmasked"].contains(&mount) {
             errors.not_supported(&at.field("procMount"), mount, &["Default", "Unmasked"]);
         }
-        if mount == "Unmasked" {
+        if mount == "Unmasked" && spec.get("hostUsers") != Some(&Value::Bool(false)) {
             errors.invalid(&at.field("procMount"), mount, "`hostUsers` must be false to use `Unmasked`");
         }
     }
@@ -29,19 +29,64 @@ pub fn container(context: &Value, at: &Path<'_>, errors: &mut Errors) {
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
         if privileged {
-            errors.invalid(at, Value::from(shown(context)).as_str().unwrap_or_default(), detail);
+            errors.invalid(at, Shown::Plain(shown(context)), detail);
         }
         let added = context["capabilities"].list("add");
         if added.iter().any(|capability| capability == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(at, Value::from(shown(context)).as_str().unwrap_or_default(), detail);
+            errors.invalid(at, Shown::Plain(shown(context)), detail);
         }
     }
+    windows(&context["windowsOptions"], &at.field("windowsOptions"), errors);
     app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
 }
 
+/// What is said of Windows.
+fn windows(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let text = |name: &str| options.some(name).and_then(Value::as_str);
+    if let Some(name) = text("gmsaCredentialSpecName") {
+        errors.each_invalid(&at.field("gmsaCredentialSpecName"), name, &names::dns_1123_subdomain(name));
+    }
+    if let Some(spec) = text("gmsaCredentialSpec") {
+        if spec.is_empty() {
+            errors.invalid(&at.field("gmsaCredentialSpec"), spec, "gmsaCredentialSpec cannot be an empty string");
+        } else if spec.len() > 64 * 1024 {
+            errors.too_long(&at.field("gmsaCredentialSpec"), 64 * 1024);
+        }
+    }
+    if let Some(name) = text("runAsUserName")
+        && name.is_empty()
+    {
+        errors.invalid(&at.field("runAsUserName"), name, "runAsUserName cannot be an empty string");
+    }
+}
+
+/// A context as errors show it: the internal type's fields, in its order.
 fn shown(context: &Value) -> String {
-    context.to_string()
+    let fields = [
+        "capabilities",
+        "privileged",
+        "seLinuxOptions",
+        "windowsOptions",
+        "runAsUser",
+        "runAsGroup",
+        "runAsNonRoot",
+        "readOnlyRootFilesystem",
+        "allowPrivilegeEscalation",
+        "procMount",
+        "seccompProfile",
+        "appArmorProfile",
+    ];
+    let capabilities = |capabilities: &Value| {
+        format!("{{\"Add\":{},\"Drop\":{}}}", capabilities["add"], capabilities["drop"])
+    };
+    let field = |name: &&str| {
+        let value = context.get(*name).unwrap_or(&Value::Null);
+        let value = if *name == "capabilities" && !value.is_null() { capabilities(value) } else { value.to_string() };
+        let spelled = if *name == "seLinuxOptions" { "SELinuxOptions".to_owned() } else { name[..1].to_uppercase() + &name[1..] };
+        format!("\"{spelled}\":{value}")
+    };
+    format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
 }
 
 /// What may be called at all.
@@ -52,7 +97,6 @@ pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     let ty = profile.text("type");
     if ty.is_empty() {
         errors.required(&at.field("type"), "type is required when seccompProfile is set");
-        return;
     }
     let local = profile.some("localhostProfile").and_then(Value::as_str);
     if ty == "Localhost" {
@@ -68,10 +112,11 @@ pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     } else {
         if local.is_some() {
-            let path = local.unwrap_or_default();
-            errors.invalid(&at.field("localhostProfile"), path, "can only be set when seccomp type is Localhost");
+            let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", profile["type"], profile["localhostProfile"]);
+            let detail = "can only be set when seccomp type is Localhost";
+            errors.invalid(&at.field("localhostProfile"), Shown::Plain(shown), detail);
         }
-        if !["RuntimeDefault", "Unconfined"].contains(&ty) {
+        if !ty.is_empty() && !["RuntimeDefault", "Unconfined"].contains(&ty) {
             errors.not_supported(&at.field("type"), ty, &["Localhost", "RuntimeDefault", "Unconfined"]);
         }
     }
@@ -124,6 +169,7 @@ pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&at.field("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled");
     }
     sysctls(context, &at.field("sysctls"), errors);
+    windows(&context["windowsOptions"], &at.field("windowsOptions"), errors);
     if let Some(policy) = context.some("fsGroupChangePolicy").and_then(Value::as_str)
         && !["Always", "OnRootMismatch"].contains(&policy)
     {
@@ -131,6 +177,11 @@ pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     seccomp(&context["seccompProfile"], &at.field("seccompProfile"), errors);
     app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
+    if let Some(policy) = context.some("seLinuxChangePolicy").and_then(Value::as_str)
+        && policy != "Recursive"
+    {
+        errors.not_supported(&at.field("seLinuxChangePolicy"), policy, &["Recursive"]);
+    }
     if let Some(policy) = context.some("supplementalGroupsPolicy").and_then(Value::as_str)
         && !["Merge", "Strict"].contains(&policy)
     {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::super::look::Look;
 use super::super::super::strategy::restore;
 use super::super::errors::{Errors, Path};
-use super::{only_pods, pod_spec};
+use super::{In, only_pods, pod_spec};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                           `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
@@ -16,7 +16,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.con
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let (before, after) = (&old["spec"], &new["spec"]);
-    pod_spec(after, &at, errors);
+    pod_spec(after, In::Pod, &at, errors);
     only_pods(after, &at, errors);
     for containers in ["containers", "initContainers"] {
         if !containers_kept(before, after, containers, &at, errors) {
@@ -124,10 +124,10 @@ fn tolerations_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut E
 }
 
 fn gates_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for gate in after.list("schedulingGates") {
+    for (index, gate) in after.list("schedulingGates").iter().enumerate() {
         if !before.list("schedulingGates").contains(gate) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
-            errors.forbidden(at, &detail);
+            errors.forbidden(&at.index(index).field("name"), &detail);
         }
     }
 }

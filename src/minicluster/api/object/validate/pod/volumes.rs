@@ -10,6 +10,7 @@ use super::super::errors::{Errors, Path};
 use super::super::names;
 use super::containers::local_path;
 use super::env::{self, Container};
+use super::{In, sources};
 
 const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
@@ -32,15 +33,15 @@ impl<'a> Volumes<'a> {
 }
 
 /// Checks volumes, and knows them by name.
-pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
+pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
     let mut sources = BTreeMap::new();
     for (index, volume) in volumes.iter().enumerate() {
         let at = at.index(index);
         let name = volume.text("name");
         let kinds = volume.as_object().into_iter().flatten();
         let kinds: Vec<&str> = kinds.filter(|(kind, _)| *kind != "name").map(|(kind, _)| kind.as_str()).collect();
-        source(volume, &kinds, &at, errors);
         let before = errors.0.len();
+        source(volume, &kinds, of, &at, errors);
         if name.is_empty() {
             errors.required(&at.field("name"), "");
         } else {
@@ -56,17 +57,27 @@ pub fn volumes<'a>(volumes: &'a [Value], at: &Path<'_>, errors: &mut Errors) -> 
     Volumes { sources }
 }
 
-fn source(volume: &Value, kinds: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Errors) {
     let mut ordered: Vec<&str> = KINDS.iter().copied().filter(|kind| kinds.contains(kind)).collect();
     ordered.extend(kinds.iter().filter(|kind| !KINDS.contains(kind)));
     if ordered.is_empty() {
         errors.required(at, "must specify a volume type");
     }
     for (index, kind) in ordered.iter().enumerate() {
-        let at = at.field(kind);
         if index > 0 {
-            errors.forbidden(&at, "may not specify more than 1 volume type");
+            // Two of them are misspelled there.
+            let spelled = match *kind {
+                "downwardAPI" => "downwarAPI",
+                "cephfs" => "cephFS",
+                other => other,
+            };
+            errors.forbidden(&at.field(spelled), "may not specify more than 1 volume type");
         } else {
+            let named = if *kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
+            let at = at.field(named);
+            if *kind == "image" && of == In::Pod && volume["image"].text("reference").is_empty() {
+                errors.required(&at.field("reference"), "");
+            }
             one(kind, &volume[*kind], &at, errors);
         }
     }
@@ -84,16 +95,16 @@ const KINDS: [&str; 29] = [
     "iscsi",
     "glusterfs",
     "flocker",
+    "persistentVolumeClaim",
     "rbd",
     "cinder",
     "cephfs",
     "quobyte",
     "downwardAPI",
     "fc",
+    "flexVolume",
     "configMap",
     "azureFile",
-    "flexVolume",
-    "persistentVolumeClaim",
     "vsphereVolume",
     "photonPersistentDisk",
     "portworxVolume",
@@ -130,15 +141,11 @@ fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
             mode(source, "defaultMode", at, errors);
             key_paths(source, at, errors);
         }
-        "persistentVolumeClaim" => {
-            if source.text("claimName").is_empty() {
-                errors.required(&at.field("claimName"), "");
-            }
-        }
+        "persistentVolumeClaim" => required("claimName", errors),
         "nfs" => {
             required("server", errors);
             required("path", errors);
-            if !source.text("path").is_empty() && !source.text("path").starts_with('/') {
+            if !source.text("path").starts_with('/') {
                 errors.invalid(&at.field("path"), source.text("path"), "must be an absolute path");
             }
         }
@@ -147,22 +154,7 @@ fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
             downward(source.list("items"), at, errors);
         }
         "projected" => projected(source, at, errors),
-        "csi" => {
-            required("driver", errors);
-        }
-        "ephemeral" => {
-            if !source.has("volumeClaimTemplate") {
-                errors.required(&at.field("volumeClaimTemplate"), "");
-            }
-        }
-        "gitRepo" => {
-            required("repository", errors);
-            if !source.text("directory").is_empty() {
-                local_path(source.text("directory"), &at.field("directory"), errors);
-            }
-        }
-        "image" => {}
-        _ => {}
+        other => sources::source(other, source, at, errors),
     }
 }
 
@@ -235,60 +227,64 @@ fn downward(items: &[Value], at: &Path<'_>, errors: &mut Errors) {
         } else if let Some(field) = item.some("resourceFieldRef") {
             env::resource_field_ref(field, Container::Named, &at.field("resourceFieldRef"), errors);
         } else {
-            errors.required(&at.field("fieldRef"), "one of fieldRef and resourceFieldRef is required");
+            errors.required(at, "one of fieldRef and resourceFieldRef is required");
         }
         mode(item, "mode", at, errors);
     }
 }
 
-fn projected(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    mode(source, "defaultMode", at, errors);
-    let mut paths: BTreeSet<String> = BTreeSet::new();
-    for (index, part) in source.list("sources").iter().enumerate() {
-        let list = at.field("sources");
-        let at = list.index(index);
-        let kinds: Vec<&String> = part.as_object().into_iter().flatten().map(|(kind, _)| kind).collect();
-        for (index, kind) in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"]
-            .iter()
-            .filter(|kind| kinds.iter().any(|given| given == *kind))
-            .enumerate()
-        {
-            let at = at.field(kind);
-            if index > 0 {
-                errors.forbidden(&at, "may not specify more than 1 volume type");
-                continue;
+fn projected(volume: &Value, at: &Path<'_>, errors: &mut Errors) {
+    mode(volume, "defaultMode", at, errors);
+    let mut paths: BTreeSet<&str> = BTreeSet::new();
+    let list = at.field("sources");
+    for (index, source) in volume.list("sources").iter().enumerate() {
+        let source_at = list.index(index);
+        let mut found = 0;
+        for kind in ["secret", "configMap"] {
+            let Some(part) = source.some(kind) else { continue };
+            found += 1;
+            let at = source_at.field(kind);
+            if part.text("name").is_empty() {
+                errors.required(&at.field("name"), "");
             }
-            let part = &part[*kind];
-            match *kind {
-                "secret" | "configMap" => {
-                    if part.text("name").is_empty() {
-                        errors.required(&at.field("name"), "");
-                    }
-                    key_paths(part, &at, errors);
-                }
-                "downwardAPI" => downward(part.list("items"), &at, errors),
-                "serviceAccountToken" => {
-                    let seconds = part.int("expirationSeconds").unwrap_or_default();
-                    if seconds < 600 {
-                        errors.invalid(&at.field("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes");
-                    }
-                    if seconds > 1 << 32 {
-                        errors.invalid(&at.field("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds");
-                    }
-                    if part.text("path").is_empty() {
-                        errors.required(&at.field("path"), "");
-                    } else {
-                        below_the_volume(part.text("path"), &at.field("path"), errors);
-                    }
-                }
-                _ => {}
-            }
-            for item in part.list("items") {
+            key_paths(part, &at, errors);
+        }
+        if let Some(part) = source.some("downwardAPI") {
+            found += 1;
+            downward(part.list("items"), &source_at.field("downwardAPI"), errors);
+        }
+        for kind in ["secret", "configMap", "downwardAPI"] {
+            for item in source[kind].list("items") {
                 let path = item.text("path");
-                if !path.is_empty() && !paths.insert(path.to_owned()) {
-                    errors.invalid(&at, path, "conflicting duplicate paths");
+                if !path.is_empty() && !paths.insert(path) {
+                    let name = if kind == "downwardAPI" { path } else { source[kind].text("name") };
+                    errors.invalid(at, name, "conflicting duplicate paths");
                 }
             }
         }
+        if let Some(part) = source.some("serviceAccountToken") {
+            found += 1;
+            token(part, &source_at.field("serviceAccountToken"), at, errors);
+        }
+        if found > 1 {
+            errors.forbidden(&source_at, "may not specify more than 1 volume type per source");
+        }
+    }
+}
+
+/// A service account's token; its path is told of the volume.
+fn token(token: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
+    let seconds = token.int("expirationSeconds").unwrap_or_default();
+    let lasts = at.field("expirationSeconds");
+    if seconds < 600 {
+        errors.invalid(&lasts, seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > 1 << 32 {
+        errors.invalid(&lasts, seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    if token.text("path").is_empty() {
+        errors.required(&volume.field("path"), "");
+    } else {
+        below_the_volume(token.text("path"), &volume.field("path"), errors);
     }
 }

@@ -1,0 +1,93 @@
+//! Claims of storage: what a PersistentVolumeClaim asks for.
+
+use serde_json::Value;
+
+use super::super::look::Look;
+use super::super::quantity::Quantity;
+use super::errors::{Errors, Path, Shown};
+use super::{metadata, names, selector};
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// A PersistentVolumeClaim, its metadata apart.
+pub fn claim(object: &Value, errors: &mut Errors) {
+    spec(&object["spec"], &Path::root("spec"), errors);
+}
+
+/// A claim that is made for a pod.
+pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let metadata = &template["metadata"];
+    let metadata_at = at.field("metadata");
+    metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
+    metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
+    for name in ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "ownerReferences", "finalizers"] {
+        if metadata.has(name) {
+            errors.forbidden(&metadata_at.field(name), "cannot be set");
+        }
+    }
+    spec(&template["spec"], &at.field("spec"), errors);
+}
+
+/// What is asked for.
+pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let modes = spec.list("accessModes");
+    let modes_at = at.field("accessModes");
+    if modes.is_empty() {
+        errors.required(&modes_at, "at least 1 access mode is required");
+    }
+    selector::selector(&spec["selector"], &at.field("selector"), errors);
+    for mode in modes {
+        let mode = mode.as_str().unwrap_or_default();
+        if !MODES.contains(&mode) {
+            errors.not_supported(&modes_at, mode, &MODES);
+        }
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        errors.forbidden(&modes_at, "may not use ReadWriteOncePod with other access modes");
+    }
+    let resources_at = at.field("resources");
+    let storage_at = resources_at.key("storage");
+    match spec["resources"]["requests"].some("storage").and_then(Value::as_str) {
+        None => errors.required(&storage_at, ""),
+        Some(amount) => {
+            if Quantity::parse(amount).is_ok_and(|amount| amount.sign() <= 0) {
+                errors.invalid(&storage_at, amount, "must be greater than zero");
+            }
+        }
+    }
+    if let Some(class) = spec.some("storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
+        errors.each_invalid(&at.field("storageClassName"), class, &names::object_name(class));
+    }
+    if let Some(class) = spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
+        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
+    }
+    if let Some(mode) = spec.some("volumeMode").and_then(Value::as_str)
+        && !["Block", "Filesystem"].contains(&mode)
+    {
+        errors.not_supported(&at.field("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+    data_source(&spec["dataSource"], &at.field("dataSource"), errors);
+    data_source(&spec["dataSourceRef"], &at.field("dataSourceRef"), errors);
+    if spec.has("dataSource") && spec.has("dataSourceRef") && spec["dataSource"] != spec["dataSourceRef"] {
+        errors.invalid(at, Shown::Plain("{}".to_owned()), "must match dataSourceRef");
+    }
+}
+
+fn data_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if source.is_null() {
+        return;
+    }
+    for name in ["name", "kind"] {
+        if source.text(name).is_empty() {
+            errors.required(&at.field(name), "");
+        }
+    }
+    let group = source.text("apiGroup");
+    if group.is_empty() {
+        if source.text("kind") != "PersistentVolumeClaim" {
+            errors.invalid(at, source.text("kind"), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+        }
+    } else {
+        errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
+    }
+}

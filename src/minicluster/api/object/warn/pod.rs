@@ -1,0 +1,191 @@
+//! What pods and pod templates are warned of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::look::Look;
+use super::super::quantity::Quantity;
+use super::super::words::quote;
+
+/// Volume plugins of the past, and what became of them.
+const OLD_VOLUMES: [(&str, &str); 9] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+/// Labels of nodes that have newer names.
+const OLD_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    ("failure-domain.beta.kubernetes.io/region", "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"),
+    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
+    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
+];
+/// Annotations that became fields.
+const OLD_ANNOTATIONS: [(&str, &str); 3] = [
+    ("scheduler.alpha.kubernetes.io/critical-pod", "non-functional in v1.16+; use the \"priorityClassName\" field instead"),
+    ("security.alpha.kubernetes.io/sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
+];
+
+/// Warnings about a pod or a template; `prefix` leads to it, `spec.template.`.
+pub fn warnings(prefix: &str, pod: &Value, warnings: &mut Vec<String>) {
+    let spec = &pod["spec"];
+    placement(prefix, spec, warnings);
+    for (key, said) in OLD_ANNOTATIONS {
+        if pod["metadata"]["annotations"].has(key) {
+            warnings.push(format!("{prefix}metadata.annotations[{key}]: {said}"));
+        }
+    }
+    for (index, volume) in spec.list("volumes").iter().enumerate() {
+        for (plugin, said) in OLD_VOLUMES.iter().filter(|(plugin, _)| volume.has(plugin)) {
+            warnings.push(format!("{prefix}spec.volumes[{index}].{plugin}: {said}"));
+        }
+    }
+    repeated(prefix, spec, "hostAliases", "ip", warnings);
+    repeated(prefix, spec, "imagePullSecrets", "name", warnings);
+    for (index, secret) in spec.list("imagePullSecrets").iter().enumerate() {
+        if secret.text("name").is_empty() {
+            warnings.push(format!("{prefix}spec.imagePullSecrets[{index}].name: invalid empty name \"\""));
+        }
+    }
+    for resource in ["memory", "ephemeral-storage"] {
+        fraction(&spec["overhead"], resource, &format!("{prefix}spec.overhead"), warnings);
+    }
+    for (at, container) in containers(prefix, spec) {
+        for resource in ["memory", "ephemeral-storage"] {
+            for amounts in ["limits", "requests"] {
+                fraction(&container["resources"][amounts], resource, &format!("{at}.resources.{amounts}"), warnings);
+            }
+        }
+        hidden(&at, container, warnings);
+    }
+    ports(prefix, spec, warnings);
+    if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        let said = "must be >= 0; negative values are invalid and will be treated as 1";
+        warnings.push(format!("{prefix}spec.terminationGracePeriodSeconds: {said}"));
+    }
+    affinity(prefix, spec, warnings);
+}
+
+/// Every container and the way to it.
+fn containers<'a>(prefix: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
+    let kinds = ["initContainers", "containers", "ephemeralContainers"];
+    let of_kind = |kind: &'static str| {
+        let items = spec.list(kind).iter().enumerate();
+        items.map(move |(index, container)| (format!("{prefix}spec.{kind}[{index}]"), container))
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
+fn placement(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
+    let old = |key: &str| OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, said)| *said);
+    for key in spec.entries("nodeSelector").keys() {
+        if let Some(said) = old(key) {
+            warnings.push(format!("{prefix}spec.nodeSelector[{key}]: {said}"));
+        }
+    }
+    for (index, constraint) in spec.list("topologySpreadConstraints").iter().enumerate() {
+        let at = format!("{prefix}spec.topologySpreadConstraints[{index}]");
+        if let Some(said) = old(constraint.text("topologyKey")) {
+            warnings.push(format!("{at}.topologyKey: {said}"));
+        }
+        if !constraint.has("labelSelector") {
+            warnings.push(format!("{at}.labelSelector: a null labelSelector results in matching no pod"));
+        }
+    }
+}
+
+fn repeated(prefix: &str, spec: &Value, list: &str, key: &str, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in spec.list(list).iter().enumerate() {
+        let value = item.text(key);
+        if !seen.insert(value) {
+            warnings.push(format!("{prefix}spec.{list}[{index}].{key}: duplicate {key} {}", quote(value)));
+        }
+    }
+}
+
+/// Bytes come whole.
+fn fraction(amounts: &Value, resource: &str, at: &str, warnings: &mut Vec<String>) {
+    let Some(text) = amounts.get(resource).and_then(Value::as_str) else { return };
+    if Quantity::parse(text).is_ok_and(|amount| !amount.is_whole()) {
+        let said = format!("fractional byte value {} is invalid, must be an integer", quote(text));
+        warnings.push(format!("{at}[{resource}]: {said}"));
+    }
+}
+
+/// A variable that is set twice, unless the second value is made of the first.
+fn hidden(at: &str, container: &Value, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, variable) in container.list("env").iter().enumerate() {
+        let name = variable.text("name");
+        let refers = !variable.has("valueFrom") && variable.text("value").contains(&format!("$({name})"));
+        if !seen.insert(name) && !refers {
+            let said = format!("hides previous definition of {}, which may be dropped when using apply", quote(name));
+            warnings.push(format!("{at}.env[{index}]: {said}"));
+        }
+    }
+}
+
+fn ports(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
+    let mut known: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
+    for (container_at, container) in containers(prefix, spec) {
+        for (index, port) in container.list("ports").iter().enumerate() {
+            let at = format!("{container_at}.ports[{index}]");
+            let (host_ip, host_port) = (port.text("hostIP"), port.int("hostPort").unwrap_or_default());
+            let number = port.int("containerPort").unwrap_or_default();
+            if !host_ip.is_empty() && host_port == 0 {
+                warnings.push(format!(
+                    "{at}: hostIP set without hostPort: {{Name:{} HostPort:{host_port} ContainerPort:{number} Protocol:{} \
+                     HostIP:{host_ip}}}",
+                    port.text("name"),
+                    port.text("protocol")
+                ));
+            }
+            let others = known.entry((number, port.text("protocol"))).or_default();
+            for (other_at, other) in others.iter() {
+                let (other_ip, other_port) = (other.text("hostIP"), other.int("hostPort").unwrap_or_default());
+                let what = if host_ip == other_ip && host_port == other_port {
+                    "duplicate"
+                } else if host_port == 0 || other_port == 0 {
+                    "overlapping"
+                } else if host_port == other_port && host_ip.is_empty() != other_ip.is_empty() {
+                    "dangerously ambiguous"
+                } else {
+                    continue;
+                };
+                warnings.push(format!("{at}: {what} port definition with {other_at}"));
+            }
+            others.push((at, port));
+        }
+    }
+}
+
+fn affinity(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let at = format!("{prefix}spec.affinity.{kind}");
+        let terms = &spec["affinity"][kind];
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        for (index, term) in terms.list(required).iter().enumerate() {
+            if !term.has("labelSelector") {
+                let said = "a null labelSelector results in matching no pod";
+                warnings.push(format!("{at}.{required}[{index}].labelSelector: {said}"));
+            }
+        }
+        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (index, weighted) in terms.list(preferred).iter().enumerate() {
+            if !weighted["podAffinityTerm"].has("labelSelector") {
+                let said = "a null labelSelector results in matching no pod";
+                warnings.push(format!("{at}.{preferred}[{index}].podAffinityTerm.labelSelector: {said}"));
+            }
+        }
+    }
+}
