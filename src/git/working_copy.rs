@@ -69,10 +69,21 @@ impl WorkingCopy {
         options.initial_head(branch);
         let making = || while_doing(format!("make a repository in {}", path.display()));
         let repository = Repository::init_opts(path, &options).map_err(making())?;
-        let mut config = repository.config().map_err(making())?;
-        config.set_str("user.name", name).map_err(making())?;
-        config.set_str("user.email", email).map_err(making())?;
-        WorkingCopy::over(repository, path)
+        let copy = WorkingCopy::over(repository, path)?;
+        copy.set_author(name, email)?;
+        Ok(copy)
+    }
+
+    /// Names the author of the commits from here on, for this working copy alone.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration can't be written.
+    pub fn set_author(&self, name: &str, email: &str) -> Result<(), GitError> {
+        let naming = || while_doing("name the author of commits");
+        let mut config = self.repository.config().map_err(naming())?;
+        config.set_str("user.name", name).map_err(naming())?;
+        config.set_str("user.email", email).map_err(naming())
     }
 
     /// Names the repository that is pushed to: a path on this machine, or a URL.

@@ -155,12 +155,12 @@ impl Builder {
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let options = controllers::Options::new(clock.clone(), of_controllers);
-            controllers::start(client(&api, "kube-controller-manager"), &options)
+            controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
             let mut options = kubelet::Options::new(clock, of_kubelet, logs);
             options.nodes = kubelet::NodeSpec::several(self.nodes);
-            kubelet::start(client(&api, "kubelet"), options)
+            kubelet::start(client(&api, Some(HeaderValue::from_static("kubelet"))), options)
         });
         Ok(MiniCluster { api, controllers, kubelet })
     }

@@ -112,7 +112,8 @@ async fn it_tells_systemd_and_stops_when_told() {
     let mut running = Running(command.spawn().unwrap());
     let (mut ready, mut watchdog, mut status) = (false, false, false);
     while !(ready && watchdog && status) {
-        let told = receive(&systemd).unwrap_or_else(|| panic!("ready {ready} watchdog {watchdog} status {status}: {}", stage.log()));
+        let told = receive(&systemd)
+            .unwrap_or_else(|| panic!("ready {ready} watchdog {watchdog} status {status}: {}", stage.log()));
         ready |= told.contains("READY=1");
         watchdog |= told.contains("WATCHDOG=1");
         status |= told.contains("STATUS=default at ") && told.contains(&commit[..7]);

@@ -5,8 +5,8 @@ mod witness;
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 
 use super::exit::Exit;
 use super::output::{Format, say};
@@ -102,7 +102,13 @@ pub(super) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> 
 }
 
 /// Commits a chapter, and watches until the cluster itself shows how it ends.
-async fn tell(stage: &mut Stage, witness: &Witness, number: usize, chapter: &Chapter, before: &str) -> anyhow::Result<()> {
+async fn tell(
+    stage: &mut Stage,
+    witness: &Witness,
+    number: usize,
+    chapter: &Chapter,
+    before: &str,
+) -> anyhow::Result<()> {
     let bold = Style::new().bold();
     say("");
     say(format!("{bold}{number}. {}{bold:#}", chapter.title));

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::daemon::Daemon;
-use crate::git::{Credentials, Edit, Location, WorkingCopy, create_bare};
+use crate::git::{Credentials, Edit, Location, Signing, WorkingCopy, create_bare};
 use crate::history::{History, Query};
 use crate::minicluster::MiniCluster;
 use crate::rollout::CommitId;
@@ -41,8 +41,10 @@ impl Kept {
 impl Stage {
     /// Sets it.
     pub(super) async fn set() -> anyhow::Result<Stage> {
-        let folder = tempfile::Builder::new().prefix("belay-demo-").tempdir().context("failed to make a temporary folder")?;
-        let (bare, clone, state) = (folder.path().join("shop.git"), folder.path().join("shop"), folder.path().join("state"));
+        let folder =
+            tempfile::Builder::new().prefix("belay-demo-").tempdir().context("failed to make a temporary folder")?;
+        let (bare, clone, state) =
+            (folder.path().join("shop.git"), folder.path().join("shop"), folder.path().join("state"));
         create_bare(&bare, "main")?;
         let copy = WorkingCopy::create(&clone, "main", "Ada", "ada@example.com")?;
         copy.set_origin(&bare.display().to_string().parse::<Location>()?)?;
@@ -88,7 +90,8 @@ impl Stage {
         let copy = WorkingCopy::open(&self.working_copy())?;
         let email = format!("{}@example.com", author.to_lowercase());
         let edit = Edit { path: "web.yaml".to_owned(), content: Some(manifest.into_bytes()) };
-        let commit = copy.commit_as(author, &email, &[edit], subject)?;
+        copy.set_author(author, &email)?;
+        let commit = copy.commit(&[edit], subject, Signing::Never, Clock::system().now())?;
         let bare = self.repository().display().to_string().parse::<Location>()?;
         copy.push(&Credentials::new(&bare), &self.stop)?;
         Ok(commit)
@@ -117,4 +120,3 @@ impl Stage {
         self.embedded.stop().await;
     }
 }
-

@@ -77,11 +77,13 @@ impl Sight {
             return "waiting for Deployment shop/web".to_owned();
         }
         let tag = self.image().rsplit(':').next().unwrap_or_default().to_owned();
-        let [total, updated, available] = ["replicas", "updatedReplicas", "availableReplicas"].map(|field| self.count(field));
+        let [total, updated, available] =
+            ["replicas", "updatedReplicas", "availableReplicas"].map(|field| self.count(field));
         let old = total - updated;
         let bar: String = "●".repeat(usize::try_from(available).unwrap_or_default())
             + &"○".repeat(usize::try_from(total - available).unwrap_or_default());
-        let mut line = format!("Deployment shop/web at web:{tag}  {bar:<4} {updated} new, {old} old, {available} available");
+        let mut line =
+            format!("Deployment shop/web at web:{tag}  {bar:<4} {updated} new, {old} old, {available} available");
         if let Some(reason) = self.trouble() {
             line.push_str(&format!(" ({reason})"));
         }
@@ -90,7 +92,8 @@ impl Sight {
 
     fn trouble(&self) -> Option<&str> {
         let conditions = self.0.as_ref()?["status"]["conditions"].as_array()?;
-        let failing = conditions.iter().find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
+        let failing =
+            conditions.iter().find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
         failing["reason"].as_str()
     }
 

@@ -89,18 +89,13 @@ impl Node {
 }
 
 /// Whether a node is one that a node selector and a required affinity ask for.
-pub fn is_asked_for(
-    node: &Node,
-    selector: Option<&BTreeMap<String, String>>,
-    affinity: Option<&Affinity>,
-) -> bool {
+pub fn is_asked_for(node: &Node, selector: Option<&BTreeMap<String, String>>, affinity: Option<&Affinity>) -> bool {
     let label = |name: &String| node.metadata.labels.as_ref().and_then(|labels| labels.get(name));
     if !selector.into_iter().flatten().all(|(name, value)| label(name) == Some(value)) {
         return false;
     }
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    let required =
-        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     // Of the terms one has to hold; a term that asks for nothing holds for no node.
     required.is_none_or(|required| required.node_selector_terms.iter().any(|term| holds(node, term)))
 }
@@ -176,9 +171,9 @@ mod tests {
     #[test]
     fn affinity_asks_for_nodes() {
         let asked = |term: Value| {
-            let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "x", "operator": "Exists" }] }, term] });
-            let affinity =
-                json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
+            let required =
+                json!({ "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "x", "operator": "Exists" }] }, term] });
+            let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
             let affinity: Affinity = serde_json::from_value(affinity).unwrap();
             is_asked_for(&node(), None, Some(&affinity))
         };

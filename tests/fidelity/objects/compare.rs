@@ -19,7 +19,12 @@ impl fmt::Display for Difference {
 /// Everything that differs between what was expected and what came.
 pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Vec<Difference> {
     let mut found = Vec::new();
-    let place = format!("step {} ({:?}{})", index + 1, step.r#do, step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default());
+    let place = format!(
+        "step {} ({:?}{})",
+        index + 1,
+        step.r#do,
+        step.sub.as_ref().map(|sub| format!(" {sub}")).unwrap_or_default()
+    );
     let mut differ = |what: &str, expected: &dyn fmt::Display, got: &dyn fmt::Display| {
         found.push(Difference(format!("  {place}: {what}\n    real:     {expected}\n    embedded: {got}")));
     };
@@ -38,9 +43,8 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
     }
     if left.len() == right.len() && left != right && left.iter().all(|cause| right.contains(cause)) {
         let first = left.iter().zip(&right).position(|(one, other)| one != other).unwrap_or_default();
-        let fields = |causes: &[Value]| {
-            causes[first..].iter().take(3).map(|cause| said(cause)).collect::<Vec<_>>().join(" | ")
-        };
+        let fields =
+            |causes: &[Value]| causes[first..].iter().take(3).map(|cause| said(cause)).collect::<Vec<_>>().join(" | ");
         differ("the order of causes", &fields(&left), &fields(&right));
     }
     for path in differing(&real, &embedded, String::new()) {
@@ -101,7 +105,9 @@ fn normal(body: &Value) -> Value {
 
 /// Causes in an order that does not depend on how Go walks a map, each once.
 fn status(body: &mut Value) {
-    if let Some(("failed to create typed patch object", _)) = body["message"].as_str().and_then(|text| text.split_once(" (")) {
+    if let Some(("failed to create typed patch object", _)) =
+        body["message"].as_str().and_then(|text| text.split_once(" ("))
+    {
         // So does it with the fields that do not fit.
         let mut lines: Vec<String> = body["message"].as_str().unwrap().lines().map(str::to_owned).collect();
         lines[1..].sort();

@@ -51,9 +51,7 @@ impl Model {
                 body: read.object,
                 warnings: read.warnings,
             },
-            Err(error) => {
-                Answer { code: error.code, body: error.to_status(), warnings: Vec::new(), unchanged: false }
-            }
+            Err(error) => Answer { code: error.code, body: error.to_status(), warnings: Vec::new(), unchanged: false },
         }
     }
 
@@ -113,7 +111,9 @@ impl Model {
                 object::check_name(&json!({ "metadata": { "name": step.object_name() } }), &read.object)?;
                 Err(ApiError::not_found(&write.definition.group, &write.definition.resource, &step.object_name()))
             }
-            (_, None) => Err(ApiError::not_found(&write.definition.group, &write.definition.resource, &step.object_name())),
+            (_, None) => {
+                Err(ApiError::not_found(&write.definition.group, &write.definition.resource, &step.object_name()))
+            }
             (Verb::Put, Some(old)) => {
                 let mut read = object::read(write, body, format)?;
                 if let Some(metadata) = read.object["metadata"].as_object_mut() {

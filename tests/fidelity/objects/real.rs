@@ -48,7 +48,8 @@ impl Real {
         if name.is_empty() {
             return None;
         }
-        let answer = self.send("GET", &format!("{}/{name}", self.collection(step)), "application/json", Vec::new()).await;
+        let answer =
+            self.send("GET", &format!("{}/{name}", self.collection(step)), "application/json", Vec::new()).await;
         (answer.code == 200).then_some(answer.body)
     }
 

@@ -86,7 +86,8 @@ impl Step {
         let (api_version, kind) = match &self.kind {
             Some(kind) => kind.split_once(' ').unwrap_or_else(|| panic!("`kind: {kind}` must be `group/version Kind`")),
             None => {
-                let text = |name: &str| self.body[name].as_str().unwrap_or_else(|| panic!("{name} is missing: {self:?}"));
+                let text =
+                    |name: &str| self.body[name].as_str().unwrap_or_else(|| panic!("{name} is missing: {self:?}"));
                 (text("apiVersion"), text("kind"))
             }
         };

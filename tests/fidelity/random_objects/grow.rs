@@ -10,24 +10,42 @@ use serde_json::{Map, Value, json};
 use crate::objects::Step;
 
 /// The kinds whose rules are all there.
-pub const KINDS: &[&str] = &["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "PodTemplate"];
+pub const KINDS: &[&str] =
+    &["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "PodTemplate"];
 
 /// Fields that are not worth a random value: other servers' business, or long gone.
 const LEFT_OUT: &[&str] = &[
-    "managedFields", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-    "generation", "selfLink", "generateName", "namespace", "status", "apiVersion", "kind",
+    "managedFields",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "generateName",
+    "namespace",
+    "status",
+    "apiVersion",
+    "kind",
 ];
 
 /// A creation and some changes.
 pub fn history(seed: &Value) -> BoxedStrategy<Vec<Step>> {
-    let (group, version) = seed["apiVersion"].as_str().unwrap().rsplit_once('/').unwrap_or(("", seed["apiVersion"].as_str().unwrap()));
+    let (group, version) =
+        seed["apiVersion"].as_str().unwrap().rsplit_once('/').unwrap_or(("", seed["apiVersion"].as_str().unwrap()));
     let ty = Type::Named(facts().type_name(group, version, seed["kind"].as_str().unwrap()).unwrap().to_owned());
     let born = value(&ty, "", Some(seed), 0);
     let kind = format!("{} {}", seed["apiVersion"].as_str().unwrap(), seed["kind"].as_str().unwrap());
     let name = seed["metadata"]["name"].as_str().unwrap().to_owned();
     let seed = seed.clone();
     let changes = vec(change(&ty), 0..4);
-    (born, changes, vec(select(vec!["one", "two", "three"]), 5), vec(select(vec!["merge", "strategic", "apply", "put"]), 5))
+    (
+        born,
+        changes,
+        vec(select(vec!["one", "two", "three"]), 5),
+        vec(select(vec!["merge", "strategic", "apply", "put"]), 5),
+    )
         .prop_map(move |(mut born, changes, managers, verbs)| {
             for fixed in ["apiVersion", "kind"] {
                 born[fixed] = seed[fixed].clone();
@@ -175,14 +193,21 @@ fn leaf(scalar: Scalar, name: &str, seed: Option<&Value>) -> BoxedStrategy<Value
         Scalar::Boolean => select(vec![json!(true), json!(false)]).boxed(),
         Scalar::Int32 | Scalar::Int64 => match name {
             "mode" | "defaultMode" => pick(vec![json!(420), json!(0), json!(511)], vec![json!(-1), json!(512)]),
-            _ if name.ends_with("ort") => pick(vec![json!(80), json!(443), json!(8080)], vec![json!(0), json!(-1), json!(65536)]),
+            _ if name.ends_with("ort") => {
+                pick(vec![json!(80), json!(443), json!(8080)], vec![json!(0), json!(-1), json!(65536)])
+            }
             "weight" => pick(vec![json!(1), json!(100)], vec![json!(0), json!(101)]),
             _ => pick(vec![json!(0), json!(1), json!(2), json!(30), json!(700)], vec![json!(-1), json!(2_147_483_647)]),
         },
         Scalar::Number => select(vec![json!(1), json!(0.5)]).boxed(),
         Scalar::IntOrString => match name {
-            "port" | "targetPort" => pick(vec![json!(80), json!("http")], vec![json!(0), json!("A"), json!("-a"), json!(70000)]),
-            _ => pick(vec![json!(1), json!("25%"), json!(0), json!("0%"), json!("100%")], vec![json!(-1), json!("x"), json!("101%"), json!("5")]),
+            "port" | "targetPort" => {
+                pick(vec![json!(80), json!("http")], vec![json!(0), json!("A"), json!("-a"), json!(70000)])
+            }
+            _ => pick(
+                vec![json!(1), json!("25%"), json!(0), json!("0%"), json!("100%")],
+                vec![json!(-1), json!("x"), json!("101%"), json!("5")],
+            ),
         },
         Scalar::Quantity => pick(
             vec![json!("1"), json!("100m"), json!("1Gi"), json!("0"), json!("1.5"), json!("2")],
@@ -199,13 +224,19 @@ fn text(name: &str) -> BoxedStrategy<String> {
     let (sound, broken): (&[&str], &[&str]) = match name {
         "protocol" => (&["TCP", "UDP", "SCTP"], &["tcp", ""]),
         "scheme" => (&["HTTP", "HTTPS"], &["http"]),
-        "image" => (&["web:1", "web", "a.b/c@sha256:0123456789012345678901234567890123456789012345678901234567890123"], &["", " x", "UP"]),
+        "image" => (
+            &["web:1", "web", "a.b/c@sha256:0123456789012345678901234567890123456789012345678901234567890123"],
+            &["", " x", "UP"],
+        ),
         "path" | "mountPath" | "devicePath" => (&["/x", "x/y", "/"], &["", "../x", "..x", "/a/../b"]),
         "subPath" | "subPathExpr" => (&["x", "x/y"], &["/x", "../x"]),
         "ip" | "hostIP" | "nameservers" => (&["10.0.0.1", "fd00::1"], &["x", ""]),
         "operator" => (&["In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt", "Lt"], &["", "Nonsense"]),
         "resource" => (&["limits.cpu", "requests.memory", "limits.ephemeral-storage"], &["", "cpu"]),
-        "fieldPath" => (&["metadata.name", "metadata.labels['a']", "spec.nodeName", "status.podIP"], &["", "x", "metadata.labels['A B']", "spec.x['a']"]),
+        "fieldPath" => (
+            &["metadata.name", "metadata.labels['a']", "spec.nodeName", "status.podIP"],
+            &["", "x", "metadata.labels['A B']", "spec.x['a']"],
+        ),
         "finalizers" => (&["a.b/c", "a.b/d"], &["x", ""]),
         "apiVersion" => (&["v1"], &["", "v2"]),
         "effect" => (&["NoSchedule", "NoExecute", "PreferNoSchedule", ""], &["x"]),

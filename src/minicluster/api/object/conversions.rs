@@ -56,7 +56,8 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
         }
         ("apps", "DaemonSet") => {
             // Its generation of the template is a field inside and an annotation outside.
-            let generation: i64 = object["metadata"]["annotations"].text(TEMPLATE_GENERATION).parse().unwrap_or_default();
+            let generation: i64 =
+                object["metadata"]["annotations"].text(TEMPLATE_GENERATION).parse().unwrap_or_default();
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = generation.to_string().into();
             pod(&mut object["spec"]["template"]);
         }
@@ -70,7 +71,9 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
 
 /// A pod or a pod template: anything with `metadata` and a pod's `spec`.
 fn pod(pod: &mut Value) {
-    if let Some(Value::Object(annotations)) = pod.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations")) {
+    if let Some(Value::Object(annotations)) =
+        pod.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
+    {
         annotations.retain(|name, _| !DROPPED_FROM_PODS.contains(&name.as_str()));
     }
     let Some(Value::Object(spec)) = pod.get_mut("spec") else { return };

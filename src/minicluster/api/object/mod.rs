@@ -26,8 +26,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ApiError;
-use canonical::EmptyLists;
 use crate::kinds::Type;
+use canonical::EmptyLists;
 
 pub use patch::check_name;
 pub use quantity::Quantity;
@@ -227,7 +227,12 @@ fn finish_create(write: &Write<'_>, mut object: Value, mut warnings: Vec<String>
 }
 
 /// What happens to a changed object once its managed fields are known.
-fn finish_update(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
+fn finish_update(
+    write: &Write<'_>,
+    old: &Value,
+    mut object: Value,
+    mut warnings: Vec<String>,
+) -> Result<Read, ApiError> {
     let definition = write.definition;
     strategy::prepare_update(write, old, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);

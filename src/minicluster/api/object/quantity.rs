@@ -111,23 +111,6 @@ impl Quantity {
         self.spelled = None;
     }
 
-    /// Two amounts together, in the notation of the first.
-    #[must_use]
-    pub fn plus(&self, other: &Quantity) -> Quantity {
-        let exponent = self.exponent.min(other.exponent);
-        let at = |amount: &Quantity| {
-            let factor = 10_i128.checked_pow(amount.exponent.abs_diff(exponent));
-            factor.and_then(|factor| amount.mantissa.checked_mul(factor))
-        };
-        let sum = at(self).zip(at(other)).and_then(|(one, other)| one.checked_add(other));
-        match sum {
-            Some(mantissa) => Quantity { mantissa, exponent, notation: self.notation, spelled: None },
-            // Beyond all measure, the larger one stands for both.
-            None if self.compare(other) == Ordering::Less => other.clone(),
-            None => self.clone(),
-        }
-    }
-
     /// -1, 0 or 1.
     #[must_use]
     pub fn sign(&self) -> i32 {

@@ -45,7 +45,13 @@ pub fn canonical(text: &str, precision: Precision) -> Result<Option<String>, Str
     let mut reader = Reader { rest: text };
     let (time, offset_s) = reader.read(precision).map_err(|problem| match problem {
         Problem::Element(rest, element) => {
-            format!("parsing time {} as {}: cannot parse {} as {}", quote(text), quote(layout), quote(rest), quote(element))
+            format!(
+                "parsing time {} as {}: cannot parse {} as {}",
+                quote(text),
+                quote(layout),
+                quote(rest),
+                quote(element)
+            )
         }
         Problem::Range(what) => format!("parsing time {}: {what} out of range", quote(text)),
         Problem::Extra(rest) => format!("parsing time {}: extra text: {}", quote(text), quote(rest)),
@@ -124,13 +130,7 @@ impl<'a> Reader<'a> {
         digits.parse().map_err(|_| Problem::Element(digits, element))
     }
 
-    fn below(
-        &mut self,
-        element: &'static str,
-        least: usize,
-        end: i8,
-        what: &'static str,
-    ) -> Result<i8, Problem<'a>> {
+    fn below(&mut self, element: &'static str, least: usize, end: i8, what: &'static str) -> Result<i8, Problem<'a>> {
         let number = self.number(element, least)?;
         if number < end { Ok(number) } else { Err(Problem::Range(what)) }
     }

@@ -122,9 +122,8 @@ impl DaemonSets {
         }
         for set in self.sets.in_namespace(namespace_of(&pod.metadata)) {
             let selector = Selector::read(&set.spec.selector);
-            let matches = selector.is_ok_and(|selector| {
-                !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref())
-            });
+            let matches = selector
+                .is_ok_and(|selector| !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref()));
             if matches {
                 self.queue.add(Key::of(&set.metadata));
             }

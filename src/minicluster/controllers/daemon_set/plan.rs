@@ -57,7 +57,9 @@ impl View<'_> {
         let is_there = |name: &String| self.nodes.iter().any(|node| node.name() == name);
         // Pods that wait for a node that is not there any more would wait for ever.
         let waiting = self.pods.iter().filter(|(name, _)| !is_there(name)).flat_map(|(_, pods)| pods);
-        changes.delete.extend(waiting.filter(|pod| pod.spec.node_name.is_none() && !is_terminating(&pod.metadata)).cloned());
+        changes
+            .delete
+            .extend(waiting.filter(|pod| pod.spec.node_name.is_none() && !is_terminating(&pod.metadata)).cloned());
         changes
     }
 
@@ -243,9 +245,8 @@ mod tests {
             "spec": { "selector": {}, "template": {}, "updateStrategy": { "rollingUpdate": strategy } },
         });
         let set: DaemonSet = serde_json::from_value(set).unwrap();
-        let node = |name: &&str| {
-            Arc::new(serde_json::from_value::<Node>(json!({ "metadata": { "name": name } })).unwrap())
-        };
+        let node =
+            |name: &&str| Arc::new(serde_json::from_value::<Node>(json!({ "metadata": { "name": name } })).unwrap());
         let nodes: Vec<Arc<Node>> = nodes.iter().map(node).collect();
         let mut by_node = ByNode::new();
         for (node, pod) in pods.iter().map(|word| pod(word)) {
@@ -267,7 +268,8 @@ mod tests {
         assert_eq!(manage(&["a", "b"], &["arnew"]), pair("b", ""));
         assert_eq!(manage(&["a"], &["arnew", "arold"]), pair("", "arold"));
         assert_eq!(manage(&["a"], &["atnew"]), pair("", ""), "the one that goes is waited for");
-        let surge = |pods: &[&str]| change(json!({ "maxSurge": 1, "maxUnavailable": 0 }), &["a"], pods, |view| view.manage());
+        let surge =
+            |pods: &[&str]| change(json!({ "maxSurge": 1, "maxUnavailable": 0 }), &["a"], pods, |view| view.manage());
         assert_eq!(surge(&["aunew", "arold"]), pair("", ""));
         assert_eq!(surge(&["arnew", "arold"]), pair("", "arold"));
         assert_eq!(surge(&["aunew", "auold"]), pair("", "auold"));

@@ -64,7 +64,8 @@ fn updated() -> Vec<Case> {
             w.settle().await?;
             let name = w.look(|seen| seen.names_ever("ControllerRevision"))[0].clone();
             w.delete("DaemonSet", "web", Cascade::Background).await?;
-            w.until("nothing left", |seen| seen.all("ControllerRevision").is_empty() && seen.all("Pod").is_empty()).await?;
+            w.until("nothing left", |seen| seen.all("ControllerRevision").is_empty() && seen.all("Pod").is_empty())
+                .await?;
             w.create(json!({
                 "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": name },
                 "revision": 1, "data": { "other": true },
@@ -158,7 +159,8 @@ fn placed() -> Vec<Case> {
             w.note(pod["metadata"]["labels"].as_object().map(|labels| labels.len()).unwrap_or(0).to_string());
         }),
         case!("T36", "affinity is kept beside the pin", |w| {
-            let preferred = json!([{ "weight": 1, "preference": { "matchExpressions": [{ "key": "x", "operator": "Exists" }] } }]);
+            let preferred =
+                json!([{ "weight": 1, "preference": { "matchExpressions": [{ "key": "x", "operator": "Exists" }] } }]);
             let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [
                 { "key": "case", "operator": "In", "values": [w.namespace] },
             ] }] });
@@ -200,7 +202,8 @@ fn kept() -> Vec<Case> {
         case!("T40", "deleted with its pods", |w| {
             rolled_out(&w, 1, json!({})).await?;
             w.delete("DaemonSet", "web", Cascade::Background).await?;
-            w.until("nothing left", |seen| seen.all("Pod").is_empty() && seen.all("ControllerRevision").is_empty()).await?;
+            w.until("nothing left", |seen| seen.all("Pod").is_empty() && seen.all("ControllerRevision").is_empty())
+                .await?;
         }),
         case!("T41", "a pod whose label changes is released and replaced", |w| {
             rolled_out(&w, 1, json!({})).await?;

@@ -156,7 +156,8 @@ impl FieldSet {
                 Some(inner) => node.within.with_named_fields(inner),
                 None => node.within.clone(),
             };
-            let named = element.strip_prefix("f:").is_some_and(|name| structure.is_some_and(|of| of.fields.contains_key(name)));
+            let named =
+                element.strip_prefix("f:").is_some_and(|name| structure.is_some_and(|of| of.fields.contains_key(name)));
             let itself = node.itself || (named && !within.is_empty());
             (element.clone(), Node { itself, within })
         };
@@ -204,7 +205,9 @@ fn normal_element(element: &str) -> Result<String, String> {
         Some(("f" | "i", _)) => Ok(element.to_owned()),
         Some(("v", text)) => Ok(item(&parse(text)?)),
         Some(("k", text)) => match parse(text)? {
-            Value::Object(keys) => Ok(keyed(&keys.iter().map(|(name, value)| (name.as_str(), value.clone())).collect())),
+            Value::Object(keys) => {
+                Ok(keyed(&keys.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()))
+            }
             _ => Err(format!("{element:?} is no key")),
         },
         _ => Err(format!("{element:?} is no part of a path")),
@@ -251,8 +254,13 @@ mod tests {
         });
         let set = FieldSet::read(&fields).unwrap();
         assert_eq!(set.write(), fields);
-        let paths =
-            [".spec.containers", ".spec.replicas", ".spec.containers[name=\"a\"]", ".spec.containers[=\"x\"]", ".spec.containers[name=\"a\"].image"];
+        let paths = [
+            ".spec.containers",
+            ".spec.replicas",
+            ".spec.containers[name=\"a\"]",
+            ".spec.containers[=\"x\"]",
+            ".spec.containers[name=\"a\"].image",
+        ];
         assert_eq!(set.paths(), paths);
         assert!(FieldSet::read(&json!({ "spec": {} })).is_err());
         assert!(FieldSet::read(&json!({ "k:{": {} })).is_err());

@@ -143,12 +143,8 @@ impl Managers {
                 first_of_version.insert(version, manager);
                 continue;
             };
-            let bucket = Manager {
-                name: ANCIENT.to_owned(),
-                operation: Operation::Update,
-                version,
-                subresource: String::new(),
-            };
+            let bucket =
+                Manager { name: ANCIENT.to_owned(), operation: Operation::Update, version, subresource: String::new() };
             if !self.0.contains_key(&bucket)
                 && let Some(owned) = self.0.remove(&first)
             {
@@ -168,7 +164,8 @@ fn write(manager: &Manager, owned: &Owned) -> Value {
         "operation": manager.operation.name(), "apiVersion": owned.version,
         "fieldsType": "FieldsV1", "fieldsV1": owned.fields.write(),
     });
-    let texts = [("manager", Some(&manager.name)), ("subresource", Some(&manager.subresource)), ("time", owned.time.as_ref())];
+    let texts =
+        [("manager", Some(&manager.name)), ("subresource", Some(&manager.subresource)), ("time", owned.time.as_ref())];
     for (name, text) in texts {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             entry[name] = json!(text);

@@ -61,7 +61,8 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     }
     let misfits = check::misfits(applied, &ty);
     if !misfits.is_empty() {
-        let message = format!("failed to create typed patch object ({}): {}", named(write, applied), check::in_one(&misfits));
+        let message =
+            format!("failed to create typed patch object ({}): {}", named(write, applied), check::in_one(&misfits));
         return Err(ApiError::new(500, "", message));
     }
     let mut result = update::apply(managers.clone(), &before, applied, &ty, write, force);
@@ -238,8 +239,7 @@ pub fn same_but_times(one: &Value, other: &Value) -> bool {
         entries.sort_by_key(Value::to_string);
         entries
     };
-    let rest = |object: &Value| -> Map<String, Value> {
-        without_managed(object).as_object().cloned().unwrap_or_default()
-    };
+    let rest =
+        |object: &Value| -> Map<String, Value> { without_managed(object).as_object().cloned().unwrap_or_default() };
     timeless(one) == timeless(other) && rest(one) == rest(other)
 }

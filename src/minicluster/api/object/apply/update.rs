@@ -10,7 +10,7 @@ use super::field_set::FieldSet;
 use super::managers::{Manager, Managers, Operation, Owned};
 use super::merge::merge;
 use super::remove::without;
-use super::{manager, owner_of_nothing, own, reset, touch};
+use super::{manager, own, owner_of_nothing, reset, touch};
 use crate::kinds::Type;
 
 /// A field that somebody else owns with another value.

@@ -35,9 +35,16 @@ pub fn parse_image(image: &str) -> Option<ImageName> {
 fn is_digest(digest: &str) -> bool {
     let Some((algorithm, hex)) = digest.split_once(':') else { return false };
     let part = |part: &str| {
-        part.starts_with(|first: char| first.is_ascii_alphabetic()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        part.starts_with(|first: char| first.is_ascii_alphabetic())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
-    let length = if algorithm == "sha512" { 128 } else if algorithm == "sha384" { 96 } else { 64 };
+    let length = if algorithm == "sha512" {
+        128
+    } else if algorithm == "sha384" {
+        96
+    } else {
+        64
+    };
     algorithm.split(['-', '_', '+', '.']).all(part)
         && hex.len() == length
         && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
@@ -45,7 +52,9 @@ fn is_digest(digest: &str) -> bool {
 
 fn is_tag(tag: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    tag.len() <= 128 && tag.bytes().next().is_some_and(word) && tag.bytes().all(|byte| word(byte) || b".-".contains(&byte))
+    tag.len() <= 128
+        && tag.bytes().next().is_some_and(word)
+        && tag.bytes().all(|byte| word(byte) || b".-".contains(&byte))
 }
 
 fn is_repository(name: &str) -> bool {
@@ -93,7 +102,9 @@ fn is_component(component: &str) -> bool {
         return false;
     }
     let separators = component.split(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit());
-    separators.filter(|part| !part.is_empty()).all(|part| matches!(part, "." | "_" | "__") || part.bytes().all(|byte| byte == b'-'))
+    separators
+        .filter(|part| !part.is_empty())
+        .all(|part| matches!(part, "." | "_" | "__") || part.bytes().all(|byte| byte == b'-'))
 }
 
 #[cfg(test)]

@@ -73,7 +73,8 @@ storage.v1.CSIDriverSpec attachRequired=true podInfoOnMount=false volumeLifecycl
 
 /// The defaults of a type, `core.v1.PodSpec`.
 pub fn of(name: &str) -> &'static [(String, Value)] {
-    static READ: LazyLock<BTreeMap<String, Vec<(String, Value)>>> = LazyLock::new(|| TABLE.lines().filter_map(line).collect());
+    static READ: LazyLock<BTreeMap<String, Vec<(String, Value)>>> =
+        LazyLock::new(|| TABLE.lines().filter_map(line).collect());
     READ.get(name).map_or(&[], Vec::as_slice)
 }
 

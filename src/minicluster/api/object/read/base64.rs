@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_placed_as_go_places_them() {
-        for (text, at) in [("a", 0), ("abc", 0), ("abcd=", 4), ("ab=c", 2), ("ab==x", 4), ("a b=", 1), ("äbcd", 0), ("ab=", 3)] {
+        for (text, at) in
+            [("a", 0), ("abc", 0), ("abcd=", 4), ("ab=c", 2), ("ab==x", 4), ("a b=", 1), ("äbcd", 0), ("ab=", 3)]
+        {
             assert_eq!(canonical(text).unwrap_err(), format!("illegal base64 data at input byte {at}"), "{text}");
         }
         assert_eq!(canonical("aGVs\nbG8=").unwrap(), "aGVsbG8=");

@@ -1,7 +1,7 @@
 //! `apiVersion` and `kind`: what a body says it is, against where it was sent.
 
 use super::node::Node;
-use super::{api_version, Definition};
+use super::{Definition, api_version};
 use crate::kinds::facts;
 use crate::minicluster::api::ApiError;
 
@@ -88,10 +88,8 @@ fn compare(definition: &Definition, header: &Header, node: &Node) -> Result<(), 
 /// 400 for a body whose kind is known.
 pub fn cannot_be_handled(definition: &Definition, node: &Node, error: &str) -> ApiError {
     let header = read(definition, node).ok();
-    let (version, kind) = header.map_or_else(
-        || (definition.version.clone(), definition.kind.clone()),
-        |header| (header.version, header.kind),
-    );
+    let (version, kind) = header
+        .map_or_else(|| (definition.version.clone(), definition.kind.clone()), |header| (header.version, header.kind));
     let expected = &definition.kind;
     ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {error}"))
 }

@@ -127,7 +127,9 @@ fn is_float(text: &str) -> bool {
     };
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let number_fits = match number.split_once('.') {
-        Some((whole, fraction)) => all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty()),
+        Some((whole, fraction)) => {
+            all_digits(whole) && all_digits(fraction) && !(whole.is_empty() && fraction.is_empty())
+        }
         None => !number.is_empty() && all_digits(number),
     };
     let exponent_fits = exponent.is_none_or(|exponent| {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::super::times::{self, Precision};
 use super::super::quantity::{NOT_AN_AMOUNT, Quantity};
+use super::super::times::{self, Precision};
 use super::node::Node;
 use super::{base64, go_name};
 use crate::kinds::{Field, Scalar, Struct, Type};
@@ -87,7 +87,13 @@ impl Decoder {
         }
     }
 
-    fn structure(&mut self, entries: &[(String, Node)], inner: &Struct, ty: &Type, old: Option<Value>) -> Result<Value, String> {
+    fn structure(
+        &mut self,
+        entries: &[(String, Node)],
+        inner: &Struct,
+        ty: &Type,
+        old: Option<Value>,
+    ) -> Result<Value, String> {
         let owner = go_name(ty).map(|name| std::mem::replace(&mut self.owner, name.to_owned()));
         let mut object = match old {
             Some(Value::Object(object)) => object,
@@ -128,7 +134,13 @@ impl Decoder {
         Ok(())
     }
 
-    fn map(&mut self, entries: &[(String, Node)], values: &Type, go: &str, old: Option<Value>) -> Result<Value, String> {
+    fn map(
+        &mut self,
+        entries: &[(String, Node)],
+        values: &Type,
+        go: &str,
+        old: Option<Value>,
+    ) -> Result<Value, String> {
         let mut object = match old {
             Some(Value::Object(object)) => object,
             _ => Map::new(),
@@ -221,7 +233,11 @@ impl Decoder {
         if self.placeless {
             return format!("json: cannot unmarshal {what} into Go value of type {go}");
         }
-        format!("json: cannot unmarshal {what} into Go struct field {}.{} of type {go}", self.owner, self.names.join("."))
+        format!(
+            "json: cannot unmarshal {what} into Go struct field {}.{} of type {go}",
+            self.owner,
+            self.names.join(".")
+        )
     }
 
     fn wrong_type(&mut self, what: &str, go: &str) -> Option<Value> {

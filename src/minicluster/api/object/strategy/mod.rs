@@ -43,7 +43,9 @@ fn drop_disabled(definition: &Definition, object: &mut Value) {
     }
     if definition.group.is_empty() && definition.kind == "Pod" {
         pods::drop_disabled(&mut object["spec"]);
-    } else if let Some(template) = template_path(&definition.group, &definition.kind).and_then(|path| at_mut(object, path)) {
+    } else if let Some(template) =
+        template_path(&definition.group, &definition.kind).and_then(|path| at_mut(object, path))
+    {
         pods::drop_disabled(&mut template["spec"]);
     }
 }
@@ -124,7 +126,13 @@ fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
     let has_status = rules.status != StatusWrites::Nothing;
     let spec = |object: &Value| -> Map<String, Value> {
         let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
-        object.as_object().into_iter().flatten().filter(|(name, _)| !apart(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+        object
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !apart(name))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     };
     let same = |name: &str| old["metadata"].entries(name) == new["metadata"].entries(name);
     match rules.generation {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::look::{Look, put_missing};
 use super::super::Write;
+use super::super::look::{Look, put_missing};
 use super::super::quantity::Quantity;
 use super::super::times::{self, Precision};
 use super::{remove, restore};
@@ -29,9 +29,8 @@ pub fn quality_of_service(spec: &Value) -> &'static str {
     if requests.is_empty() && limits.is_empty() {
         return "BestEffort";
     }
-    let same = |(name, request): (&&str, &Vec<Quantity>)| {
-        limits.get(name).is_some_and(|limit| total(limit) == total(request))
-    };
+    let same =
+        |(name, request): (&&str, &Vec<Quantity>)| limits.get(name).is_some_and(|limit| total(limit) == total(request));
     if guaranteed && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
 }
 
@@ -42,9 +41,8 @@ fn of_amounts(resources: &Value) -> &'static str {
     if requests.is_empty() && limits.is_empty() {
         return "BestEffort";
     }
-    let same = |(name, request): (&&str, &Vec<Quantity>)| {
-        limits.get(name).is_some_and(|limit| total(limit) == total(request))
-    };
+    let same =
+        |(name, request): (&&str, &Vec<Quantity>)| limits.get(name).is_some_and(|limit| total(limit) == total(request));
     if limited == 2 && requests.len() == limits.len() && requests.iter().all(same) { "Guaranteed" } else { "Burstable" }
 }
 

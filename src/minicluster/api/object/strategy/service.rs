@@ -73,9 +73,8 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
         let Some(Value::Array(ports)) = new.get_mut("ports") else { return };
         let mut used: Vec<i64> = ports.iter().filter_map(|port| port.int("nodePort")).collect();
         for port in ports.iter_mut().filter(|port| port.int("nodePort").unwrap_or_default() == 0) {
-            let same = |other: &&Value| {
-                other["port"] == port["port"] && other.text("protocol") == port.text("protocol")
-            };
+            let same =
+                |other: &&Value| other["port"] == port["port"] && other.text("protocol") == port.text("protocol");
             let Some(kept) = old_ports.iter().find(same).and_then(|other| other.int("nodePort")) else { continue };
             if !used.contains(&kept) {
                 used.push(kept);
@@ -127,7 +126,8 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
     if !old.is_null() && may(old) && !may(spec) {
         let old_ports: Vec<i64> = old.list("ports").iter().filter_map(|port| port.int("nodePort")).collect();
-        let kept = spec.list("ports").iter().all(|port| port.int("nodePort").is_none_or(|port| old_ports.contains(&port)));
+        let kept =
+            spec.list("ports").iter().all(|port| port.int("nodePort").is_none_or(|port| old_ports.contains(&port)));
         if let (Some(Value::Array(ports)), true) = (spec.get_mut("ports"), kept) {
             for port in ports {
                 remove(port, "nodePort");

@@ -144,7 +144,9 @@ pub fn count_or_percent(value: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// The number in a count or percentage.
 pub fn amount(value: &Value) -> i64 {
     match value {
-        Value::String(text) if names::percent(text).is_empty() => text.trim_end_matches('%').parse().unwrap_or(i64::MAX),
+        Value::String(text) if names::percent(text).is_empty() => {
+            text.trim_end_matches('%').parse().unwrap_or(i64::MAX)
+        }
         Value::String(text) => text.parse().unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     }

@@ -20,7 +20,9 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata_at = at.field("metadata");
     metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
     metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
-    for name in ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "ownerReferences", "finalizers"] {
+    for name in
+        ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "ownerReferences", "finalizers"]
+    {
         if metadata.has(name) {
             errors.forbidden(&metadata_at.field(name), "cannot be set");
         }
@@ -58,7 +60,9 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(class) = spec.some("storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
         errors.each_invalid(&at.field("storageClassName"), class, &names::object_name(class));
     }
-    if let Some(class) = spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
+    if let Some(class) =
+        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
+    {
         errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
     }
     if let Some(mode) = spec.some("volumeMode").and_then(Value::as_str)
@@ -85,7 +89,11 @@ fn data_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = source.text("apiGroup");
     if group.is_empty() {
         if source.text("kind") != "PersistentVolumeClaim" {
-            errors.invalid(at, source.text("kind"), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+            errors.invalid(
+                at,
+                source.text("kind"),
+                "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+            );
         }
     } else {
         errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));

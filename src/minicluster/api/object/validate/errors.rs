@@ -127,7 +127,11 @@ impl Errors {
     /// A value that may not be.
     pub fn invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
-        let message = if detail.is_empty() { format!("Invalid value: {value}") } else { format!("Invalid value: {value}: {detail}") };
+        let message = if detail.is_empty() {
+            format!("Invalid value: {value}")
+        } else {
+            format!("Invalid value: {value}: {detail}")
+        };
         self.add("FieldValueInvalid", at, message);
     }
 
@@ -146,7 +150,8 @@ impl Errors {
     /// A value that is none of those that there are.
     pub fn not_supported<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, supported: &[&str]) {
         let value = value.into();
-        let message = format!("Unsupported value: {value}: supported values: {}", quoted_list(supported.iter().copied()));
+        let message =
+            format!("Unsupported value: {value}: supported values: {}", quoted_list(supported.iter().copied()));
         self.add("FieldValueNotSupported", at, message);
     }
 
@@ -164,7 +169,8 @@ impl Errors {
     /// Something named that is none of what there is.
     pub fn not_among<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
-        let message = if detail.is_empty() { format!("Not found: {value}") } else { format!("Not found: {value}: {detail}") };
+        let message =
+            if detail.is_empty() { format!("Not found: {value}") } else { format!("Not found: {value}: {detail}") };
         self.add("FieldValueNotFound", at, message);
     }
 

@@ -119,8 +119,10 @@ fn owners(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// An owner reference, its fields in the order of its type.
 fn owner_text(owner: &Value) -> String {
-    let mut parts: Vec<String> =
-        ["apiVersion", "kind", "name", "uid"].iter().map(|name| format!("\"{name}\":{}", quote(owner.text(name)))).collect();
+    let mut parts: Vec<String> = ["apiVersion", "kind", "name", "uid"]
+        .iter()
+        .map(|name| format!("\"{name}\":{}", quote(owner.text(name))))
+        .collect();
     for name in ["controller", "blockOwnerDeletion"] {
         if let Some(value) = owner.some(name) {
             parts.push(format!("\"{name}\":{value}"));
@@ -130,7 +132,8 @@ fn owner_text(owner: &Value) -> String {
 }
 
 fn finalizers(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let finalizers: Vec<&str> = metadata.list("finalizers").iter().map(|name| name.as_str().unwrap_or_default()).collect();
+    let finalizers: Vec<&str> =
+        metadata.list("finalizers").iter().map(|name| name.as_str().unwrap_or_default()).collect();
     for name in &finalizers {
         errors.each_invalid(at, *name, &names::qualified_name(name));
     }
@@ -178,7 +181,9 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
         immutable(new, old, name, at, errors);
     }
-    if new.get("deletionGracePeriodSeconds") != old.get("deletionGracePeriodSeconds") && new.has("deletionGracePeriodSeconds") {
+    if new.get("deletionGracePeriodSeconds") != old.get("deletionGracePeriodSeconds")
+        && new.has("deletionGracePeriodSeconds")
+    {
         immutable(new, old, "deletionGracePeriodSeconds", at, errors);
     }
     labels(new.entries("labels"), &at.field("labels"), errors);

@@ -100,7 +100,10 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             }
         }
         (Some("status"), ("", "Pod")) => pod::status(old, new, &mut errors),
-        (Some("status"), ("apps" | "", kind @ ("Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController"))) => {
+        (
+            Some("status"),
+            ("apps" | "", kind @ ("Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController")),
+        ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
         _ => {}

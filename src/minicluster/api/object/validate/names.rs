@@ -23,7 +23,8 @@ const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', foll
                         consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character \
                         (e.g. '*.example.com', regex used for validation is \
                         '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const ENV_VAR: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const ENV_VAR: &str =
+    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
                           or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex \
@@ -103,7 +104,10 @@ pub fn search_domain(text: &str) -> Said {
 
 /// The name of most objects, as the generic checks of objects word it.
 pub fn object_name(text: &str) -> Said {
-    dns_1123_subdomain(text).into_iter().map(|words| if words == bytes(253) { characters(253) } else { words }).collect()
+    dns_1123_subdomain(text)
+        .into_iter()
+        .map(|words| if words == bytes(253) { characters(253) } else { words })
+        .collect()
 }
 
 /// The name of a service.

@@ -42,7 +42,10 @@ fn requirement(expression: &Value, values: Values, at: &Path<'_>, errors: &mut E
         }
         "Exists" | "DoesNotExist" => {
             if !given.is_empty() {
-                errors.forbidden(&at.field("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+                errors.forbidden(
+                    &at.field("values"),
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                );
             }
         }
         other => errors.invalid(&at.field("operator"), other, "not a valid selector operator"),
@@ -71,7 +74,8 @@ pub fn matches(selector: &Value, labels: Option<&Value>) -> Option<bool> {
     }
     let mut matches = plain_matches(selector.entries("matchLabels"), labels);
     for (key, value) in selector.entries("matchLabels") {
-        let sound = names::qualified_name(key).is_empty() && names::label_value(value.as_str().unwrap_or_default()).is_empty();
+        let sound =
+            names::qualified_name(key).is_empty() && names::label_value(value.as_str().unwrap_or_default()).is_empty();
         if !sound {
             return None;
         }

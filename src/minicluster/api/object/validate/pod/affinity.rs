@@ -105,7 +105,10 @@ fn node_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         "Exists" | "DoesNotExist" => {
             if !values.is_empty() {
-                errors.forbidden(&at.field("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+                errors.forbidden(
+                    &at.field("values"),
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                );
             }
         }
         "Gt" | "Lt" => {
@@ -235,9 +238,7 @@ pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
             errors.not_supported(&item.field("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
         }
-        let same = |other: &&Value| {
-            other.text("topologyKey") == topology && other.text("whenUnsatisfiable") == action
-        };
+        let same = |other: &&Value| other.text("topologyKey") == topology && other.text("whenUnsatisfiable") == action;
         if constraints[index + 1..].iter().any(|other| same(&other)) {
             let text = format!("{{{topology}, {action}}}");
             errors.duplicate(&item.field("{topologyKey, whenUnsatisfiable}"), text.as_str());

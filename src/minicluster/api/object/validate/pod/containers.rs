@@ -85,7 +85,8 @@ fn restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// The init containers.
 pub fn init(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let mut names: BTreeSet<&str> = pod.spec.list("containers").iter().map(|container| container.text("name")).collect();
+    let mut names: BTreeSet<&str> =
+        pod.spec.list("containers").iter().map(|container| container.text("name")).collect();
     let containers = pod.spec.list("initContainers");
     for (index, container) in containers.iter().enumerate() {
         let at = at.index(index);

@@ -67,7 +67,8 @@ fn value_from(variable: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
         file_ref(reference, &at.field("fileKeyRef"), errors);
     }
     if sources == 0 {
-        let all = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        let all =
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
         errors.invalid(at, "", all);
     } else if !variable.text("value").is_empty() {
         errors.invalid(at, "", "may not be specified when `value` is not empty");
@@ -126,7 +127,11 @@ pub fn field_ref(field: &Value, known: &[&str], at: &Path<'_>, errors: &mut Erro
         return;
     }
     if !LABELS_OF_A_POD.contains(&path) {
-        errors.invalid(&at.field("fieldPath"), path, &format!("error converting fieldPath: field label not supported: {path}"));
+        errors.invalid(
+            &at.field("fieldPath"),
+            path,
+            &format!("error converting fieldPath: field label not supported: {path}"),
+        );
         return;
     }
     if !known.contains(&path) {
@@ -189,7 +194,9 @@ pub fn resource_field_ref(field: &Value, container: Container, at: &Path<'_>, er
 
 fn divisor(resource: &str, divisor: &str, at: &Path<'_>, errors: &mut Errors) {
     let (known, said): (&[&str], &str) = match resource {
-        "limits.cpu" | "requests.cpu" => (&["0", "1", "1m"], "only divisor's values 1m and 1 are supported with the cpu resource"),
+        "limits.cpu" | "requests.cpu" => {
+            (&["0", "1", "1m"], "only divisor's values 1m and 1 are supported with the cpu resource")
+        }
         "limits.memory" | "requests.memory" => (
             &["0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"],
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the memory resource",

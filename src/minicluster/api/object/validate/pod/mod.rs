@@ -56,7 +56,10 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     metadata::annotations(metadata.entries("annotations"), &at.field("annotations"), errors);
     pod_spec(&template["spec"], In::Template, &at.field("spec"), errors);
     if !template["spec"].list("ephemeralContainers").is_empty() {
-        errors.forbidden(&at.field("spec").field("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+        errors.forbidden(
+            &at.field("spec").field("ephemeralContainers"),
+            "ephemeral containers not allowed in pod template",
+        );
     }
 }
 
@@ -82,7 +85,11 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         for (index, container) in spec.list(containers).iter().enumerate() {
             let image = container.text("image");
             if image.trim() != image {
-                errors.invalid(&list.index(index).field("image"), image, "must not have leading or trailing whitespace");
+                errors.invalid(
+                    &list.index(index).field("image"),
+                    image,
+                    "must not have leading or trailing whitespace",
+                );
             }
         }
     }
@@ -95,7 +102,12 @@ pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
     let pod = Pod {
         spec,
         volumes: &volumes,
-        claims: spec.list("resourceClaims").iter().map(|claim| claim.text("name")).filter(|name| !name.is_empty()).collect(),
+        claims: spec
+            .list("resourceClaims")
+            .iter()
+            .map(|claim| claim.text("name"))
+            .filter(|name| !name.is_empty())
+            .collect(),
         grace_period: spec.int("terminationGracePeriodSeconds").unwrap_or_default(),
     };
     containers::main(&pod, &at.field("containers"), errors);
@@ -149,7 +161,9 @@ fn files(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
 /// Every container's place and itself.
 fn each_container<'a>(spec: &'a Value) -> impl Iterator<Item = (&'static str, usize, &'a Value)> {
     let kinds = ["initContainers", "containers", "ephemeralContainers"];
-    kinds.into_iter().flat_map(|kind| spec.list(kind).iter().enumerate().map(move |(index, container)| (kind, index, container)))
+    kinds
+        .into_iter()
+        .flat_map(|kind| spec.list(kind).iter().enumerate().map(move |(index, container)| (kind, index, container)))
 }
 
 /// On Windows, containers are processes of the host all or none.
@@ -163,7 +177,8 @@ fn host_process(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         if let (Some(pod), Some(own)) = (of_the_pod, own)
             && pod != own
         {
-            let (list, detail) = (at.field(kind), format!("pod hostProcess value must be identical if both are specified, was {pod}"));
+            let (list, detail) =
+                (at.field(kind), format!("pod hostProcess value must be identical if both are specified, was {pod}"));
             let item = list.index(index);
             errors.invalid(&item.field("securityContext.windowsOptions.hostProcess"), own, &detail);
         }
@@ -171,7 +186,8 @@ fn host_process(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if processes > 0 {
         if processes != all {
-            let detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+            let detail =
+                "If pod contains any hostProcess containers then all containers must be HostProcess containers";
             errors.invalid(at, "", detail);
         }
         if !spec.flag("hostNetwork") {
@@ -280,10 +296,9 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn names_and_numbers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for (name, check) in [
-        ("serviceAccountName", names::object_name as fn(&str) -> names::Said),
-        ("nodeName", names::object_name),
-    ] {
+    for (name, check) in
+        [("serviceAccountName", names::object_name as fn(&str) -> names::Said), ("nodeName", names::object_name)]
+    {
         let value = spec.text(name);
         if !value.is_empty() {
             errors.each_invalid(&at.field(name), value, &check(value));
@@ -304,7 +319,9 @@ fn names_and_numbers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn classes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["priorityClassName", "runtimeClassName"] {
-        if let Some(class) = spec.some(name).and_then(Value::as_str).filter(|class| !class.is_empty() || name == "runtimeClassName") {
+        if let Some(class) =
+            spec.some(name).and_then(Value::as_str).filter(|class| !class.is_empty() || name == "runtimeClassName")
+        {
             errors.each_invalid(&at.field(name), class, &names::object_name(class));
         }
     }

@@ -30,7 +30,10 @@ pub fn dns_config(config: &Value, policy: &str, at: &Path<'_>, errors: &mut Erro
             return;
         }
         if config.list("nameservers").is_empty() {
-            errors.required(&at.field("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None");
+            errors.required(
+                &at.field("nameservers"),
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            );
             return;
         }
     }
@@ -54,7 +57,11 @@ pub fn dns_config(config: &Value, policy: &str, at: &Path<'_>, errors: &mut Erro
     }
     let length: usize = searches.iter().map(|search| search.as_str().unwrap_or_default().len()).sum();
     if length + searches.len().saturating_sub(1) > 2048 {
-        errors.invalid(&list, &Value::from(searches), "must not have more than 2048 characters (including spaces) in the search list");
+        errors.invalid(
+            &list,
+            &Value::from(searches),
+            "must not have more than 2048 characters (including spaces) in the search list",
+        );
     }
     for (index, search) in searches.iter().enumerate() {
         let search = search.as_str().unwrap_or_default();

@@ -29,8 +29,7 @@ pub fn probe(kind: Probe, probe: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.field(name), value, "must be greater than or equal to 0");
         }
     }
-    if let Some(seconds) = probe.int("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0)
-    {
+    if let Some(seconds) = probe.int("terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0) {
         errors.invalid(&at.field("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
     }
     match kind {
@@ -69,7 +68,11 @@ pub fn lifecycle(lifecycle: &Value, grace_period: i64, at: &Path<'_>, errors: &m
 
 /// What is done: exactly one thing.
 fn handler(handler: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
-    let kinds: &[&str] = if what == "probe" { &["exec", "httpGet", "tcpSocket", "grpc"] } else { &["exec", "httpGet", "tcpSocket", "sleep"] };
+    let kinds: &[&str] = if what == "probe" {
+        &["exec", "httpGet", "tcpSocket", "grpc"]
+    } else {
+        &["exec", "httpGet", "tcpSocket", "sleep"]
+    };
     let mut found = 0;
     for kind in kinds {
         let Some(action) = handler.some(kind) else { continue };

@@ -115,7 +115,11 @@ pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), a
         if order != Ordering::Equal && !overcommits {
             errors.invalid(&requests_at, asked.as_str(), &format!("must be equal to {resource} limit of {most}"));
         } else if order == Ordering::Greater {
-            errors.invalid(&requests_at, asked.as_str(), &format!("must be less than or equal to {resource} limit of {most}"));
+            errors.invalid(
+                &requests_at,
+                asked.as_str(),
+                &format!("must be less than or equal to {resource} limit of {most}"),
+            );
         }
     }
     let has = |names: &[&str]| limits.keys().chain(requests.keys()).any(|name| names.contains(&name.as_str()));
@@ -130,13 +134,15 @@ pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &m
     let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
     let requests_at = at.field("requests");
     for (resource, request) in of_the_pod.entries("requests") {
-        let asked = spec.list("containers").iter().filter_map(|container| {
-            amount(&container["resources"]["requests"][resource])
-        });
+        let asked = spec
+            .list("containers")
+            .iter()
+            .filter_map(|container| amount(&container["resources"]["requests"][resource]));
         let together = asked.reduce(|sum, more| sum.plus(&more));
         let (Some(together), Some(of_the_pod)) = (together, amount(request)) else { continue };
         if together.compare(&of_the_pod) == Ordering::Greater {
-            let detail = format!("must be greater than or equal to aggregate container requests of {}", together.canonical());
+            let detail =
+                format!("must be greater than or equal to aggregate container requests of {}", together.canonical());
             errors.invalid(&requests_at.key(resource), request, &detail);
         }
     }
@@ -147,7 +153,8 @@ pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &m
             if used.compare(&most) == Ordering::Greater {
                 let list = at.field("containers");
                 let container_at = list.index(index);
-                let detail = format!("must be less than or equal to pod limits of {}", limit.as_str().unwrap_or_default());
+                let detail =
+                    format!("must be less than or equal to pod limits of {}", limit.as_str().unwrap_or_default());
                 errors.invalid(&container_at.key(resource).field("limits"), own, &detail);
             }
         }

@@ -77,13 +77,13 @@ fn shown(context: &Value) -> String {
         "seccompProfile",
         "appArmorProfile",
     ];
-    let capabilities = |capabilities: &Value| {
-        format!("{{\"Add\":{},\"Drop\":{}}}", capabilities["add"], capabilities["drop"])
-    };
+    let capabilities =
+        |capabilities: &Value| format!("{{\"Add\":{},\"Drop\":{}}}", capabilities["add"], capabilities["drop"]);
     let field = |name: &&str| {
         let value = context.get(*name).unwrap_or(&Value::Null);
         let value = if *name == "capabilities" && !value.is_null() { capabilities(value) } else { value.to_string() };
-        let spelled = if *name == "seLinuxOptions" { "SELinuxOptions".to_owned() } else { name[..1].to_uppercase() + &name[1..] };
+        let spelled =
+            if *name == "seLinuxOptions" { "SELinuxOptions".to_owned() } else { name[..1].to_uppercase() + &name[1..] };
         format!("\"{spelled}\":{value}")
     };
     format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
@@ -112,7 +112,8 @@ pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     } else {
         if local.is_some() {
-            let shown = format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", profile["type"], profile["localhostProfile"]);
+            let shown =
+                format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", profile["type"], profile["localhostProfile"]);
             let detail = "can only be set when seccomp type is Localhost";
             errors.invalid(&at.field("localhostProfile"), Shown::Plain(shown), detail);
         }
@@ -166,7 +167,11 @@ pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.each_invalid(&list.index(index), group, &names::user_id(group));
     }
     if spec.flag("shareProcessNamespace") && spec.flag("hostPID") {
-        errors.invalid(&at.field("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled");
+        errors.invalid(
+            &at.field("shareProcessNamespace"),
+            true,
+            "ShareProcessNamespace and HostPID cannot both be enabled",
+        );
     }
     sysctls(context, &at.field("sysctls"), errors);
     windows(&context["windowsOptions"], &at.field("windowsOptions"), errors);

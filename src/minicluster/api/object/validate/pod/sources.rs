@@ -145,14 +145,9 @@ fn flocker(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn quobyte(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let registry = source.text("registry");
-    let is_pair = |pair: &str| {
-        pair.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty())
-    };
+    let is_pair = |pair: &str| pair.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !port.is_empty());
     if registry.is_empty() {
-        errors.required(
-            &at.field("registry"),
-            "must be a host:port pair or multiple pairs separated by commas",
-        );
+        errors.required(&at.field("registry"), "must be a host:port pair or multiple pairs separated by commas");
     } else if !registry.split(',').all(is_pair) {
         let said = "must be a host:port pair or multiple pairs separated by commas";
         errors.invalid(&at.field("registry"), registry, said);

@@ -64,7 +64,8 @@ fn gated(before: &Value, after: &mut Value) {
 
 /// The fields that differ, one a line.
 fn changes(before: &Value, after: &Value) -> String {
-    let names = |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let names =
+        |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let mut lines = Vec::new();
     for name in names(before).into_iter().chain(names(after)) {
         let line = format!("  {name}: {} -> {}", before[&name], after[&name]);
@@ -115,7 +116,10 @@ fn tolerations_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut E
         ["key", "operator", "value", "effect"].iter().all(|name| one.get(name) == other.get(name))
     };
     for old in before.list("tolerations") {
-        let kept = after.list("tolerations").iter().any(|new| new == old || (old.text("effect") == "NoExecute" && same_but_seconds(new, old)));
+        let kept = after
+            .list("tolerations")
+            .iter()
+            .any(|new| new == old || (old.text("effect") == "NoExecute" && same_but_seconds(new, old)));
         if !kept {
             errors.forbidden(at, "existing toleration can not be modified except its tolerationSeconds");
             return;

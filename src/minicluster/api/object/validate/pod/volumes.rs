@@ -167,8 +167,7 @@ fn host_path(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if path.split('/').any(|part| part == "..") {
         errors.invalid(&at.field("path"), path, "must not contain '..'");
     }
-    let known =
-        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    let known = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     if !known.contains(&source.text("type")) {
         errors.not_supported(&at.field("type"), source.text("type"), &known);
     }
