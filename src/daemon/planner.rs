@@ -12,8 +12,8 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Action, Apply, Baseline, Intent, Planned, Reason, TemplateMarks, Wanted, Workload, body, intent, is_as_applied,
-    make, marks, settle,
+    Action, Apply, Baseline, Intent, Planned, TemplateMarks, Wanted, Workload, body, intent, is_as_applied, make,
+    marks, settle,
 };
 
 /// From how many objects of one kind on they are listed, not read one by one.

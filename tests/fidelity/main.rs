@@ -1,5 +1,11 @@
 //! The embedded cluster against the real control plane.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::too_many_lines,
+    reason = "tests; a case is a list of steps"
+)]
 
 #[path = "../world/mod.rs"]
 mod world;

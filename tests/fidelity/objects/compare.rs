@@ -43,8 +43,7 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
     }
     if left.len() == right.len() && left != right && left.iter().all(|cause| right.contains(cause)) {
         let first = left.iter().zip(&right).position(|(one, other)| one != other).unwrap_or_default();
-        let fields =
-            |causes: &[Value]| causes[first..].iter().take(3).map(|cause| said(cause)).collect::<Vec<_>>().join(" | ");
+        let fields = |causes: &[Value]| causes[first..].iter().take(3).map(said).collect::<Vec<_>>().join(" | ");
         differ("the order of causes", &fields(&left), &fields(&right));
     }
     for path in differing(&real, &embedded, String::new()) {

@@ -17,7 +17,7 @@ use crate::world::control_plane::{self, ControlPlane, Controllers};
 pub use compare::{Difference, compare};
 pub use model::Model;
 pub use real::Real;
-pub use step::{Answer, Step};
+pub use step::Step;
 
 /// A sequence of requests.
 #[derive(Clone, Debug, Deserialize)]

@@ -66,7 +66,7 @@ impl Rollout<'_> {
         let Some(new) = self.sets.new.clone() else { return Ok(false) };
         let (new, plan) = (as_set(&new), self.plan);
         let active = self.active_old();
-        let sets: Vec<Set> = active.iter().map(|set| as_set(set)).collect();
+        let sets: Vec<Set> = active.iter().map(as_set).collect();
         let room = room_for_removal(&plan, &sets, new);
         if sets.is_empty() || room <= 0 {
             return Ok(false);
@@ -76,7 +76,7 @@ impl Rollout<'_> {
             shrunk |= self.resize(set, to).await?;
         }
         let active = self.active_old();
-        let sets: Vec<Set> = active.iter().map(|set| as_set(set)).collect();
+        let sets: Vec<Set> = active.iter().map(as_set).collect();
         for (set, to) in active.iter().zip(without_dispensable(&plan, &sets, new)) {
             shrunk |= self.resize(set, to).await?;
         }

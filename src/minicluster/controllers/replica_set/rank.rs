@@ -131,7 +131,7 @@ mod tests {
         let candidates = vec![
             pod("old", "n1", "Running", old.clone(), 1),
             pod("young", "n1", "Running", ready("2026-01-01T23:59:00Z"), 1),
-            pod("crowded", "n2", "Running", old.clone(), 2),
+            pod("crowded", "n2", "Running", old, 2),
             pod("unready", "n1", "Running", not_ready.clone(), 1),
             pod("unknown", "n1", "Unknown", not_ready.clone(), 1),
             pod("pending", "n1", "Pending", not_ready.clone(), 1),

@@ -156,7 +156,7 @@ fn placed() -> Vec<Case> {
             rolled_out(&w, 1, spec).await?;
             let pod = w.pods("v1")[0].clone();
             w.note(pod["spec"]["tolerations"].to_string());
-            w.note(pod["metadata"]["labels"].as_object().map(|labels| labels.len()).unwrap_or(0).to_string());
+            w.note(pod["metadata"]["labels"].as_object().map_or(0, |labels| labels.len()).to_string());
         }),
         case!("T36", "affinity is kept beside the pin", |w| {
             let preferred =
@@ -253,7 +253,7 @@ async fn up_to_date(w: &World, nodes: i64) -> Result<()> {
             && count(set, "updatedNumberScheduled") == nodes
     })
     .await?;
-    w.until("one ready pod a node", |seen| one_each(seen)).await
+    w.until("one ready pod a node", one_each).await
 }
 
 fn one_each(seen: &Seen) -> bool {

@@ -86,7 +86,7 @@ fn shrinking() -> Vec<Case> {
             w.settle().await?;
             w.scale("ReplicaSet", "web", 2).await?;
             w.until("two pods", |seen| active_pods(seen, None).len() == 2).await?;
-            let left: Vec<String> = w.pods("v1").iter().map(|pod| name(pod)).collect();
+            let left: Vec<String> = w.pods("v1").iter().map(name).collect();
             w.check(left == [name(&pods[0]), name(&pods[3])], "the two that are ready stay")?;
         }),
         case!("X05", "one that shares its node goes first", |w| {

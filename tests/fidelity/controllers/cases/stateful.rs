@@ -154,7 +154,7 @@ fn scaled() -> Vec<Case> {
         }),
         case!("T18", "numbers may begin elsewhere", |w| {
             rolled_out(&w, 2, json!({ "ordinals": { "start": 5 } })).await?;
-            w.note(w.look(|seen| names(seen)));
+            w.note(w.look(names));
             w.merge("StatefulSet", "web", json!({ "spec": { "ordinals": { "start": 6 } } })).await?;
             w.until("other numbers", |seen| names(seen) == "web-6 web-7").await?;
             until_updated(&w, 2).await?;

@@ -35,7 +35,8 @@ pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &Write<'_>, t
 pub fn renew(object: &mut Value, applied: &Value) {
     let mut applied = applied.clone();
     if let Some(metadata) = applied["metadata"].as_object_mut() {
-        for name in ["managedFields"] {
+        {
+            let name = "managedFields";
             metadata.remove(name);
         }
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {

@@ -24,8 +24,6 @@ use crate::minicluster::api::ApiError;
 use managers::{Manager, Managers, Operation, Owned};
 use update::Conflict;
 
-pub use shape::OPEN;
-
 /// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.
 /// Trouble with them never refuses a write: the object then goes without.
 pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {

@@ -25,43 +25,36 @@ pub fn fill(name: &str, value: &mut Value) {
         "core.v1.Pod" => pod(value),
         "core.v1.ReplicationController" => replication_controller(value),
         "core.v1.ServiceSpec" => service(value),
-        "core.v1.ServicePort" => {
-            if matches!(&value["targetPort"], Value::Null) || value["targetPort"] == 0 || value["targetPort"] == "" {
+        "core.v1.ServicePort"
+            if (matches!(&value["targetPort"], Value::Null) || value["targetPort"] == 0 || value["targetPort"] == "") => {
                 value["targetPort"] = value["port"].clone();
             }
-        }
-        "core.v1.Volume" => {
+        "core.v1.Volume"
             // A volume whose source is not named is an empty folder.
-            if value.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) {
+            if value.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) => {
                 value["emptyDir"] = json!({});
             }
-        }
-        "flowcontrol.v1.PriorityLevelConfigurationSpec" => {
-            if value.text("type") == "Exempt" {
+        "flowcontrol.v1.PriorityLevelConfigurationSpec"
+            if value.text("type") == "Exempt" => {
                 put_missing(value, "exempt", json!({}));
             }
-        }
-        "flowcontrol.v1.LimitResponse" => {
-            if value.text("type") == "Queue" {
+        "flowcontrol.v1.LimitResponse"
+            if value.text("type") == "Queue" => {
                 put_missing(value, "queuing", json!({}));
             }
-        }
-        "networking.v1.NetworkPolicySpec" => {
-            if value.list("policyTypes").is_empty() {
+        "networking.v1.NetworkPolicySpec"
+            if value.list("policyTypes").is_empty() => {
                 let egress = !value.list("egress").is_empty();
                 value["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             }
-        }
-        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" => {
-            if value["roleRef"].text("apiGroup").is_empty() {
+        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding"
+            if value["roleRef"].text("apiGroup").is_empty() => {
                 value["roleRef"]["apiGroup"] = json!("rbac.authorization.k8s.io");
             }
-        }
-        "rbac.v1.Subject" => {
-            if matches!(value.text("kind"), "User" | "Group") && value.text("apiGroup").is_empty() {
+        "rbac.v1.Subject"
+            if matches!(value.text("kind"), "User" | "Group") && value.text("apiGroup").is_empty() => {
                 value["apiGroup"] = json!("rbac.authorization.k8s.io");
             }
-        }
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition(value),
         _ => {}
     }

@@ -11,8 +11,6 @@ use super::canonical::is_zero;
 use super::quantity::Quantity;
 use crate::kinds::{Field, Struct, Type, facts};
 
-pub use image::{ImageName, parse_image};
-
 /// Fills in every default of an object of a built-in kind. The object must be canonical, and is not so any more after.
 pub fn fill(definition: &Definition, object: &mut Value) {
     if let Some(name) = facts().type_name(&definition.group, &definition.version, &definition.kind) {

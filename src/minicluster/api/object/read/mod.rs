@@ -15,9 +15,7 @@ use super::{Definition, FieldValidation, Format, Read, Write, conversions, custo
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 
-pub use base64::canonical as canonical_base64;
-pub use node::{MAX_DEPTH, Node};
-pub use scalar::float_text;
+pub use node::Node;
 
 /// Reads a body; see [`super::read`].
 ///

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::Definition;
 
-pub use errors::{Errors, Path, Shown};
+pub use errors::{Errors, Path};
 pub use metadata::Scope;
 pub use names::Said;
 

@@ -23,7 +23,6 @@ use containers::Pod;
 
 use containers::local_path;
 
-pub use probes::port;
 pub use update::{status, update};
 
 /// What a pod's spec is in.
@@ -159,7 +158,7 @@ fn files(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Every container's place and itself.
-fn each_container<'a>(spec: &'a Value) -> impl Iterator<Item = (&'static str, usize, &'a Value)> {
+fn each_container(spec: &Value) -> impl Iterator<Item = (&'static str, usize, &Value)> {
     let kinds = ["initContainers", "containers", "ephemeralContainers"];
     kinds
         .into_iter()

@@ -83,10 +83,8 @@ fn handler(handler: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
         }
         found += 1;
         match *kind {
-            "exec" => {
-                if action.list("command").is_empty() {
-                    errors.required(&at.field("command"), "");
-                }
+            "exec" if action.list("command").is_empty() => {
+                errors.required(&at.field("command"), "");
             }
             "httpGet" => http_get(action, &at, errors),
             "tcpSocket" => port(&action["port"], &at.field("port"), errors),
