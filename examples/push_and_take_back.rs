@@ -35,8 +35,7 @@ spec:
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let (bare, clone, state) =
-        (folder.path().join("web.git"), folder.path().join("web"), folder.path().join("state"));
+    let (bare, clone, state) = (folder.path().join("web.git"), folder.path().join("web"), folder.path().join("state"));
     create_bare(&bare, "main")?;
     let copy = WorkingCopy::create(&clone, "main", "Ada", "ada@example.com")?;
     copy.set_origin(&bare.display().to_string().parse::<Location>()?)?;

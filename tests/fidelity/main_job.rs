@@ -6,23 +6,39 @@ use belay::minicluster::{PodLogs, Random, kubelet};
 use belay::rollout::{Hold, Outcome, marks};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
-use crate::world::daemon::{World, deployment, path_of, short};
+use crate::world::daemon::{World, broken, deployment, path_of, short};
 
 /// The real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
 async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
     let assets = control_plane::assets("the main job on the real control plane")?;
     let plane = ControlPlane::start(&assets, Controllers::Real).await;
     let clock = Clock::system();
-    let nodes =
-        kubelet::start(plane.client(), kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default()));
+    let mut options = kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default());
+    // The API server asks the nodes for logs.
+    options.ports = kubelet::Ports::Open;
+    let nodes = kubelet::start(plane.client(), options);
     let mut world = World::on(plane.client(), clock, None);
     world.repository.author("Ada", "ada@example.com");
     Some((plane, nodes, world))
 }
 
+/// Applies `manifests/belay` as its first line says, and returns the token that its pod would find.
+fn token_of_belay(plane: &ControlPlane) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/belay");
+    let run = |args: &[&str]| {
+        let ran = plane.kubectl().args(args).output().unwrap();
+        assert!(ran.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    run(&["apply", "-f", folder]);
+    run(&["create", "token", "belay", "--namespace", "belay"]).trim().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_commit_is_taken_back_and_held() {
     let Some((plane, nodes, mut world)) = real_world().await else { return };
+    // With the rights that a belay in the cluster is given, and no others.
+    world.give_belay(plane.client_with(&token_of_belay(&plane)));
     world.start();
 
     let first = world.push("web.yaml", &manifest("web:1"), "First version");
@@ -51,6 +67,10 @@ async fn a_bad_commit_is_taken_back_and_held() {
     let failed = format!("{} Third version (Ada) — failed: ", short(&bad));
     assert!(history.contains(&failed), "{history}");
     assert!(history.contains(&format!("{} Second version (Ada)\n", short(&good))), "{history}");
+
+    // The evidence holds all that there is: nothing was missing for want of a right.
+    assert_eq!(evidence.missing, Vec::<String>::new());
+    assert!(!evidence.events.is_empty(), "{evidence:#?}");
 
     let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image");
     world.through(&fix).await;
@@ -110,13 +130,17 @@ async fn killed_and_overtaken_it_still_ends_well() {
     world.start();
     let good = world.push("web.yaml", &manifest("web:1"), "First version");
     world.through(&good).await;
-    let bad = world.push("web.yaml", &manifest("web:404"), "Second version");
+    let crashes = broken("web", "crash-after=1s")
+        .replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 5\n  minReadySeconds: 4");
+    let bad = world.push("web.yaml", &crashes, "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     world.kill().await;
     world.start();
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    let pods = record.evidence.unwrap().pods;
+    assert!(pods.iter().any(|pod| pod.restarts > 0 && !pod.log.is_empty()), "the last lines are kept: {pods:#?}");
     let held = world.get(&path_of("web")).await.unwrap();
     assert_eq!(Hold::on(&held).unwrap().commit.as_str(), bad);
     world.kill().await;
