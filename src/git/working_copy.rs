@@ -107,6 +107,11 @@ impl WorkingCopy {
         &self.root
     }
 
+    /// The repository behind it.
+    pub(super) fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
     /// The branch that it is on.
     ///
     /// # Errors
@@ -407,6 +412,6 @@ pub fn create_bare(path: &Path, branch: &str) -> Result<(), GitError> {
     made.map(drop).map_err(while_doing(format!("make a repository in {}", path.display())))
 }
 
-fn wrong(why: String) -> GitError {
+pub(super) fn wrong(why: String) -> GitError {
     GitError::WorkingCopy { why }
 }
