@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, cut, duration, outcome, say, say_value};
+use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
 use super::workload::Named;
 use crate::clock::Clock;
 use crate::config::Span;
@@ -160,13 +160,15 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
         }
         table.row(row);
     }
-    let mut lines = table.lines();
+    let limit = terminal_width();
+    let mut lines = table.lines_within(limit);
     // From the last record up, so that the places of those above stay.
     for (index, record) in records.iter().enumerate().rev() {
         if let Some(reason) =
             record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held)
         {
-            lines.insert(index + 2, format!("          └ {}", cut(&reason.message, 220)));
+            let line = format!("          └ {}", plain(&reason.message));
+            lines.insert(index + 2, limit.map_or(line.clone(), |limit| cut(&line, limit)));
         }
     }
     lines
