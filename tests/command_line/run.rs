@@ -2,11 +2,14 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use crate::program::{Running, run};
+use crate::program::{Running, belay, run};
 use crate::stage::Stage;
 use crate::world::daemon::deployment;
+use crate::world::git_server::{self, GitServer, Temper};
+use crate::world::repository::Repository;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_tells_systemd_and_stops_when_told() {
@@ -101,4 +104,47 @@ async fn once_is_through_when_the_head_is() {
     let again = stage.run(&["retry", "deploy/web"]);
     assert_eq!(again.code, 1);
     assert!(again.err.contains("is not held"), "{}", again.err);
+}
+
+/// A configuration with two sources: a path that is asked once an hour, so that only a push can wake belay, and a server
+/// that wants a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_follows_a_path_and_a_server_side_by_side() {
+    if !git_server::is_there("following a server") {
+        return;
+    }
+    let mut stage = Stage::new().await;
+    let mut other = Repository::new();
+    let api = other.commit_file("staging/api.yaml", &deployment("api", "api:1", ""), "The other one");
+    other.push();
+    let served = other.path().parent().unwrap();
+    let server = GitServer::start(served, Temper { password: Some("belay:hunter2".to_owned()), ..Temper::default() });
+    let token = stage.home.path().join("token");
+    std::fs::write(&token, "hunter2\n").unwrap();
+    let name = other.path().file_name().unwrap().to_string_lossy().into_owned();
+    let config = format!(
+        "[[source]]\nname = \"path\"\nrepository = {:?}\ninterval = \"1h\"\n\n[[source]]\nname = \"server\"\nrepository = \
+         {:?}\npath = \"staging\"\ninterval = \"1s\"\n[source.credentials]\nusername = \"belay\"\ntoken_file = {:?}\n",
+        stage.repository.path().display().to_string(),
+        server.url(&name),
+        token.display().to_string(),
+    );
+    let file = stage.home.path().join("belay.toml");
+    std::fs::write(&file, config).unwrap();
+    let first = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let mut command = belay(stage.home.path());
+    command.arg("run").arg("--config").arg(&file).args(stage.globals());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(stage.home.path().join("log")).unwrap());
+    let running = Running(command.spawn().unwrap());
+    stage.until(&first, "complete").await;
+    stage.until(&api, "complete").await;
+    let second = stage.repository.commit_file("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    stage.repository.push();
+    stage.until(&second, "complete").await;
+    let next = other.commit_file("staging/api.yaml", &deployment("api", "api:2", ""), "And again");
+    other.push();
+    stage.until(&next, "complete").await;
+    drop(running);
+    assert!(!stage.log().contains("hunter2"), "{}", stage.log());
 }
