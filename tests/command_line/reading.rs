@@ -62,6 +62,14 @@ async fn the_history_is_read_in_every_way() {
     assert_eq!(yaml["records"][0]["outcome"], "rolled-back");
     assert!(stage.run(&["history", "-o", "wide"]).out.contains("web.yaml:1:1"));
     assert_eq!(stage.run(&["history", "statefulset/web"]).out, "Nothing was rolled out.\n");
+    let stats = stage.run(&["history", "--stats"]);
+    let lines: Vec<&str> = stats.out.lines().collect();
+    assert!(lines[0].starts_with("SOURCE    ROLLOUTS   PER DAY   LEAD TIME"), "{}", stats.out);
+    assert!(lines[1].starts_with("default   2          0.1") && lines[1].contains("   50 %     "), "{}", stats.out);
+    let value = json(&stage.run(&["history", "--stats", "--by", "workload", "-o", "json"]))["stats"][0].take();
+    assert_eq!((&value["of"], &value["failures"]), (&"default: Deployment default/web".into(), &1.into()));
+    assert_eq!((&value["leadTime"]["count"], &value["timeToRestore"]["count"]), (&1.into(), &1.into()));
+    assert_eq!(stage.run(&["history", "--by", "month"]).code, 2);
     for columns in [80, 200] {
         in_a_terminal(&stage, columns, "history");
         in_a_terminal(&stage, columns, "status");
