@@ -173,6 +173,11 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     let value: Value = serde_json::from_str(&stage.run(&["plan", "--from", &folder, "-o", "json"]).out).unwrap();
     assert!(value.to_string().contains("web:3") && !value.to_string().contains("hunter2"), "{value:#}");
 
+    let markdown = stage.run(&["plan", "--from", &folder, "-o", "markdown"]).out;
+    assert!(markdown.starts_with("### belay plan: 1 new, 1 changed\n"), "{markdown}");
+    assert!(markdown.contains("<details><summary><b>Deployment default/web</b> rolls out (web.yaml:1:1)</summary>"));
+    assert!(markdown.contains("```diff\n") && markdown.contains("containers[0].image: web:3"), "{markdown}");
+
     // A revision of the working copy: the first would take off the hold, the second is what is held.
     let at = |revision: &str| {
         let mut command = belay(&clone);
