@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::{Globals, history, plan};
 use crate::history::{History, Query, Resolved};
-use crate::rollout::{Evidence, PodSeen, Record};
+use crate::rollout::{CommitId, Evidence, PodSeen, Record};
 
 /// What `belay show` understands.
 #[derive(clap::Args, Debug)]
@@ -31,9 +31,10 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             let ids: Vec<&str> = ids.iter().map(|id| &id.as_str()[..12]).collect();
             bail!("{commit:?} is the beginning of several commits: {}", ids.join(", "));
         }
-        Resolved::None => {
-            bail!("belay has seen no commit that begins with {commit:?}; `belay history` lists those it has")
-        }
+        Resolved::None => bail!(
+            "belay has seen no commit that begins with {commit:?}; `belay history` lists those it has, and `belay status` \
+             where it is"
+        ),
     };
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let mut records = history.records(&query)?;
@@ -51,13 +52,28 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     if records.is_empty() {
         say("");
-        say("It changed no manifest that belay follows, or a newer commit was planned in its place.");
+        say(why_nothing(&history, &id)?);
     }
     for record in &records {
         say("");
         object(&history, record, steps)?;
     }
     Ok(Exit::Done)
+}
+
+/// Why there is no record of a commit that belay has seen.
+fn why_nothing(history: &History, id: &CommitId) -> anyhow::Result<String> {
+    let arrivals = history.arrivals(id)?;
+    let Some(arrival) = arrivals.first() else { return Ok("It is only known as the parent of another.".to_owned()) };
+    let source = plain(&arrival.source);
+    if arrival.head == *id {
+        return Ok(format!("It changed no manifest that {source} follows."));
+    }
+    Ok(format!(
+        "It came to {source} together with {}, which was planned in its place: it changed no manifest that {source} \
+         follows, or only such as a newer commit changed again.",
+        arrival.head.short()
+    ))
 }
 
 fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()> {

@@ -77,6 +77,8 @@ async fn the_history_is_read_in_every_way() {
     }
 }
 
+const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
+
 /// No line is wider than the terminal, and there is colour.
 fn in_a_terminal(stage: &Stage, columns: usize, command: &str) {
     if !Path::new("/usr/bin/script").exists() {
@@ -106,7 +108,7 @@ fn in_a_terminal(stage: &Stage, columns: usize, command: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_shown_with_why_it_failed() {
-    let (stage, good, bad) = told().await;
+    let (mut stage, good, bad) = told().await;
     let shown = stage.run(&["show", &bad[..7]]);
     assert_eq!(shown.code, 0, "{shown:?}");
     for part in [
@@ -124,6 +126,15 @@ async fn a_commit_is_shown_with_why_it_failed() {
     let value = json(&stage.run(&["show", &bad, "-o", "json"]));
     assert_eq!(value["records"][0]["outcome"], "rolled-back");
     assert!(value["records"][0]["evidence"]["pods"][0]["state"].as_str().unwrap().contains("Image"));
+    let passed_over = stage.repository.commit_file("README.md", "The shop", "Say what it is");
+    let newer = stage.repository.commit_file("settings.yaml", SETTINGS, "Settings");
+    stage.repository.push();
+    once(&stage, 0);
+    let why = stage.run(&["show", &passed_over]);
+    assert_eq!(why.code, 0, "{why:?}");
+    let said =
+        format!("Subject: Say what it is\n\nIt came to default together with {}, which was planned", &newer[..7]);
+    assert!(why.out.contains(&said), "{}", why.out);
     let unknown = stage.run(&["show", "0123456"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
     assert!(unknown.err.contains("no commit that begins with \"0123456\""), "{}", unknown.err);
