@@ -12,7 +12,7 @@ use kube::{Client, Config};
 
 const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
-                           ttl-after-finished,pvc-protection,endpoints,endpointslice";
+                           ttl-after-finished,pvc-protection,endpoint,endpointslice";
 
 /// Which parts to start beside etcd and the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod claim_protection;
 mod daemon_set;
 mod deployment;
 mod discovery;
+mod disruption;
 mod error;
 mod events;
 mod expectations;
@@ -16,6 +17,7 @@ mod garbage_collector;
 mod history;
 mod informer;
 mod informers;
+mod job;
 mod key;
 mod namespace;
 mod node;
@@ -25,6 +27,7 @@ mod pod_control;
 mod quantity;
 mod replica_set;
 mod requests;
+mod resource_quota;
 mod selector;
 mod stateful_set;
 mod template;
@@ -57,6 +60,14 @@ pub enum Controller {
     StatefulSet,
     /// Keeps a pod of each DaemonSet on every node that it fits on.
     DaemonSet,
+    /// Runs the pods of Jobs to their end.
+    Job,
+    /// Deletes Jobs some time after they have ended.
+    TimeToLive,
+    /// Says how many pods may be evicted.
+    Disruption,
+    /// Counts what namespaces use of their quotas.
+    ResourceQuota,
     /// Keeps claims until no pod uses them.
     ClaimProtection,
     /// Empties namespaces that are to go.
@@ -81,6 +92,10 @@ impl Which {
         Controller::ReplicationController,
         Controller::StatefulSet,
         Controller::DaemonSet,
+        Controller::Job,
+        Controller::TimeToLive,
+        Controller::Disruption,
+        Controller::ResourceQuota,
         Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
@@ -169,6 +184,10 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::ReplicationController => replica_set::replication_controllers(&context),
             Controller::StatefulSet => stateful_set::prepare(&context),
             Controller::DaemonSet => daemon_set::prepare(&context),
+            Controller::Job => job::prepare(&context),
+            Controller::TimeToLive => job::time_to_live(&context),
+            Controller::Disruption => disruption::prepare(&context),
+            Controller::ResourceQuota => resource_quota::prepare(&context),
             Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),

@@ -41,6 +41,15 @@ impl Combination {
         Combination { api: Whose::Embedded, controllers: Whose::Embedded },
     ];
 
+    /// Those that are asked for, and always the reference.
+    pub fn wanted() -> Vec<Combination> {
+        let wanted = std::env::var("BELAY_COMBINATIONS").unwrap_or_default();
+        let is_wanted = |one: &Combination| {
+            *one == Combination::REFERENCE || wanted.is_empty() || wanted.split(',').any(|title| title == one.title())
+        };
+        Combination::ALL.into_iter().filter(is_wanted).collect()
+    }
+
     /// A heading for the table, and the name in the file of deviations: whose API server, whose controllers.
     pub fn title(self) -> &'static str {
         match (self.api, self.controllers) {

@@ -1,5 +1,5 @@
 //! The controllers against the reference: every case is a script, run on every combination; what was seen must be the
-//! same. `BELAY_CASES=R01,R02` runs only these.
+//! same. `BELAY_CASES=R01,R02` runs only these, `BELAY_COMBINATIONS=own+real` only this one beside the reference.
 
 mod bounds;
 mod cases;
@@ -74,8 +74,9 @@ async fn controllers_do_what_the_reference_does() {
     let is_wanted = |case: &Case| wanted.is_empty() || wanted.iter().any(|wanted| case.id.starts_with(wanted));
     let cases: Vec<Case> = cases::all().into_iter().filter(is_wanted).collect();
     let mut outcomes: BTreeMap<&str, BTreeMap<Combination, Result<Trace>>> = BTreeMap::new();
-    let runs = Combination::ALL.map(|combination| run_all(&assets, combination, &cases));
-    for (combination, results) in Combination::ALL.iter().zip(futures::future::join_all(runs).await) {
+    let combinations = Combination::wanted();
+    let runs = combinations.iter().map(|combination| run_all(&assets, *combination, &cases));
+    for (combination, results) in combinations.iter().zip(futures::future::join_all(runs).await) {
         for (id, result) in results {
             outcomes.entry(id).or_default().insert(*combination, result);
         }

@@ -192,6 +192,7 @@ impl Names {
             text(&event["type"]),
             text(&event["reason"]),
             text(&event["source"]["component"]),
+            message = without_refused_names(message),
         )
     }
 
@@ -230,6 +231,16 @@ impl Names {
             }
         }
         sizes.into_iter().map(|(name, sizes)| format!("{name} went through sizes {sizes:?}")).collect()
+    }
+}
+
+/// A pod that may not be made has a name all the same, by chance.
+fn without_refused_names(message: &str) -> String {
+    let Some((before, rest)) = message.split_once("pods \"") else { return message.to_owned() };
+    let Some((name, after)) = rest.split_once('"') else { return message.to_owned() };
+    match name.rsplit_once('-') {
+        Some((owner, end)) if end.len() == 5 => format!("{before}pods \"{owner}-pod\"{after}"),
+        _ => message.to_owned(),
     }
 }
 
