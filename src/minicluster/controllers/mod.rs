@@ -5,6 +5,7 @@
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
 mod claim_protection;
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod discovery;
@@ -62,6 +63,8 @@ pub enum Controller {
     DaemonSet,
     /// Runs the pods of Jobs to their end.
     Job,
+    /// Makes Jobs when they are due.
+    CronJob,
     /// Deletes Jobs some time after they have ended.
     TimeToLive,
     /// Says how many pods may be evicted.
@@ -93,6 +96,7 @@ impl Which {
         Controller::StatefulSet,
         Controller::DaemonSet,
         Controller::Job,
+        Controller::CronJob,
         Controller::TimeToLive,
         Controller::Disruption,
         Controller::ResourceQuota,
@@ -185,6 +189,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::StatefulSet => stateful_set::prepare(&context),
             Controller::DaemonSet => daemon_set::prepare(&context),
             Controller::Job => job::prepare(&context),
+            Controller::CronJob => cron_job::prepare(&context),
             Controller::TimeToLive => job::time_to_live(&context),
             Controller::Disruption => disruption::prepare(&context),
             Controller::ResourceQuota => resource_quota::prepare(&context),

@@ -31,6 +31,7 @@ use super::requests::Written;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
+pub use outcome::finished;
 pub use ttl::prepare as time_to_live;
 
 /// How many Jobs are looked at side by side.
