@@ -6,7 +6,7 @@ use std::process::Command;
 
 use belay::clock::Clock;
 use belay::minicluster::controllers::{self, Options, Running};
-use belay::minicluster::{Authority, Door, Listening, MiniCluster, Part, Random};
+use belay::minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
 use kube::Client;
 
 use super::kubelet::Kubelet;
@@ -140,13 +140,15 @@ async fn real(assets: &Path, controllers: Whose) -> ControlPlane {
 
 /// The embedded API server, with a door for kubectl and kube-controller-manager.
 async fn embedded(assets: &Path, controllers: Whose) -> Embedded {
-    let builder = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet);
+    let token = Token { token: "admin".to_owned(), user: User::admin() };
+    let access = Access { tokens: vec![token], ..Access::default() };
+    let builder = MiniCluster::builder().access(access).without(Part::Controllers).without(Part::Kubelet);
     let cluster = builder.start().await.unwrap();
     let authority = Authority::new().unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let door = cluster.listen(address, Door::Tls(authority.clone())).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = door.kubeconfig(None);
+    let kubeconfig = door.kubeconfig(Some("admin"));
     std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
     let manager = (controllers == Whose::Real)
         .then(|| ControllerManager::start(assets, &kubeconfig, &authority.certificate()));

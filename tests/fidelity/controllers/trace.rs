@@ -41,7 +41,7 @@ impl Trace {
     pub fn of(namespace: &str, seen: &Seen, notes: Vec<String>) -> Trace {
         let names = Names::of(namespace, seen);
         let mut lines: BTreeSet<String> =
-            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
+            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {}", names.text(&note))).collect();
         for ((kind, name), object) in &seen.live {
             match *kind {
                 "Event" | "Pod" | "ConfigMap" | "ServiceAccount" => {}

@@ -82,10 +82,25 @@ pub fn is_complete(deployment: &Value) -> bool {
     is_observed(deployment) && all.iter().all(|field| count(deployment, field) == size) && told
 }
 
+/// Whether the ReplicaSets of a complete Deployment add up to its size.
+fn sets_agree(seen: &Seen, web: &Value) -> bool {
+    let is_mine = |set: &Arc<Value>| {
+        let owners = set["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|one| one["uid"] == web["metadata"]["uid"])
+    };
+    let sum: i64 = seen.all("ReplicaSet").iter().filter(|set| is_mine(set)).map(|set| set["spec"]["replicas"].as_i64().unwrap_or(1)).sum();
+    sum == web["spec"]["replicas"].as_i64().unwrap_or(1)
+}
+
 impl World {
     /// Waits until the Deployment `web` is complete and at rest.
     pub async fn complete(&self) -> Result<()> {
-        self.until_object("Deployment", "web", "its rollout complete", is_complete).await
+        self.until_object("Deployment", "web", "its rollout complete", is_complete).await?;
+        // Its ReplicaSets are watched apart, and may show later.
+        self.until("ReplicaSets that agree", |seen| {
+            seen.get("Deployment", "web").is_some_and(|web| is_complete(&web) && sets_agree(seen, &web))
+        })
+        .await
     }
 
     /// Waits until the ReplicaSets have these sizes, in the order in which they came, and their pods follow.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -87,6 +88,42 @@ impl World {
             self.written.lock().unwrap().insert((kind.to_owned(), name.to_owned()), generation);
         }
         Ok(answer)
+    }
+
+    /// Sends a request and notes how it is answered: the code, and of a refusal its reason, message and causes. `rest` is
+    /// what follows the namespace in the path of `apps/v1`, or a whole path.
+    pub async fn note_answer(&self, method: &str, rest: &str, kind: &str, body: Value) -> Result<()> {
+        let answer = self.answer(method, rest, kind, &body).await?;
+        let what = match answer.1["kind"].as_str() {
+            Some("Status") => {
+                let of = |field: &str| answer.1[field].clone();
+                json!({ "reason": of("reason"), "message": of("message"), "details": of("details") }).to_string()
+            }
+            kind => kind.unwrap_or_default().to_owned(),
+        };
+        self.note(format!("{method} {rest}: {} {what}", answer.0));
+        Ok(())
+    }
+
+    /// Sends a request; returns the code and the body, whatever they are.
+    pub async fn answer(&self, method: &str, rest: &str, kind: &str, body: &Value) -> Result<(u16, Value)> {
+        let path = match rest.strip_prefix('/') {
+            Some(_) => rest.to_owned(),
+            None => format!("/apis/apps/v1/namespaces/{}/{rest}", self.namespace),
+        };
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+        let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
+        let response = self.client().send(request.body(kube::client::Body::from(body))?).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+
+    /// What kubectl says, with ages and widths of columns left out, noted.
+    pub async fn note_kubectl(&self, arguments: &[&str]) -> Result<()> {
+        let said = self.kubectl(arguments).await?;
+        self.note(without_ages(&said));
+        Ok(())
     }
 
     /// The path of a kind's objects in this namespace.
@@ -183,10 +220,15 @@ impl World {
 
     /// Waits for something.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<()> {
-        if self.cluster.observer.wait(&self.namespace, PATIENCE, wanted).await {
+        self.until_within(PATIENCE, what, wanted).await
+    }
+
+    /// Waits for something that takes its time.
+    pub async fn until_within(&self, limit: Duration, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<()> {
+        if self.cluster.observer.wait(&self.namespace, limit, wanted).await {
             return Ok(());
         }
-        bail!("no {what} within {} s; there is:\n{}", PATIENCE.as_secs(), self.look(summary))
+        bail!("no {what} within {} s; there is:\n{}", limit.as_secs(), self.look(summary))
     }
 
     /// Waits until an object is as wanted.
@@ -313,6 +355,19 @@ pub fn summary(seen: &Seen) -> String {
     lines.join("\n")
 }
 
+/// Ages, and how far columns are apart, depend on the moment.
+fn without_ages(text: &str) -> String {
+    let is_age = |word: &str| {
+        let letters: Vec<&str> = word.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+        word.starts_with(|c: char| c.is_ascii_digit()) && !letters.is_empty() && letters.iter().all(|part| ["s", "m", "h", "d"].contains(part))
+    };
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().map(|word| if is_age(word) { "<age>" } else { word }).collect();
+        words.join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 fn place(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "Deployment" => ("/apis/apps/v1", "deployments"),
@@ -325,6 +380,8 @@ fn place(kind: &str) -> (&'static str, &'static str) {
         "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
         "ReplicationController" => ("/api/v1", "replicationcontrollers"),
         "Pod" => ("/api/v1", "pods"),
+        "HorizontalPodAutoscaler" => ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+        "LimitRange" => ("/api/v1", "limitranges"),
         "Service" => ("/api/v1", "services"),
         "ConfigMap" => ("/api/v1", "configmaps"),
         "Secret" => ("/api/v1", "secrets"),

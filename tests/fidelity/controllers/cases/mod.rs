@@ -1,9 +1,13 @@
 //! The scripts, by the letters of the specification.
 
+mod api;
+mod budgets;
 mod creation;
 mod daemon;
 mod deleting;
 mod history;
+mod jobs;
+mod kubectl_text;
 mod pausing;
 mod progress;
 mod recreating;
@@ -11,6 +15,7 @@ mod replicas;
 mod rolling;
 mod scaling;
 mod stateful;
+mod validation;
 
 use super::Case;
 
@@ -28,6 +33,11 @@ pub fn all() -> Vec<Case> {
         deleting::cases(),
         stateful::cases(),
         daemon::cases(),
+        jobs::cases(),
+        budgets::cases(),
+        validation::cases(),
+        kubectl_text::cases(),
+        api::cases(),
     ]
     .concat()
 }
