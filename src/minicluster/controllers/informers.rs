@@ -5,8 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Namespace, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service, ServiceAccount,
 };
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -74,6 +75,8 @@ cached!(
     CronJob,
     DaemonSet,
     Deployment,
+    EndpointSlice,
+    Endpoints,
     Job,
     Namespace,
     PersistentVolumeClaim,
@@ -99,6 +102,8 @@ informers! {
     pod_disruption_budgets: PodDisruptionBudget,
     resource_quotas: ResourceQuota,
     services: Service,
+    endpoints: Endpoints,
+    endpoint_slices: EndpointSlice,
     persistent_volume_claims: PersistentVolumeClaim,
     nodes: Node,
     pods: Pod,

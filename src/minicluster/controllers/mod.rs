@@ -8,8 +8,11 @@ mod claim_protection;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+#[cfg(test)]
+mod determinism;
 mod discovery;
 mod disruption;
+mod endpoints;
 mod error;
 mod events;
 mod expectations;
@@ -71,6 +74,10 @@ pub enum Controller {
     Disruption,
     /// Counts what namespaces use of their quotas.
     ResourceQuota,
+    /// Tells where the pods of Services are.
+    EndpointSlice,
+    /// Tells it in the old form.
+    Endpoints,
     /// Keeps claims until no pod uses them.
     ClaimProtection,
     /// Empties namespaces that are to go.
@@ -100,6 +107,8 @@ impl Which {
         Controller::TimeToLive,
         Controller::Disruption,
         Controller::ResourceQuota,
+        Controller::EndpointSlice,
+        Controller::Endpoints,
         Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
@@ -193,6 +202,8 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::TimeToLive => job::time_to_live(&context),
             Controller::Disruption => disruption::prepare(&context),
             Controller::ResourceQuota => resource_quota::prepare(&context),
+            Controller::EndpointSlice => endpoints::slices(&context),
+            Controller::Endpoints => endpoints::old(&context),
             Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),

@@ -1,5 +1,5 @@
 //! The controllers against the reference: every case is a script, run on every combination; what was seen must be the
-//! same. `BELAY_CASES=R01,R02` runs only these, `BELAY_COMBINATIONS=own+real` only this one beside the reference.
+//! same. `BELAY_CASES=R01,R02` runs only these, `BELAY_COMBINATIONS=own+real` only this one beside the reference; with `BELAY_NOTES` set, what the scripts noted on the reference is printed.
 
 mod bounds;
 mod cases;
@@ -134,6 +134,7 @@ async fn run(cluster: Arc<Cluster>, case: Case) -> Result<(Trace, bool)> {
 /// Prints the table and returns how many cases are at fault.
 fn report(cases: &[Case], outcomes: &BTreeMap<&str, BTreeMap<Combination, Result<Trace>>>) -> usize {
     let deviations = Deviations::read();
+    let shows_notes = std::env::var_os("BELAY_NOTES").is_some();
     let (mut faults, mut right) = (0, 0);
     let mut details = Vec::new();
     let headings = Combination::ALL.map(Combination::title);
@@ -142,6 +143,10 @@ fn report(cases: &[Case], outcomes: &BTreeMap<&str, BTreeMap<Combination, Result
         let outcome = &outcomes[case.id];
         let reference = &outcome[&Combination::REFERENCE];
         let mut row = Vec::new();
+        if let (true, Ok(trace)) = (shows_notes, reference) {
+            let notes = trace.0.iter().filter(|line| line.starts_with("note "));
+            details.extend(notes.map(|note| format!("{}: {note}", case.id)));
+        }
         for (combination, result) in outcome {
             let (said, told) = verdict(case.id, *combination, result, reference, &deviations);
             row.push(said);

@@ -23,6 +23,7 @@ const WATCHED: &[(&str, &str)] = &[
     ("/apis/batch/v1/cronjobs", "CronJob"),
     ("/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget"),
     ("/apis/discovery.k8s.io/v1/endpointslices", "EndpointSlice"),
+    ("/api/v1/endpoints", "Endpoints"),
     ("/api/v1/replicationcontrollers", "ReplicationController"),
     ("/api/v1/pods", "Pod"),
     ("/api/v1/configmaps", "ConfigMap"),

@@ -30,6 +30,10 @@ const LEFT_OUT: &[&str] = &[
     "generateName",
     "deletionTimestamp",
     "namespace",
+    "disruptedPods",
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "kubectl.kubernetes.io/restartedAt",
+    "batch.kubernetes.io/cronjob-scheduled-timestamp",
 ];
 
 /// A case as it was seen: lines that must be the same on every combination.
@@ -72,6 +76,7 @@ impl Trace {
             "went through sizes",
             "Scaled up",
             "Scaled down",
+            "SuccessfulDelete by",
             ".generation =",
             ".observedGeneration =",
         ];
@@ -135,6 +140,16 @@ impl Names {
                         }
                     }
                 }
+                "Job" if fresh => {
+                    // Named for its minute.
+                    let owner = &step.object["metadata"]["ownerReferences"][0];
+                    if owner["kind"] == "CronJob" {
+                        let owner = owner["name"].as_str().unwrap_or_default().to_owned();
+                        let number = owners.entry(format!("Job{owner}")).or_default();
+                        *number += 1;
+                        names.insert(step.name.clone(), format!("{owner}#job{number}"));
+                    }
+                }
                 "Pod" if fresh => {
                     if let Some(prefix) = step.object["metadata"]["generateName"].as_str() {
                         names.insert(step.name.clone(), format!("{prefix}pod"));
@@ -158,7 +173,7 @@ impl Names {
                 }
             }
         }
-        text
+        without_refused_names(&without_uids(text))
     }
 
     fn normal(&self, value: &Value) -> Value {
@@ -192,7 +207,6 @@ impl Names {
             text(&event["type"]),
             text(&event["reason"]),
             text(&event["source"]["component"]),
-            message = without_refused_names(message),
         )
     }
 
@@ -232,6 +246,26 @@ impl Names {
         }
         sizes.into_iter().map(|(name, sizes)| format!("{name} went through sizes {sizes:?}")).collect()
     }
+}
+
+/// Uids stand in labels and messages as well.
+fn without_uids(mut text: String) -> String {
+    let is_uid = |part: &str| {
+        part.bytes().enumerate().all(|(at, byte)| {
+            if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        })
+    };
+    let mut at = 0;
+    while let Some(part) = text.get(at..at + 36) {
+        if is_uid(part) {
+            text.replace_range(at..at + 36, "<uid>");
+        }
+        at += 1;
+        while at < text.len() && !text.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    text
 }
 
 /// A pod that may not be made has a name all the same, by chance.

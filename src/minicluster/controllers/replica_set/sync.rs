@@ -155,7 +155,7 @@ impl<K: Replicated> ReplicaSets<K> {
     }
 
     /// The pods with the number of pods of the same family on their nodes. All ReplicaSets with the same owner are one
-    /// family: the old and the new one of a Deployment.
+    /// family: the old and the new one of a Deployment. One that nobody owns has none, and nodes do not count for it.
     fn candidates(&self, object: &K, active: &Pods) -> Vec<Candidate> {
         let metadata = Cached::metadata(object);
         let family = match controller_of(metadata) {
@@ -167,7 +167,7 @@ impl<K: Replicated> ReplicaSets<K> {
                 };
                 siblings.iter().flat_map(pods).filter(|pod| pod.is_active()).collect()
             }
-            None => active.clone(),
+            None => Pods::new(),
         };
         let mut by_node = std::collections::BTreeMap::<&str, usize>::new();
         for pod in &family {

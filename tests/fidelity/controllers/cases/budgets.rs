@@ -36,6 +36,8 @@ fn budgets() -> Vec<Case> {
         }),
         case!("B03", "a share of what there should be", |w| {
             w.create(replicas("ReplicaSet", "web", 3, json!({}))).await?;
+            w.until("three pods", |seen| seen.all("Pod").len() == 3).await?;
+            w.settle().await?;
             w.create(budget(json!({ "minAvailable": "50%" }))).await?;
             allows(&w, 1).await?;
         }),

@@ -68,7 +68,9 @@ pub fn cases() -> Vec<Case> {
             w.rolled_out(1, json!({})).await?;
             for image in ["other=v2", "app=v1", "app=v2", "*=v3"] {
                 w.note_kubectl(&["set", "image", "deployment/web", image]).await?;
+                w.settle().await?;
             }
+            w.complete().await?;
             w.note_kubectl(&["scale", "deployment/web", "--replicas=2", "--current-replicas=5"]).await?;
             w.note_kubectl(&["scale", "deployment/web", "--replicas=2"]).await?;
             w.complete().await?;
@@ -107,7 +109,8 @@ pub fn cases() -> Vec<Case> {
         }),
         case!("K10", "a field that nobody knows", |w| {
             let manifest = file(&w.namespace, "v1", "  nonsense: true\n");
-            w.note_kubectl(&["apply", "-f", manifest.to_str().unwrap_or_default()]).await?;
+            let path = manifest.to_str().unwrap_or_default();
+            w.note(w.kubectl(&["apply", "-f", path]).await?.replace(path, "web.yaml"));
         }),
         case!("K11", "paused in the middle, kubectl waits; history and undo", |w| {
             w.rolled_out(1, json!({})).await?;

@@ -5,6 +5,7 @@ mod budgets;
 mod creation;
 mod daemon;
 mod deleting;
+mod endpoints;
 mod history;
 mod jobs;
 mod kubectl_text;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Case> {
         daemon::cases(),
         jobs::cases(),
         budgets::cases(),
+        endpoints::cases(),
         validation::cases(),
         kubectl_text::cases(),
         api::cases(),

@@ -85,7 +85,7 @@ fn accepted() -> Vec<Case> {
         }),
         case!("V08", "a status write changes the status only, and is put right", |w| {
             w.rolled_out(1, json!({})).await?;
-            let patch = json!({ "metadata": { "labels": { "new": "label" } }, "status": { "readyReplicas": 0 } });
+            let patch = json!({ "metadata": { "labels": { "new": "label" } }, "status": { "readyReplicas": 0, "availableReplicas": 0 } });
             w.merge_status("Deployment", "web", patch).await?;
             w.until_object("Deployment", "web", "its ready pod", |web| web["status"]["readyReplicas"] == 1).await?;
             w.check(w.deployment()["metadata"]["labels"].is_null(), "labels unchanged")?;
