@@ -66,7 +66,14 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new(), root_certificate: String::new() }
+        Builder {
+            seed: 0,
+            clock: None,
+            access: Access::default(),
+            nodes: 3,
+            without: Vec::new(),
+            root_certificate: String::new(),
+        }
     }
 
     /// The API server.

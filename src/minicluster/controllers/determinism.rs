@@ -76,9 +76,7 @@ async fn follow(client: kube::Client, path: String, log: Log) {
 /// Workloads of every kind, made, changed, broken and deleted side by side.
 async fn busy(client: &kube::Client) {
     let labels = |name: &str| json!({ "app": name });
-    let pods = |name: &str, image: &str| {
-        json!({ "metadata": { "labels": labels(name) }, "spec": { "containers": [{ "name": "app", "image": image }] } })
-    };
+    let pods = |name: &str, image: &str| json!({ "metadata": { "labels": labels(name) }, "spec": { "containers": [{ "name": "app", "image": image }] } });
     let apps = |kind: &str, name: &str, more: Value| {
         let mut spec = json!({ "selector": { "matchLabels": labels(name) }, "template": pods(name, "web:1") });
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -90,7 +88,10 @@ async fn busy(client: &kube::Client) {
     let made = [
         ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "web", json!({ "replicas": 10 }))),
         ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "api", json!({ "replicas": 5 }))),
-        ("/apis/apps/v1/namespaces/default/statefulsets", apps("StatefulSet", "db", json!({ "replicas": 3, "serviceName": "db" }))),
+        (
+            "/apis/apps/v1/namespaces/default/statefulsets",
+            apps("StatefulSet", "db", json!({ "replicas": 3, "serviceName": "db" })),
+        ),
         ("/apis/apps/v1/namespaces/default/daemonsets", apps("DaemonSet", "agent", json!({}))),
         (
             "/apis/batch/v1/namespaces/default/jobs",
@@ -129,16 +130,20 @@ async fn busy(client: &kube::Client) {
         send(client, "POST", path, &object).await;
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
-    for (plural, name, image) in
-        [("deployments", "web", "web:2"), ("deployments", "api", "web:404"), ("statefulsets", "db", "web:2"), ("daemonsets", "agent", "web:2")]
-    {
+    for (plural, name, image) in [
+        ("deployments", "web", "web:2"),
+        ("deployments", "api", "web:404"),
+        ("statefulsets", "db", "web:2"),
+        ("daemonsets", "agent", "web:2"),
+    ] {
         let path = format!("/apis/apps/v1/namespaces/default/{plural}/{name}");
         let container = json!({ "name": "app", "image": image });
         let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
         send(client, "PATCH", &path, &patch).await;
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    send(client, "PATCH", "/apis/apps/v1/namespaces/default/deployments/web", &json!({ "spec": { "replicas": 4 } })).await;
+    send(client, "PATCH", "/apis/apps/v1/namespaces/default/deployments/web", &json!({ "spec": { "replicas": 4 } }))
+        .await;
     send(client, "DELETE", "/apis/apps/v1/namespaces/default/deployments/api", &Value::Null).await;
     tokio::time::sleep(Duration::from_secs(90)).await;
 }

@@ -150,7 +150,7 @@ async fn embedded(assets: &Path, controllers: Whose) -> Embedded {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = door.kubeconfig(Some("admin"));
     std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
-    let manager = (controllers == Whose::Real)
-        .then(|| ControllerManager::start(assets, &kubeconfig, &authority.certificate()));
+    let manager =
+        (controllers == Whose::Real).then(|| ControllerManager::start(assets, &kubeconfig, &authority.certificate()));
     Embedded { cluster, _door: door, _manager: manager, folder, kubectl: assets.join("kubectl") }
 }

@@ -30,8 +30,8 @@ impl Deviations {
     /// Whether a difference is listed.
     pub fn allow(&self, case: &str, combination: &str, line: &str) -> bool {
         let is = |wanted: &str, there: &str| wanted == "*" || wanted == there;
-        self.0.iter().any(|one| {
-            is(&one.case, case) && is(&one.combination, combination) && line.contains(one.part.as_str())
-        })
+        self.0
+            .iter()
+            .any(|one| is(&one.case, case) && is(&one.combination, combination) && line.contains(one.part.as_str()))
     }
 }

@@ -1,5 +1,6 @@
 //! The controllers against the reference: every case is a script, run on every combination; what was seen must be the
-//! same. `BELAY_CASES=R01,R02` runs only these, `BELAY_COMBINATIONS=own+real` only this one beside the reference; with `BELAY_NOTES` set, what the scripts noted on the reference is printed.
+//! same. `BELAY_CASES=R01,R02` runs only these, `BELAY_COMBINATIONS=own+real` only this one beside the reference; with
+//! `BELAY_NOTES` set, what the scripts noted on the reference is printed.
 
 mod bounds;
 mod cases;
@@ -8,6 +9,7 @@ mod deviations;
 mod kubelet;
 mod observer;
 mod trace;
+mod words;
 mod workloads;
 mod world;
 

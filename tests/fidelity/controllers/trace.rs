@@ -50,7 +50,11 @@ impl Trace {
             match *kind {
                 "Event" | "Pod" | "ConfigMap" | "ServiceAccount" => {}
                 _ => {
-                    let object = names.normal(object);
+                    let mut object = names.normal(object);
+                    if *kind == "EndpointSlice" {
+                        // In how many steps pods come in depends on who is faster.
+                        object["metadata"].as_object_mut().map(|metadata| metadata.remove("generation"));
+                    }
                     let name = names.text(name);
                     flatten(&format!("{kind} {name}"), &object, &mut lines);
                 }
@@ -251,9 +255,9 @@ impl Names {
 /// Uids stand in labels and messages as well.
 fn without_uids(mut text: String) -> String {
     let is_uid = |part: &str| {
-        part.bytes().enumerate().all(|(at, byte)| {
-            if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() }
-        })
+        part.bytes()
+            .enumerate()
+            .all(|(at, byte)| if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
     };
     let mut at = 0;
     while let Some(part) = text.get(at..at + 36) {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::kubelet::Fate;
 use super::observer::Seen;
+use super::words::{place, without_ages};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(45);
@@ -297,29 +298,55 @@ pub fn is_ready(pod: &Value) -> bool {
 /// Whether all statuses tell of what is there.
 fn fits_together(seen: &Seen) -> bool {
     let number = |object: &Value, field: &str| object["status"][field].as_i64().unwrap_or(0);
-    let owned_by = |object: &Value, owner: &Value| {
-        let owners = object["metadata"]["ownerReferences"].as_array();
-        owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
-    };
     let pods = active_pods(seen, None);
     let of_pods =
         ["ReplicaSet", "ReplicationController", "StatefulSet"].iter().flat_map(|kind| seen.all(kind)).all(|owner| {
-            let mine: Vec<_> = pods.iter().filter(|pod| owned_by(pod, &owner)).collect();
+            let mine: Vec<_> = pods.iter().filter(|pod| is_owned(pod, &owner)).collect();
             let there = i64::try_from(mine.len()).unwrap();
             let ready = i64::try_from(mine.iter().filter(|pod| is_ready(pod)).count()).unwrap();
             let failed = condition(&owner, "ReplicaFailure").is_some();
+            let leaving = owner["status"]["terminatingReplicas"].as_i64();
             is_observed(&owner)
                 && number(&owner, "replicas") == there
                 && number(&owner, "readyReplicas") == ready
+                && leaving.is_none_or(|leaving| leaving == going(seen, &owner))
                 && (failed || owner["spec"]["replicas"].as_i64().unwrap_or(1) == there)
         });
     of_pods
+        && jobs_fit(seen)
         && seen.all("Deployment").iter().all(|web| {
             let sets = seen.all("ReplicaSet");
-            let sets: Vec<_> = sets.iter().filter(|set| owned_by(set, web)).collect();
+            let sets: Vec<_> = sets.iter().filter(|set| is_owned(set, web)).collect();
             let same = |field: &str| number(web, field) == sets.iter().map(|set| number(set, field)).sum::<i64>();
-            is_observed(web) && ["replicas", "readyReplicas", "availableReplicas"].iter().all(|field| same(field))
+            is_observed(web)
+                && ["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"]
+                    .iter()
+                    .all(|field| same(field))
         })
+}
+
+/// Whether the statuses of Jobs tell of their pods.
+fn jobs_fit(seen: &Seen) -> bool {
+    seen.all("Job").iter().all(|job| {
+        let mine = active_pods(seen, None).into_iter().filter(|pod| is_owned(pod, job)).count();
+        let number = |field: &str| job["status"][field].as_i64().unwrap_or(0);
+        usize::try_from(number("active")).is_ok_and(|active| active == mine)
+            && number("terminating") == going(seen, job)
+    })
+}
+
+fn is_owned(object: &Value, owner: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
+}
+
+/// How many pods of an owner are going and have not ended.
+fn going(seen: &Seen, owner: &Value) -> i64 {
+    let is_going = |pod: &&Arc<Value>| {
+        let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        pod["metadata"]["deletionTimestamp"].is_string() && !finished && is_owned(pod, owner)
+    };
+    i64::try_from(seen.all("Pod").iter().filter(is_going).count()).unwrap_or(i64::MAX)
 }
 
 /// Whether the present generation has been observed.
@@ -353,42 +380,4 @@ pub fn summary(seen: &Seen) -> String {
         lines.push(format!("    {kind} {name}: {line}"));
     }
     lines.join("\n")
-}
-
-/// Ages, and how far columns are apart, depend on the moment.
-fn without_ages(text: &str) -> String {
-    let is_age = |word: &str| {
-        let letters: Vec<&str> = word.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
-        word.starts_with(|c: char| c.is_ascii_digit()) && !letters.is_empty() && letters.iter().all(|part| ["s", "m", "h", "d"].contains(part))
-    };
-    let line = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().map(|word| if is_age(word) { "<age>" } else { word }).collect();
-        words.join(" ")
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn place(kind: &str) -> (&'static str, &'static str) {
-    match kind {
-        "Deployment" => ("/apis/apps/v1", "deployments"),
-        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
-        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
-        "DaemonSet" => ("/apis/apps/v1", "daemonsets"),
-        "ControllerRevision" => ("/apis/apps/v1", "controllerrevisions"),
-        "Job" => ("/apis/batch/v1", "jobs"),
-        "CronJob" => ("/apis/batch/v1", "cronjobs"),
-        "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
-        "ReplicationController" => ("/api/v1", "replicationcontrollers"),
-        "Pod" => ("/api/v1", "pods"),
-        "HorizontalPodAutoscaler" => ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
-        "LimitRange" => ("/api/v1", "limitranges"),
-        "Service" => ("/api/v1", "services"),
-        "ConfigMap" => ("/api/v1", "configmaps"),
-        "Secret" => ("/api/v1", "secrets"),
-        "ResourceQuota" => ("/api/v1", "resourcequotas"),
-        "PersistentVolumeClaim" => ("/api/v1", "persistentvolumeclaims"),
-        "Endpoints" => ("/api/v1", "endpoints"),
-        "EndpointSlice" => ("/apis/discovery.k8s.io/v1", "endpointslices"),
-        other => panic!("no path is known for {other}"),
-    }
 }

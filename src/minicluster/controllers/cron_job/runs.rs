@@ -49,7 +49,8 @@ fn written(at: Timestamp, zone: &TimeZone) -> String {
 pub fn superfluous(owner: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
     let spec = &owner.spec;
     let mut gone = Vec::new();
-    for (kind, limit) in [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)] {
+    for (kind, limit) in [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)]
+    {
         let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
         let is_of = |job: &&Arc<Job>| finished(job).is_some_and(|condition| condition.type_ == kind);
         let mut of_kind: Vec<Arc<Job>> = jobs.iter().filter(is_of).cloned().collect();

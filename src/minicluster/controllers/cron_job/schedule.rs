@@ -38,7 +38,8 @@ impl Schedule {
     pub fn parse(text: &str) -> Result<Schedule, String> {
         let text = text.trim();
         if let Some(every) = text.strip_prefix("@every ") {
-            let every: SignedDuration = every.trim().parse().map_err(|error| format!("failed to parse duration {text}: {error}"))?;
+            let every: SignedDuration =
+                every.trim().parse().map_err(|error| format!("failed to parse duration {text}: {error}"))?;
             // Whole seconds, and at least one.
             return Ok(Schedule::Every(SignedDuration::from_secs(every.as_secs().max(1))));
         }
@@ -158,7 +159,9 @@ fn bits(field: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, Strin
 
 fn range(part: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
     let (range, step) = match part.split_once('/') {
-        Some((range, step)) => (range, Some(step.parse::<u32>().map_err(|_| format!("failed to parse int from {step}"))?)),
+        Some((range, step)) => {
+            (range, Some(step.parse::<u32>().map_err(|_| format!("failed to parse int from {step}"))?))
+        }
         None => (part, None),
     };
     let value = |text: &str| -> Result<u32, String> {
@@ -198,7 +201,10 @@ mod tests {
 
     fn next(schedule: &str, after: &str, zone: &str) -> String {
         let zone = TimeZone::get(zone).unwrap();
-        Schedule::parse(schedule).unwrap().next(after.parse().unwrap(), &zone).map_or("never".to_owned(), |at| at.to_string())
+        Schedule::parse(schedule)
+            .unwrap()
+            .next(after.parse().unwrap(), &zone)
+            .map_or("never".to_owned(), |at| at.to_string())
     }
 
     #[test]

@@ -151,7 +151,8 @@ impl CronJobs {
         let Some(at) = due(owner, status, &schedule, &zone, now) else { return Ok(()) };
         let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         if deadline.is_some_and(|deadline| at.checked_add(deadline).is_ok_and(|last| last < now)) {
-            let message = format!("Missed scheduled time to start a job: {}", at.strftime("%a, %d %b %Y %H:%M:%S +0000"));
+            let message =
+                format!("Missed scheduled time to start a job: {}", at.strftime("%a, %d %b %Y %H:%M:%S +0000"));
             self.recorder.say(owner, Gravity::Warning, "MissSchedule", message);
             return Ok(());
         }

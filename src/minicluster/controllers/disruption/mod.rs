@@ -222,13 +222,7 @@ fn status(
     status
 }
 
-fn set_condition(
-    status: &mut PodDisruptionBudgetStatus,
-    value: &str,
-    reason: &str,
-    message: String,
-    now: Timestamp,
-) {
+fn set_condition(status: &mut PodDisruptionBudgetStatus, value: &str, reason: &str, message: String, now: Timestamp) {
     let observed_generation = status.observed_generation;
     let conditions = status.conditions.get_or_insert_default();
     let since = conditions.iter().find(|one| one.type_ == ALLOWED && one.status == value);
@@ -259,7 +253,9 @@ fn selector_text(budget: &PodDisruptionBudget) -> String {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let labels = selector.and_then(|selector| selector.match_labels.clone()).unwrap_or_default();
     let labels: String = labels.iter().map(|(name, value)| format!("{name}: {value},")).collect();
-    format!("&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{}},}}")
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{}},}}"
+    )
 }
 
 /// The error as people are told: the server's words, or ours without what was being done.

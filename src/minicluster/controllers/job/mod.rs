@@ -64,7 +64,9 @@ pub fn prepare(context: &Context) -> Start {
     controller.jobs.on_change(move |change| {
         if let Change::Deleted(gone) = change {
             // Its pods are nobody's to count any more.
-            for pod in this.context.informers.pods.tagged(&super::informer::Tag::Controller(uid_of(&gone.metadata).to_owned())) {
+            for pod in
+                this.context.informers.pods.tagged(&super::informer::Tag::Controller(uid_of(&gone.metadata).to_owned()))
+            {
                 this.queue.add(orphan(&pod));
             }
         }

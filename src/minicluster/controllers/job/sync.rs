@@ -65,6 +65,15 @@ impl Reconciler for Jobs {
     }
 }
 
+/// How pods count that the controller deletes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counting {
+    /// The Job has ended: they did not do what they should.
+    AsFailed,
+    /// There were too many: they lose their finalizer first, so that nobody counts them.
+    NotAtAll,
+}
+
 /// A Job's pods, sorted by how they are.
 struct Sorted {
     active: Vec<Arc<Pod>>,
@@ -100,7 +109,8 @@ impl Jobs {
         if status.start_time.is_none() && !is_suspended {
             status.start_time = Some(Time(in_seconds(now)));
         }
-        let held: BTreeSet<&str> = pods.iter().filter(|pod| has_finalizer(pod)).map(|pod| uid_of(&pod.metadata)).collect();
+        let held: BTreeSet<&str> =
+            pods.iter().filter(|pod| has_finalizer(pod)).map(|pod| uid_of(&pod.metadata)).collect();
         track::settle(&mut status, &held);
         let mut sorted = Sorted {
             active: pods.iter().filter(|pod| pod.is_active()).cloned().collect(),
@@ -115,7 +125,7 @@ impl Jobs {
         }
         let mut failure = None;
         if verdict.is_some() {
-            failure = self.delete(key, job, &mut sorted, pods).await;
+            failure = self.delete_all(key, job, &mut sorted).await;
         } else if !is_terminating(&job.metadata) {
             failure = self.manage(key, job, &mut sorted, pods, &tally).await;
             if is_complete(job, &tally, &sorted) {
@@ -239,7 +249,7 @@ impl Jobs {
         if let Some(again) = changes.again {
             self.queue.add_after(key.clone(), Duration::try_from(again).unwrap_or_default());
         }
-        let deleted = self.delete_some(key, job, sorted, &changes.delete).await;
+        let deleted = self.delete_some(key, job, sorted, &changes.delete, Counting::NotAtAll).await;
         let (made, error) = self.create(key, job, &changes).await;
         sorted.active.extend(made.into_iter().map(Arc::new));
         deleted.or(error)
@@ -270,14 +280,30 @@ impl Jobs {
     }
 
     /// Deletes all pods that still run.
-    async fn delete(&self, key: &Key, job: &Job, sorted: &mut Sorted, _pods: &[Arc<Pod>]) -> Option<Error> {
+    async fn delete_all(&self, key: &Key, job: &Job, sorted: &mut Sorted) -> Option<Error> {
         let all = sorted.active.clone();
-        self.delete_some(key, job, sorted, &all).await
+        self.delete_some(key, job, sorted, &all, Counting::AsFailed).await
     }
 
-    async fn delete_some(&self, key: &Key, job: &Job, sorted: &mut Sorted, pods: &[Arc<Pod>]) -> Option<Error> {
+    async fn delete_some(
+        &self,
+        key: &Key,
+        job: &Job,
+        sorted: &mut Sorted,
+        pods: &[Arc<Pod>],
+        counting: Counting,
+    ) -> Option<Error> {
         let control = PodControl { requests: &self.context.requests, recorder: &self.recorder, owner: job };
-        let outcomes = join_all(pods.iter().take(BURST).map(|pod| control.delete(pod))).await;
+        let control = &control;
+        let deletions = pods.iter().take(BURST).map(|pod| async move {
+            if counting == Counting::NotAtAll
+                && let Some(written) = self.remove_finalizer(pod).await?
+            {
+                self.expectations.wrote(key, version_of(&written.metadata));
+            }
+            control.delete(pod).await
+        });
+        let outcomes = join_all(deletions).await;
         let mut errors = Vec::new();
         for (pod, outcome) in pods.iter().zip(outcomes) {
             match outcome {

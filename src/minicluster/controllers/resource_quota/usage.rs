@@ -115,7 +115,8 @@ pub fn describes(scope: &str, operator: &str, values: &[String], pod: &Pod) -> b
 
 fn is_best_effort(pod: &Pod) -> bool {
     let all = pod.spec.containers.iter().chain(&pod.spec.init_containers);
-    all.flat_map(|container| [requests(container), limits(container)]).all(|amounts| amounts.is_none_or(BTreeMap::is_empty))
+    all.flat_map(|container| [requests(container), limits(container)])
+        .all(|amounts| amounts.is_none_or(BTreeMap::is_empty))
 }
 
 type Resources = BTreeMap<String, Written>;

@@ -62,21 +62,32 @@ fn written() -> Vec<Case> {
             let set = super::creation::set(&w, 0);
             let metadata = json!({ "uid": "00000000-0000-4000-8000-000000000000", "labels": { "new": "label" } });
             let name = super::creation::name_of(&set);
-            let answer = w.answer("PATCH", &format!("replicasets/{name}"), STRATEGIC, &json!({ "metadata": metadata })).await?;
+            let answer =
+                w.answer("PATCH", &format!("replicasets/{name}"), STRATEGIC, &json!({ "metadata": metadata })).await?;
             w.note(format!("{} {}", answer.0, answer.1["reason"]));
         }),
         case!("A11", "a finalizer holds what is deleted", |w| {
             w.create(deployment(0, json!({}))).await?;
             w.complete().await?;
-            let held = w.merge("Deployment", "web", json!({ "metadata": { "finalizers": ["example.com/hold"] } })).await?;
+            let held =
+                w.merge("Deployment", "web", json!({ "metadata": { "finalizers": ["example.com/hold"] } })).await?;
             w.delete("Deployment", "web", Cascade::Background).await?;
             let going = w.get("Deployment", "web").await?;
             let generation = |object: &Value| object["metadata"]["generation"].as_i64().unwrap_or(0);
             w.note(format!("{} more", generation(&going) - generation(&held)));
             w.check(going["metadata"]["deletionTimestamp"].is_string(), "it is going")?;
-            w.note_answer("PATCH", "deployments/web", MERGE, json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } })).await?;
+            w.note_answer(
+                "PATCH",
+                "deployments/web",
+                MERGE,
+                json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } }),
+            )
+            .await?;
             w.merge("Deployment", "web", json!({ "metadata": { "finalizers": null } })).await?;
-            w.until("nothing left", |seen| seen.get("Deployment", "web").is_none()).await?;
+            w.until("nothing left", |seen| {
+                seen.get("Deployment", "web").is_none() && seen.all("ReplicaSet").is_empty()
+            })
+            .await?;
         }),
         case!("A12", "many deleted at once", |w| {
             for number in 0..6 {
@@ -114,7 +125,8 @@ fn watched() -> Vec<Case> {
             w.note(events(&w, "in=yes", &from, 3).await?.join(", "));
         }),
         case!("A06", "a version that never was", |w| {
-            let answer = w.answer("GET", &format!("{}?resourceVersion=x", w.path("ConfigMap")), JSON, &Value::Null).await?;
+            let answer =
+                w.answer("GET", &format!("{}?resourceVersion=x", w.path("ConfigMap")), JSON, &Value::Null).await?;
             w.note(format!("{} {}", answer.0, answer.1["reason"]));
             let far = format!("{}?resourceVersion=99999999999&resourceVersionMatch=NotOlderThan", w.path("ConfigMap"));
             let answer = w.answer("GET", &far, JSON, &Value::Null).await?;
@@ -158,7 +170,9 @@ fn listed() -> Vec<Case> {
             let path = format!("{}?limit=17&labelSelector=&continue={token}", w.path("ConfigMap"));
             let page = w.send("GET", &path, JSON, &Value::Null).await?;
             let items = page["items"].as_array().cloned().unwrap_or_default();
-            names.extend(items.iter().map(|item| item["metadata"]["name"].to_string()).filter(|name| name.contains("map-")));
+            names.extend(
+                items.iter().map(|item| item["metadata"]["name"].to_string()).filter(|name| name.contains("map-")),
+            );
             versions.push(page["metadata"]["resourceVersion"].clone());
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
             w.note(format!("{} items, continued: {}", items.len().min(17), !token.is_empty()));

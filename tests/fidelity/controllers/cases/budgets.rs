@@ -53,7 +53,10 @@ fn budgets() -> Vec<Case> {
             .await?;
             w.until("a ready pod", |seen| seen.all("Pod").iter().any(|pod| super::super::world::is_ready(pod))).await?;
             w.create(budget(json!({ "minAvailable": 1 }))).await?;
-            allows(&w, 0).await?;
+            w.until_object("PodDisruptionBudget", "web", "one healthy", |budget| {
+                budget["status"]["currentHealthy"] == 1
+            })
+            .await?;
             let pod = w.pods("v1")[0].clone();
             evict(&w, &pod).await?;
             w.merge("PodDisruptionBudget", "web", json!({ "spec": { "minAvailable": 0 } })).await?;

@@ -147,6 +147,10 @@ fn placed() -> Vec<Case> {
             w.note(format!("{} pods", w.look(|seen| active_pods(seen, None).len())));
             w.send("PATCH", &path, "application/merge-patch+json", &taint("NoExecute")).await?;
             w.until("one pod", |seen| active_pods(seen, None).len() == 1).await?;
+            w.until_object("DaemonSet", "web", "one wanted", |set| {
+                count(set, "desiredNumberScheduled") == 1 && count(set, "numberMisscheduled") == 0
+            })
+            .await?;
         }),
         case!("T35", "pods bear what every DaemonSet's pods bear", |w| {
             let spec = json!({ "template": { "spec": { "hostNetwork": true, "tolerations": [

@@ -25,7 +25,8 @@ pub fn cases() -> Vec<Case> {
             told(&w, 1, 0).await?;
         }),
         case!("E03", "a port by its name", |w| {
-            let container = json!({ "name": "app", "image": "v1", "ports": [{ "name": "http", "containerPort": 8080 }] });
+            let container =
+                json!({ "name": "app", "image": "v1", "ports": [{ "name": "http", "containerPort": 8080 }] });
             w.rolled_out(1, json!({ "template": { "spec": { "containers": [container] } } })).await?;
             let ports = json!([
                 { "name": "web", "port": 80, "targetPort": "http", "appProtocol": "http" },

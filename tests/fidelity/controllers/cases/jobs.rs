@@ -148,13 +148,13 @@ fn indexed() -> Vec<Case> {
             w.create(job(json!({ "completionMode": "Indexed", "parallelism": 3, "completions": 4 }))).await?;
             w.until("three pods", |seen| running(seen).len() == 3).await?;
             w.note(w.look(indexes));
-            for index in ["1", "0"] {
+            for (index, done) in [("1", 1), ("0", 2)] {
                 let pod = w.look(|seen| of_index(seen, index));
                 w.cluster.kubelet.exit(&pod, 0).await;
                 let label = index.to_owned();
                 w.until("it is counted", move |seen| {
                     running(seen).iter().all(|pod| pod["metadata"]["labels"][INDEX] != label)
-                        && seen.get("Job", "work").is_some_and(|job| count(&job, "succeeded") >= 1)
+                        && seen.get("Job", "work").is_some_and(|job| count(&job, "succeeded") == done)
                 })
                 .await?;
                 w.settle().await?;
@@ -234,7 +234,8 @@ fn cron_job(more: Value) -> Value {
 }
 
 async fn until_condition(w: &World, kind: &'static str) -> Result<()> {
-    w.until_object("Job", "work", kind, move |job| condition(job, kind).is_some_and(|(status, _)| status == "True")).await
+    w.until_object("Job", "work", kind, move |job| condition(job, kind).is_some_and(|(status, _)| status == "True"))
+        .await
 }
 
 fn running(seen: &Seen) -> Vec<Arc<Value>> {

@@ -53,8 +53,13 @@ pub fn cases() -> Vec<Case> {
             };
             let (said, deleted) = tokio::join!(watching, deleting);
             deleted?;
+            w.until("nothing left", |seen| seen.all("Pod").is_empty() && seen.all("ReplicaSet").is_empty()).await?;
             let said = said?;
-            w.note(format!("{} … {}", said.split(':').next().unwrap_or_default(), said.rsplit("error:").next().unwrap_or_default()));
+            w.note(format!(
+                "{} … {}",
+                said.split(':').next().unwrap_or_default(),
+                said.rsplit("error:").next().unwrap_or_default()
+            ));
         }),
         case!("K05", "pause and resume twice, restart while paused", |w| {
             w.rolled_out(1, json!({})).await?;

@@ -151,9 +151,8 @@ fn failures() -> Vec<Case> {
                 let progressed = (of("Progressing", "lastUpdateTime"), of("Progressing", "lastTransitionTime"));
                 (progressed, of("Available", "lastUpdateTime"))
             };
-            let ready = |count: i64| {
-                move |web: &serde_json::Value| web["status"]["readyReplicas"].as_i64() == Some(count)
-            };
+            let ready =
+                |count: i64| move |web: &serde_json::Value| web["status"]["readyReplicas"].as_i64() == Some(count);
             w.ready("v1", 1).await?;
             w.until_object("Deployment", "web", "one ready", ready(1)).await?;
             let before = times(&w);

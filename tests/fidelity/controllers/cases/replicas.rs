@@ -192,7 +192,8 @@ fn controllers() -> Vec<Case> {
             // Whether another pod is made before the orphan is adopted is left to chance.
             w.steps_may_differ();
             w.create(pod("orphan", "web")).await?;
-            w.until("the orphan", |seen| active_pods(seen, None).iter().any(|pod| super::super::world::is_ready(pod))).await?;
+            w.until("the orphan", |seen| active_pods(seen, None).iter().any(|pod| super::super::world::is_ready(pod)))
+                .await?;
             w.settle().await?;
             w.create(replicas("ReplicationController", "web", 2, json!({}))).await?;
             ready(&w, "ReplicationController", 2).await?;

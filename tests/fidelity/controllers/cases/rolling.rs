@@ -71,7 +71,11 @@ fn bounded() -> Vec<Case> {
             w.until("its pod", |seen| seen.all("Pod").len() == 1).await?;
             w.fate("v2", Fate::Pending);
             let container = json!({ "name": "app", "image": "v2" });
-            w.create(super::super::workloads::deployment(1, json!({ "template": { "spec": { "containers": [container] } } }))).await?;
+            w.create(super::super::workloads::deployment(
+                1,
+                json!({ "template": { "spec": { "containers": [container] } } }),
+            ))
+            .await?;
             w.until_sizes(&[1, 1]).await?;
             w.settle().await?;
             w.set_image("Deployment", "web", "v3").await?;

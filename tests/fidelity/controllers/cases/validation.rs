@@ -39,7 +39,8 @@ fn refused() -> Vec<Case> {
             w.note_answer("POST", "deployments?dryRun=All", JSON, strategy(json!("150%"), json!("100%"))).await?;
         }),
         case!("V05", "the deadline must be longer than the wait", |w| {
-            refused_deployment(&w, deployment(1, json!({ "minReadySeconds": 600, "progressDeadlineSeconds": 600 }))).await?;
+            refused_deployment(&w, deployment(1, json!({ "minReadySeconds": 600, "progressDeadlineSeconds": 600 })))
+                .await?;
         }),
         case!("V06", "recreating has no fence posts", |w| {
             let strategy = json!({ "type": "Recreate", "rollingUpdate": { "maxSurge": 1 } });
@@ -61,11 +62,13 @@ fn refused() -> Vec<Case> {
             };
             for (surge, unavailable) in [(json!(0), json!(0)), (json!(1), json!(1)), (json!("0%"), json!("101%"))] {
                 let block = json!({ "maxSurge": surge, "maxUnavailable": unavailable });
-                let daemon = set("DaemonSet", json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": block } }));
+                let daemon =
+                    set("DaemonSet", json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": block } }));
                 w.note_answer("POST", "daemonsets?dryRun=All", JSON, daemon).await?;
             }
             let block = json!({ "maxUnavailable": 0, "partition": -1 });
-            let stateful = set("StatefulSet", json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": block } }));
+            let stateful =
+                set("StatefulSet", json!({ "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": block } }));
             w.note_answer("POST", "statefulsets?dryRun=All", JSON, stateful).await?;
             w.create(set("StatefulSet", json!({ "serviceName": "web", "replicas": 0 }))).await?;
             w.note_answer("PATCH", "statefulsets/web", MERGE, json!({ "spec": { "serviceName": "other" } })).await?;
