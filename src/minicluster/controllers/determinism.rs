@@ -75,6 +75,30 @@ async fn follow(client: kube::Client, path: String, log: Log) {
 
 /// Workloads of every kind, made, changed, broken and deleted side by side.
 async fn busy(client: &kube::Client) {
+    for (path, object) in workloads() {
+        send(client, "POST", path, &object).await;
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for (plural, name, image) in [
+        ("deployments", "web", "web:2"),
+        ("deployments", "api", "web:404"),
+        ("statefulsets", "db", "web:2"),
+        ("daemonsets", "agent", "web:2"),
+    ] {
+        let path = format!("/apis/apps/v1/namespaces/default/{plural}/{name}");
+        let container = json!({ "name": "app", "image": image });
+        let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
+        send(client, "PATCH", &path, &patch).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    send(client, "PATCH", "/apis/apps/v1/namespaces/default/deployments/web", &json!({ "spec": { "replicas": 4 } }))
+        .await;
+    send(client, "DELETE", "/apis/apps/v1/namespaces/default/deployments/api", &Value::Null).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+}
+
+/// What is made, and where.
+fn workloads() -> Vec<(&'static str, Value)> {
     let labels = |name: &str| json!({ "app": name });
     let pods = |name: &str, image: &str| json!({ "metadata": { "labels": labels(name) }, "spec": { "containers": [{ "name": "app", "image": image }] } });
     let apps = |kind: &str, name: &str, more: Value| {
@@ -85,7 +109,7 @@ async fn busy(client: &kube::Client) {
     let mut job = pods("job", "work:1");
     job["spec"]["restartPolicy"] = json!("Never");
     let job = json!({ "completions": 4, "parallelism": 2, "completionMode": "Indexed", "template": job });
-    let made = [
+    vec![
         ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "web", json!({ "replicas": 10 }))),
         ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "api", json!({ "replicas": 5 }))),
         (
@@ -125,27 +149,7 @@ async fn busy(client: &kube::Client) {
                 "spec": { "hard": { "pods": "60" } },
             }),
         ),
-    ];
-    for (path, object) in made {
-        send(client, "POST", path, &object).await;
-    }
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    for (plural, name, image) in [
-        ("deployments", "web", "web:2"),
-        ("deployments", "api", "web:404"),
-        ("statefulsets", "db", "web:2"),
-        ("daemonsets", "agent", "web:2"),
-    ] {
-        let path = format!("/apis/apps/v1/namespaces/default/{plural}/{name}");
-        let container = json!({ "name": "app", "image": image });
-        let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
-        send(client, "PATCH", &path, &patch).await;
-    }
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    send(client, "PATCH", "/apis/apps/v1/namespaces/default/deployments/web", &json!({ "spec": { "replicas": 4 } }))
-        .await;
-    send(client, "DELETE", "/apis/apps/v1/namespaces/default/deployments/api", &Value::Null).await;
-    tokio::time::sleep(Duration::from_secs(90)).await;
+    ]
 }
 
 async fn send(client: &kube::Client, method: &str, path: &str, body: &Value) {

@@ -98,11 +98,6 @@ impl Observer {
         observer
     }
 
-    /// What was seen of a namespace so far.
-    pub fn seen(&self, namespace: &str) -> Seen {
-        self.lock().get(namespace).cloned().unwrap_or_default()
-    }
-
     /// Looks at a namespace without copying it.
     pub fn look<T>(&self, namespace: &str, look: impl FnOnce(&Seen) -> T) -> T {
         look(self.lock().entry(namespace.to_owned()).or_default())

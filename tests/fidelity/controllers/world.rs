@@ -20,6 +20,9 @@ pub const PATIENCE: Duration = Duration::from_secs(45);
 /// A namespace in which nothing happened for so long has come to rest.
 const REST: Duration = Duration::from_millis(900);
 
+/// How often a pod is made ready before it is given up.
+const TRIES: u32 = 3;
+
 /// How long statuses may not fit together; some scripts keep them so.
 const PATIENCE_WITH_RIDDLES: Duration = Duration::from_secs(8);
 
@@ -196,15 +199,19 @@ impl World {
             active_pods(seen, Some(image)).iter().filter(|pod| pod["status"]["phase"] == "Running").count() >= count
         };
         self.until(&format!("{count} running pods of {image}"), running).await?;
-        let pods = self.pods(image);
-        let missing = count.saturating_sub(pods.iter().filter(|pod| is_ready(pod)).count());
-        for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
-            self.cluster.kubelet.set_ready(pod, true).await;
+        let enough = |seen: &Seen| active_pods(seen, Some(image)).iter().filter(|pod| is_ready(pod)).count() >= count;
+        // A write may lose against another one; then it is made again.
+        for _ in 0..TRIES {
+            let pods = self.pods(image);
+            let missing = count.saturating_sub(pods.iter().filter(|pod| is_ready(pod)).count());
+            for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
+                self.cluster.kubelet.set_ready(pod, true).await;
+            }
+            if self.cluster.observer.wait(&self.namespace, PATIENCE / TRIES, enough).await {
+                return Ok(());
+            }
         }
-        self.until(&format!("{count} ready pods of {image}"), |seen| {
-            active_pods(seen, Some(image)).iter().filter(|pod| is_ready(pod)).count() >= count
-        })
-        .await
+        self.until(&format!("{count} ready pods of {image}"), enough).await
     }
 
     /// What kubectl says, with its exit code.

@@ -115,13 +115,13 @@ impl Fields {
             date = from.date();
         }
         while date <= last {
-            if self.has_date(date) {
-                if let Some(found) = self.times(date, from).find_map(|time| {
-                    let at = zone.to_ambiguous_timestamp(time).compatible().ok()?;
-                    (at > after).then_some(at)
-                }) {
-                    return Some(found);
-                }
+            let mut times = self.times(date, from).filter(|_| self.has_date(date));
+            let found = times.find_map(|time| {
+                let at = zone.to_ambiguous_timestamp(time).compatible().ok()?;
+                (at > after).then_some(at)
+            });
+            if found.is_some() {
+                return found;
             }
             date = date.checked_add(1.day()).ok()?;
             from = date.at(0, 0, 0, 0);

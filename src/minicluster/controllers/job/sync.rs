@@ -157,7 +157,7 @@ impl Jobs {
         if let Some(verdict) = &verdict {
             outcome::set(&mut status, verdict.interim(), "True", &verdict.reason, &verdict.message, now);
         }
-        let mut job = self.write(key, job, &status).await?;
+        let job = self.write(key, job, &status).await?;
         let (kept, error) = self.release(key, &tally.ended).await;
         track::settle(&mut status, &kept.iter().map(String::as_str).collect());
         if let Some(error) = error {
@@ -170,18 +170,16 @@ impl Jobs {
             && is_settled
             && sorted.active.is_empty()
             && sorted.terminating == 0
+            && outcome::set(&mut status, verdict.last(), "True", &verdict.reason, &verdict.message, now)
         {
-            if outcome::set(&mut status, verdict.last(), "True", &verdict.reason, &verdict.message, now) {
-                if verdict.succeeded {
-                    status.completion_time = Some(Time(in_seconds(now)));
-                    self.recorder.say(&job, Gravity::Normal, "Completed", "Job completed");
-                } else {
-                    self.tell_of_failure(&job, &verdict);
-                }
+            if verdict.succeeded {
+                status.completion_time = Some(Time(in_seconds(now)));
+                self.recorder.say(&job, Gravity::Normal, "Completed", "Job completed");
+            } else {
+                self.tell_of_failure(&job, &verdict);
             }
         }
-        job = self.write(key, &job, &status).await?;
-        drop(job);
+        self.write(key, &job, &status).await?;
         if tally.more {
             self.queue.add(key.clone());
         }

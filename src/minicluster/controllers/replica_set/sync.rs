@@ -45,7 +45,9 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         }
         let expectations_met = self.expectations.are_met(key, &self.context.informers.pods);
         let (active, leaving) = self.claimed(object.as_ref()).await?;
-        let (managed, failure) = if expectations_met && !is_terminating(Cached::metadata(object.as_ref())) {
+        // Its pods may have been asked to go together with it, just now: then none may be made in their place.
+        let is_going = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
+        let (managed, failure) = if expectations_met && !is_going {
             self.manage(key, object.as_ref(), &active).await
         } else {
             (self.unmanaged(object.as_ref()), None)
