@@ -22,7 +22,8 @@ pub(super) async fn start(builder: Builder, address: SocketAddr, token: String) 
         tokens: vec![Token { token: token.clone(), user: User::admin() }],
         authorization: Authorization::AllowAll,
     };
-    let cluster = builder.access(access).start().await.context("failed to start the embedded cluster")?;
+    let builder = builder.access(access).root_certificate(authority.certificate());
+    let cluster = builder.start().await.context("failed to start the embedded cluster")?;
     let door = cluster.listen(address, Door::Tls(authority)).await?;
     let kubeconfig = door.kubeconfig(Some(&token));
     Ok(Embedded { cluster, door, kubeconfig })

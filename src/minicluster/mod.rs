@@ -51,6 +51,7 @@ pub struct Builder {
     access: Access,
     nodes: usize,
     without: Vec<Part>,
+    root_certificate: String,
 }
 
 /// Why a small Kubernetes did not start.
@@ -65,7 +66,14 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new() }
+        Builder {
+            seed: 0,
+            clock: None,
+            access: Access::default(),
+            nodes: 3,
+            without: Vec::new(),
+            root_certificate: String::new(),
+        }
     }
 
     /// The API server.
@@ -133,6 +141,13 @@ impl Builder {
         Builder { nodes, ..self }
     }
 
+    /// The certificate, as PEM, of the authority that clients inside the cluster are told to trust: every namespace has it
+    /// in its ConfigMap `kube-root-ca.crt`.
+    #[must_use]
+    pub fn root_certificate(self, certificate: String) -> Builder {
+        Builder { root_certificate: certificate, ..self }
+    }
+
     /// Leaves a part out.
     #[must_use]
     pub fn without(mut self, part: Part) -> Builder {
@@ -154,7 +169,9 @@ impl Builder {
             ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
-            let options = controllers::Options::new(clock.clone(), of_controllers);
+            let root_certificate = self.root_certificate;
+            let options =
+                controllers::Options { root_certificate, ..controllers::Options::new(clock.clone(), of_controllers) };
             controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {

@@ -12,7 +12,7 @@ use kube::{Client, Config};
 
 const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
-                           ttl-after-finished,pvc-protection";
+                           ttl-after-finished,pvc-protection,endpoint,endpointslice";
 
 /// Which parts to start beside etcd and the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,29 @@ pub struct ControlPlane {
     server: String,
     folder: tempfile::TempDir,
     assets: PathBuf,
+}
+
+/// A running kube-controller-manager for any API server. Dropping it stops it.
+pub struct ControllerManager {
+    _process: Process,
+    _folder: tempfile::TempDir,
+}
+
+impl ControllerManager {
+    /// Starts one with a kubeconfig's text. `root` is the certificate, as PEM, that it publishes. It speaks JSON.
+    pub fn start(assets: &Path, kubeconfig: &str, root: &str) -> ControllerManager {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let key = rcgen::KeyPair::generate().expect("a key for service accounts");
+        fs::write(at("sa.key"), key.serialize_pem()).expect("write the key");
+        fs::write(at("root.crt"), root).expect("write the certificate");
+        fs::write(at("kubeconfig"), kubeconfig).expect("write the kubeconfig");
+        let [port] = free_ports();
+        let mut options = manager_options(&at("kubeconfig"), &at(""), &at("sa.key"), &at("root.crt"), port);
+        options.push(("--kube-api-content-type", "application/json".to_owned()));
+        let process = spawn(&assets.join("kube-controller-manager"), folder.path(), &options, &[]);
+        ControllerManager { _process: process, _folder: folder }
+    }
 }
 
 struct Process(Child);
@@ -97,20 +120,8 @@ impl ControlPlane {
         plane.wait_until_ready().await;
         if controllers == Controllers::Real {
             let config = plane.kubeconfig().display().to_string();
-            let manager = [
-                ("--kubeconfig", config.clone()),
-                ("--authentication-kubeconfig", config.clone()),
-                ("--authorization-kubeconfig", config),
-                ("--secure-port", manager_port.to_string()),
-                ("--bind-address", "127.0.0.1".to_owned()),
-                ("--cert-dir", at(&plane, "certs")),
-                ("--leader-elect", "false".to_owned()),
-                ("--service-account-private-key-file", at(&plane, "sa.key")),
-                ("--root-ca-file", at(&plane, "certs/apiserver.crt")),
-                ("--kube-api-qps", "1000".to_owned()),
-                ("--kube-api-burst", "2000".to_owned()),
-                ("--controllers", CONTROLLERS.to_owned()),
-            ];
+            let (key, root) = (at(&plane, "sa.key"), at(&plane, "certs/apiserver.crt"));
+            let manager = manager_options(&config, &at(&plane, "certs"), &key, &root, manager_port);
             plane.spawn("kube-controller-manager", &manager, &[]);
         }
         plane
@@ -160,21 +171,7 @@ impl ControlPlane {
     }
 
     fn spawn(&mut self, name: &str, options: &[(&str, String)], flags: &[&str]) {
-        let log = fs::File::create(self.folder.path().join(format!("{name}.log"))).expect("a log file");
-        // setpriv lets the process die with the test, even with one that is killed.
-        let program = self.assets.join(name);
-        let mut command = if Path::new("/usr/bin/setpriv").exists() {
-            let mut command = Command::new("/usr/bin/setpriv");
-            command.args(["--pdeathsig", "KILL"]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        // With `=`, since a flag such as `--leader-elect` takes its value in no other way.
-        command.args(options.iter().map(|(option, value)| format!("{option}={value}"))).args(flags);
-        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
-        let child = command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}"));
-        self.processes.push(Process(child));
+        self.processes.push(spawn(&self.assets.join(name), self.folder.path(), options, flags));
     }
 
     async fn wait_until_ready(&self) {
@@ -190,6 +187,47 @@ impl ControlPlane {
         let log = fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
         panic!("the API server did not become ready within 60 s:\n{log}");
     }
+}
+
+/// Starts a program; what it says goes to a file of its name in `folder`.
+fn spawn(program: &Path, folder: &Path, options: &[(&str, String)], flags: &[&str]) -> Process {
+    let name = program.file_name().and_then(|name| name.to_str()).expect("a program's name");
+    let log = fs::File::create(folder.join(format!("{name}.log"))).expect("a log file");
+    // setpriv lets the process die with the test, even with one that is killed.
+    let mut command = if Path::new("/usr/bin/setpriv").exists() {
+        let mut command = Command::new("/usr/bin/setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    // With `=`, since a flag such as `--leader-elect` takes its value in no other way.
+    command.args(options.iter().map(|(option, value)| format!("{option}={value}"))).args(flags);
+    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+    Process(command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}")))
+}
+
+fn manager_options(
+    kubeconfig: &str,
+    certificates: &str,
+    key: &str,
+    root: &str,
+    port: u16,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("--kubeconfig", kubeconfig.to_owned()),
+        ("--authentication-kubeconfig", kubeconfig.to_owned()),
+        ("--authorization-kubeconfig", kubeconfig.to_owned()),
+        ("--secure-port", port.to_string()),
+        ("--bind-address", "127.0.0.1".to_owned()),
+        ("--cert-dir", certificates.to_owned()),
+        ("--leader-elect", "false".to_owned()),
+        ("--service-account-private-key-file", key.to_owned()),
+        ("--root-ca-file", root.to_owned()),
+        ("--kube-api-qps", "1000".to_owned()),
+        ("--kube-api-burst", "2000".to_owned()),
+        ("--controllers", CONTROLLERS.to_owned()),
+    ]
 }
 
 /// A kubeconfig for `server` with a bearer token.

@@ -102,11 +102,6 @@ impl Error {
         self.has_reason("Invalid")
     }
 
-    /// Not allowed.
-    pub fn is_forbidden(&self) -> bool {
-        self.has_reason("Forbidden")
-    }
-
     /// The namespace is going away, so that nothing can be made in it any more.
     pub fn is_namespace_terminating(&self) -> bool {
         let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);

@@ -14,7 +14,7 @@ use super::error::Error;
 use super::informer::Tag;
 use super::key::{Key, name_of, namespace_of, uid_of};
 use super::ownership::{Claimed, Claimer, controller_reference};
-use super::requests::{Ignored, Requests};
+use super::requests::Requests;
 use super::selector::Selector;
 use super::template::{fnv1, in_letters};
 
@@ -202,9 +202,6 @@ impl<'a> History<'a> {
         &self.context.requests
     }
 }
-
-/// Whether an answer matters not.
-pub type Nothing = Ignored;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, ReplicationController, ServiceAccount};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service,
+    ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
@@ -67,12 +73,19 @@ macro_rules! informers {
 cached!(
     ConfigMap,
     ControllerRevision,
+    CronJob,
     DaemonSet,
     Deployment,
+    EndpointSlice,
+    Endpoints,
+    Job,
     Namespace,
     PersistentVolumeClaim,
+    PodDisruptionBudget,
     ReplicaSet,
     ReplicationController,
+    ResourceQuota,
+    Service,
     ServiceAccount,
     StatefulSet,
 );
@@ -85,6 +98,13 @@ informers! {
     stateful_sets: StatefulSet,
     daemon_sets: DaemonSet,
     controller_revisions: ControllerRevision,
+    jobs: Job,
+    cron_jobs: CronJob,
+    pod_disruption_budgets: PodDisruptionBudget,
+    resource_quotas: ResourceQuota,
+    services: Service,
+    endpoints: Endpoints,
+    endpoint_slices: EndpointSlice,
     persistent_volume_claims: PersistentVolumeClaim,
     nodes: Node,
     pods: Pod,

@@ -5,9 +5,14 @@
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
 mod claim_protection;
+mod cron_job;
 mod daemon_set;
 mod deployment;
+#[cfg(test)]
+mod determinism;
 mod discovery;
+mod disruption;
+mod endpoints;
 mod error;
 mod events;
 mod expectations;
@@ -16,6 +21,7 @@ mod garbage_collector;
 mod history;
 mod informer;
 mod informers;
+mod job;
 mod key;
 mod namespace;
 mod node;
@@ -25,6 +31,7 @@ mod pod_control;
 mod quantity;
 mod replica_set;
 mod requests;
+mod resource_quota;
 mod selector;
 mod stateful_set;
 mod template;
@@ -57,6 +64,20 @@ pub enum Controller {
     StatefulSet,
     /// Keeps a pod of each DaemonSet on every node that it fits on.
     DaemonSet,
+    /// Runs the pods of Jobs to their end.
+    Job,
+    /// Makes Jobs when they are due.
+    CronJob,
+    /// Deletes Jobs some time after they have ended.
+    TimeToLive,
+    /// Says how many pods may be evicted.
+    Disruption,
+    /// Counts what namespaces use of their quotas.
+    ResourceQuota,
+    /// Tells where the pods of Services are.
+    EndpointSlice,
+    /// Tells it in the old form.
+    Endpoints,
     /// Keeps claims until no pod uses them.
     ClaimProtection,
     /// Empties namespaces that are to go.
@@ -81,6 +102,13 @@ impl Which {
         Controller::ReplicationController,
         Controller::StatefulSet,
         Controller::DaemonSet,
+        Controller::Job,
+        Controller::CronJob,
+        Controller::TimeToLive,
+        Controller::Disruption,
+        Controller::ResourceQuota,
+        Controller::EndpointSlice,
+        Controller::Endpoints,
         Controller::ClaimProtection,
         Controller::Namespace,
         Controller::ServiceAccount,
@@ -169,6 +197,13 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::ReplicationController => replica_set::replication_controllers(&context),
             Controller::StatefulSet => stateful_set::prepare(&context),
             Controller::DaemonSet => daemon_set::prepare(&context),
+            Controller::Job => job::prepare(&context),
+            Controller::CronJob => cron_job::prepare(&context),
+            Controller::TimeToLive => job::time_to_live(&context),
+            Controller::Disruption => disruption::prepare(&context),
+            Controller::ResourceQuota => resource_quota::prepare(&context),
+            Controller::EndpointSlice => endpoints::slices(&context),
+            Controller::Endpoints => endpoints::old(&context),
             Controller::ClaimProtection => claim_protection::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),

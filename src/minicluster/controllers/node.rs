@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    Affinity, NodeCondition, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration,
-};
+use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
@@ -20,9 +18,6 @@ pub struct Node {
     /// What it shall be.
     #[serde(default)]
     pub spec: NodeSpec,
-    /// What it is.
-    #[serde(default)]
-    pub status: NodeStatus,
 }
 
 /// What a node shall be.
@@ -31,14 +26,6 @@ pub struct NodeSpec {
     /// What keeps pods away.
     #[serde(default)]
     pub taints: Vec<Taint>,
-}
-
-/// What a node is.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct NodeStatus {
-    /// Ready and so on.
-    #[serde(default)]
-    pub conditions: Vec<NodeCondition>,
 }
 
 impl k8s_openapi::Resource for Node {

@@ -49,11 +49,6 @@ pub struct PodSpec {
     pub overhead: Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
     /// How long it may run.
     pub active_deadline_seconds: Option<i64>,
-    /// Which taints it bears.
-    pub tolerations: Option<Vec<k8s_openapi::api::core::v1::Toleration>>,
-    /// Whether it uses its node's network.
-    #[serde(default)]
-    pub host_network: bool,
     /// Its priority class.
     pub priority_class_name: Option<String>,
 }
@@ -119,10 +114,6 @@ pub struct PodPort {
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     pub phase: Option<String>,
-    /// Why it is so, in one word.
-    pub reason: Option<String>,
-    /// Why it is so.
-    pub message: Option<String>,
     /// Ready, scheduled and so on.
     #[serde(default)]
     pub conditions: Vec<PodCondition>,
@@ -135,8 +126,6 @@ pub struct PodStatus {
     /// Its address.
     #[serde(rename = "podIP")]
     pub pod_ip: Option<String>,
-    /// When its node took it on.
-    pub start_time: Option<Time>,
 }
 
 /// How a container fares.
@@ -165,9 +154,6 @@ pub struct PodContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminated {
-    /// With which exit code.
-    #[serde(default)]
-    pub exit_code: i32,
     /// When.
     pub finished_at: Option<Time>,
 }

@@ -162,6 +162,15 @@ impl Requests {
         Ok(answer.metadata)
     }
 
+    /// Reads whatever is at a path.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn read_value(&self, path: &str) -> Result<Value, Error> {
+        let request = http::Request::get(path).body(Vec::new());
+        self.send("read", || path.to_owned(), request.map_err(kube::core::request::Error::BuildRequest)).await
+    }
+
     /// Writes a namespace's finalizers.
     ///
     /// # Errors

@@ -1,15 +1,17 @@
 //! The combinations: whose API server, whose controllers.
 
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use belay::clock::Clock;
-use belay::minicluster::Random;
 use belay::minicluster::controllers::{self, Options, Running};
+use belay::minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
 use kube::Client;
 
 use super::kubelet::Kubelet;
 use super::observer::Observer;
-use crate::world::control_plane::{ControlPlane, Controllers};
+use crate::world::control_plane::{ControlPlane, ControllerManager, Controllers};
 
 /// Whose part it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +22,7 @@ pub enum Whose {
     Embedded,
 }
 
-/// One way to put a cluster together. The kubelet is always the test's own.
+/// One way to put a cluster together. The kubelet is always the test's own: it does what the scripts say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Combination {
     pub api: Whose,
@@ -32,13 +34,30 @@ impl Combination {
     pub const REFERENCE: Combination = Combination { api: Whose::Real, controllers: Whose::Real };
 
     /// All that are run.
-    pub const ALL: [Combination; 2] =
-        [Combination::REFERENCE, Combination { api: Whose::Real, controllers: Whose::Embedded }];
+    pub const ALL: [Combination; 4] = [
+        Combination::REFERENCE,
+        Combination { api: Whose::Real, controllers: Whose::Embedded },
+        Combination { api: Whose::Embedded, controllers: Whose::Real },
+        Combination { api: Whose::Embedded, controllers: Whose::Embedded },
+    ];
 
-    /// A heading for the table.
-    pub fn title(self) -> String {
-        let part = |whose| if whose == Whose::Real { "real" } else { "own" };
-        format!("{} api, {} controllers", part(self.api), part(self.controllers))
+    /// Those that are asked for, and always the reference.
+    pub fn wanted() -> Vec<Combination> {
+        let wanted = std::env::var("BELAY_COMBINATIONS").unwrap_or_default();
+        let is_wanted = |one: &Combination| {
+            *one == Combination::REFERENCE || wanted.is_empty() || wanted.split(',').any(|title| title == one.title())
+        };
+        Combination::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// A heading for the table, and the name in the file of deviations: whose API server, whose controllers.
+    pub fn title(self) -> &'static str {
+        match (self.api, self.controllers) {
+            (Whose::Real, Whose::Real) => "real+real",
+            (Whose::Real, Whose::Embedded) => "real+own",
+            (Whose::Embedded, Whose::Real) => "own+real",
+            (Whose::Embedded, Whose::Embedded) => "own+own",
+        }
     }
 }
 
@@ -48,38 +67,90 @@ pub struct Cluster {
     pub kubelet: Kubelet,
     pub observer: Observer,
     running: Option<Running>,
-    plane: ControlPlane,
+    server: Server,
+}
+
+/// What serves the API, and what else has to live as long.
+enum Server {
+    Real(ControlPlane),
+    Embedded(Box<Embedded>),
+}
+
+struct Embedded {
+    cluster: MiniCluster,
+    _door: Listening,
+    _manager: Option<ControllerManager>,
+    folder: tempfile::TempDir,
+    kubectl: PathBuf,
 }
 
 impl Cluster {
     pub async fn start(assets: &Path, combination: Combination) -> Cluster {
-        let which = match combination.controllers {
-            Whose::Real => Controllers::Real,
-            Whose::Embedded => Controllers::None,
+        let server = match combination.api {
+            Whose::Real => Server::Real(real(assets, combination.controllers).await),
+            Whose::Embedded => Server::Embedded(Box::new(embedded(assets, combination.controllers).await)),
         };
-        let plane = match combination.api {
-            Whose::Real => ControlPlane::start(assets, which).await,
-            Whose::Embedded => unimplemented!("the embedded API server is not part of this test yet"),
+        let client = match &server {
+            Server::Real(plane) => plane.client(),
+            Server::Embedded(embedded) => embedded.cluster.client(),
         };
-        let client = plane.client();
         let observer = Observer::start(client.clone()).await;
         let kubelet = Kubelet::start(client.clone(), &observer);
         kubelet.make_nodes().await;
         let running = (combination.controllers == Whose::Embedded).then(|| {
-            let options = Options::new(Clock::system(), Random::new(1));
-            controllers::start(client.clone(), &options)
+            let client = match &server {
+                Server::Real(plane) => plane.client(),
+                Server::Embedded(embedded) => embedded.cluster.client_as("kube-controller-manager"),
+            };
+            controllers::start(client, &Options::new(Clock::system(), Random::new(1)))
         });
-        Cluster { client, kubelet, observer, running, plane }
+        Cluster { client, kubelet, observer, running, server }
     }
 
     /// The real kubectl, pointed at this cluster.
-    pub fn kubectl(&self) -> std::process::Command {
-        self.plane.kubectl()
+    pub fn kubectl(&self) -> Command {
+        match &self.server {
+            Server::Real(plane) => plane.kubectl(),
+            Server::Embedded(embedded) => {
+                let mut kubectl = Command::new(&embedded.kubectl);
+                kubectl.arg("--kubeconfig").arg(embedded.folder.path().join("kubeconfig"));
+                kubectl.env("HOME", embedded.folder.path());
+                kubectl
+            }
+        }
     }
 
     pub async fn stop(self) {
         if let Some(running) = self.running {
             running.stop().await;
         }
+        if let Server::Embedded(embedded) = self.server {
+            embedded.cluster.stop().await;
+        }
     }
+}
+
+async fn real(assets: &Path, controllers: Whose) -> ControlPlane {
+    let which = match controllers {
+        Whose::Real => Controllers::Real,
+        Whose::Embedded => Controllers::None,
+    };
+    ControlPlane::start(assets, which).await
+}
+
+/// The embedded API server, with a door for kubectl and kube-controller-manager.
+async fn embedded(assets: &Path, controllers: Whose) -> Embedded {
+    let token = Token { token: "admin".to_owned(), user: User::admin() };
+    let access = Access { tokens: vec![token], ..Access::default() };
+    let builder = MiniCluster::builder().access(access).without(Part::Controllers).without(Part::Kubelet);
+    let cluster = builder.start().await.unwrap();
+    let authority = Authority::new().unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let door = cluster.listen(address, Door::Tls(authority.clone())).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = door.kubeconfig(Some("admin"));
+    std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
+    let manager =
+        (controllers == Whose::Real).then(|| ControllerManager::start(assets, &kubeconfig, &authority.certificate()));
+    Embedded { cluster, _door: door, _manager: manager, folder, kubectl: assets.join("kubectl") }
 }

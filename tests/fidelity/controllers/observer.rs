@@ -23,6 +23,7 @@ const WATCHED: &[(&str, &str)] = &[
     ("/apis/batch/v1/cronjobs", "CronJob"),
     ("/apis/policy/v1/poddisruptionbudgets", "PodDisruptionBudget"),
     ("/apis/discovery.k8s.io/v1/endpointslices", "EndpointSlice"),
+    ("/api/v1/endpoints", "Endpoints"),
     ("/api/v1/replicationcontrollers", "ReplicationController"),
     ("/api/v1/pods", "Pod"),
     ("/api/v1/configmaps", "ConfigMap"),
@@ -95,11 +96,6 @@ impl Observer {
             tokio::spawn(observer.clone().follow(client.clone(), path, kind, version));
         }
         observer
-    }
-
-    /// What was seen of a namespace so far.
-    pub fn seen(&self, namespace: &str) -> Seen {
-        self.lock().get(namespace).cloned().unwrap_or_default()
     }
 
     /// Looks at a namespace without copying it.

@@ -30,6 +30,10 @@ const LEFT_OUT: &[&str] = &[
     "generateName",
     "deletionTimestamp",
     "namespace",
+    "disruptedPods",
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "kubectl.kubernetes.io/restartedAt",
+    "batch.kubernetes.io/cronjob-scheduled-timestamp",
 ];
 
 /// A case as it was seen: lines that must be the same on every combination.
@@ -41,12 +45,16 @@ impl Trace {
     pub fn of(namespace: &str, seen: &Seen, notes: Vec<String>) -> Trace {
         let names = Names::of(namespace, seen);
         let mut lines: BTreeSet<String> =
-            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {note}")).collect();
+            notes.into_iter().enumerate().map(|(n, note)| format!("note {n}: {}", names.text(&note))).collect();
         for ((kind, name), object) in &seen.live {
             match *kind {
                 "Event" | "Pod" | "ConfigMap" | "ServiceAccount" => {}
                 _ => {
-                    let object = names.normal(object);
+                    let mut object = names.normal(object);
+                    if *kind == "EndpointSlice" {
+                        // In how many steps pods come in depends on who is faster.
+                        object["metadata"].as_object_mut().map(|metadata| metadata.remove("generation"));
+                    }
                     let name = names.text(name);
                     flatten(&format!("{kind} {name}"), &object, &mut lines);
                 }
@@ -72,6 +80,7 @@ impl Trace {
             "went through sizes",
             "Scaled up",
             "Scaled down",
+            "SuccessfulDelete by",
             ".generation =",
             ".observedGeneration =",
         ];
@@ -135,6 +144,16 @@ impl Names {
                         }
                     }
                 }
+                "Job" if fresh => {
+                    // Named for its minute.
+                    let owner = &step.object["metadata"]["ownerReferences"][0];
+                    if owner["kind"] == "CronJob" {
+                        let owner = owner["name"].as_str().unwrap_or_default().to_owned();
+                        let number = owners.entry(format!("Job{owner}")).or_default();
+                        *number += 1;
+                        names.insert(step.name.clone(), format!("{owner}#job{number}"));
+                    }
+                }
                 "Pod" if fresh => {
                     if let Some(prefix) = step.object["metadata"]["generateName"].as_str() {
                         names.insert(step.name.clone(), format!("{prefix}pod"));
@@ -158,7 +177,7 @@ impl Names {
                 }
             }
         }
-        text
+        without_refused_names(&without_uids(text))
     }
 
     fn normal(&self, value: &Value) -> Value {
@@ -230,6 +249,36 @@ impl Names {
             }
         }
         sizes.into_iter().map(|(name, sizes)| format!("{name} went through sizes {sizes:?}")).collect()
+    }
+}
+
+/// Uids stand in labels and messages as well.
+fn without_uids(mut text: String) -> String {
+    let is_uid = |part: &str| {
+        part.bytes()
+            .enumerate()
+            .all(|(at, byte)| if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+    };
+    let mut at = 0;
+    while let Some(part) = text.get(at..at + 36) {
+        if is_uid(part) {
+            text.replace_range(at..at + 36, "<uid>");
+        }
+        at += 1;
+        while at < text.len() && !text.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    text
+}
+
+/// A pod that may not be made has a name all the same, by chance.
+fn without_refused_names(message: &str) -> String {
+    let Some((before, rest)) = message.split_once("pods \"") else { return message.to_owned() };
+    let Some((name, after)) = rest.split_once('"') else { return message.to_owned() };
+    match name.rsplit_once('-') {
+        Some((owner, end)) if end.len() == 5 => format!("{before}pods \"{owner}-pod\"{after}"),
+        _ => message.to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::observer::Seen;
 pub use super::world::is_observed;
-use super::world::{World, condition};
+use super::world::{World, active_pods, condition, is_ready};
 
 /// A Deployment `web` of pods `v1`, with what `more` says of its specification.
 pub fn deployment(replicas: i32, more: Value) -> Value {
@@ -82,10 +82,34 @@ pub fn is_complete(deployment: &Value) -> bool {
     is_observed(deployment) && all.iter().all(|field| count(deployment, field) == size) && told
 }
 
+/// Whether the ReplicaSets of a complete Deployment add up to its size.
+fn sets_agree(seen: &Seen, web: &Value) -> bool {
+    let is_mine = |set: &Arc<Value>| {
+        let owners = set["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|one| one["uid"] == web["metadata"]["uid"])
+    };
+    let sum: i64 = seen
+        .all("ReplicaSet")
+        .iter()
+        .filter(|set| is_mine(set))
+        .map(|set| set["spec"]["replicas"].as_i64().unwrap_or(1))
+        .sum();
+    sum == web["spec"]["replicas"].as_i64().unwrap_or(1)
+}
+
 impl World {
     /// Waits until the Deployment `web` is complete and at rest.
     pub async fn complete(&self) -> Result<()> {
-        self.until_object("Deployment", "web", "its rollout complete", is_complete).await
+        self.until_object("Deployment", "web", "its rollout complete", is_complete).await?;
+        // Its ReplicaSets are watched apart, and may show later.
+        self.until("ReplicaSets that agree", |seen| {
+            let ready = active_pods(seen, None).iter().filter(|pod| is_ready(pod)).count();
+            seen.get("Deployment", "web").is_some_and(|web| {
+                let size = usize::try_from(web["spec"]["replicas"].as_i64().unwrap_or(1)).unwrap_or(0);
+                is_complete(&web) && sets_agree(seen, &web) && ready >= size
+            })
+        })
+        .await
     }
 
     /// Waits until the ReplicaSets have these sizes, in the order in which they came, and their pods follow.

@@ -6,17 +6,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::kubelet::Fate;
 use super::observer::Seen;
+use super::words::{place, without_ages};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(45);
 /// A namespace in which nothing happened for so long has come to rest.
 const REST: Duration = Duration::from_millis(900);
+
+/// How often a pod is made ready before it is given up.
+const TRIES: u32 = 3;
 
 /// How long statuses may not fit together; some scripts keep them so.
 const PATIENCE_WITH_RIDDLES: Duration = Duration::from_secs(8);
@@ -89,6 +94,42 @@ impl World {
         Ok(answer)
     }
 
+    /// Sends a request and notes how it is answered: the code, and of a refusal its reason, message and causes. `rest` is
+    /// what follows the namespace in the path of `apps/v1`, or a whole path.
+    pub async fn note_answer(&self, method: &str, rest: &str, kind: &str, body: Value) -> Result<()> {
+        let answer = self.answer(method, rest, kind, &body).await?;
+        let what = match answer.1["kind"].as_str() {
+            Some("Status") => {
+                let of = |field: &str| answer.1[field].clone();
+                json!({ "reason": of("reason"), "message": of("message"), "details": of("details") }).to_string()
+            }
+            kind => kind.unwrap_or_default().to_owned(),
+        };
+        self.note(format!("{method} {rest}: {} {what}", answer.0));
+        Ok(())
+    }
+
+    /// Sends a request; returns the code and the body, whatever they are.
+    pub async fn answer(&self, method: &str, rest: &str, kind: &str, body: &Value) -> Result<(u16, Value)> {
+        let path = match rest.strip_prefix('/') {
+            Some(_) => rest.to_owned(),
+            None => format!("/apis/apps/v1/namespaces/{}/{rest}", self.namespace),
+        };
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+        let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
+        let response = self.client().send(request.body(kube::client::Body::from(body))?).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+
+    /// What kubectl says, with ages and widths of columns left out, noted.
+    pub async fn note_kubectl(&self, arguments: &[&str]) -> Result<()> {
+        let said = self.kubectl(arguments).await?;
+        self.note(without_ages(&said));
+        Ok(())
+    }
+
     /// The path of a kind's objects in this namespace.
     pub fn path(&self, kind: &str) -> String {
         let (prefix, plural) = place(kind);
@@ -158,15 +199,19 @@ impl World {
             active_pods(seen, Some(image)).iter().filter(|pod| pod["status"]["phase"] == "Running").count() >= count
         };
         self.until(&format!("{count} running pods of {image}"), running).await?;
-        let pods = self.pods(image);
-        let missing = count.saturating_sub(pods.iter().filter(|pod| is_ready(pod)).count());
-        for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
-            self.cluster.kubelet.set_ready(pod, true).await;
+        let enough = |seen: &Seen| active_pods(seen, Some(image)).iter().filter(|pod| is_ready(pod)).count() >= count;
+        // A write may lose against another one; then it is made again.
+        for _ in 0..TRIES {
+            let pods = self.pods(image);
+            let missing = count.saturating_sub(pods.iter().filter(|pod| is_ready(pod)).count());
+            for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
+                self.cluster.kubelet.set_ready(pod, true).await;
+            }
+            if self.cluster.observer.wait(&self.namespace, PATIENCE / TRIES, enough).await {
+                return Ok(());
+            }
         }
-        self.until(&format!("{count} ready pods of {image}"), |seen| {
-            active_pods(seen, Some(image)).iter().filter(|pod| is_ready(pod)).count() >= count
-        })
-        .await
+        self.until(&format!("{count} ready pods of {image}"), enough).await
     }
 
     /// What kubectl says, with its exit code.
@@ -183,10 +228,15 @@ impl World {
 
     /// Waits for something.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<()> {
-        if self.cluster.observer.wait(&self.namespace, PATIENCE, wanted).await {
+        self.until_within(PATIENCE, what, wanted).await
+    }
+
+    /// Waits for something that takes its time.
+    pub async fn until_within(&self, limit: Duration, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<()> {
+        if self.cluster.observer.wait(&self.namespace, limit, wanted).await {
             return Ok(());
         }
-        bail!("no {what} within {} s; there is:\n{}", PATIENCE.as_secs(), self.look(summary))
+        bail!("no {what} within {} s; there is:\n{}", limit.as_secs(), self.look(summary))
     }
 
     /// Waits until an object is as wanted.
@@ -255,29 +305,55 @@ pub fn is_ready(pod: &Value) -> bool {
 /// Whether all statuses tell of what is there.
 fn fits_together(seen: &Seen) -> bool {
     let number = |object: &Value, field: &str| object["status"][field].as_i64().unwrap_or(0);
-    let owned_by = |object: &Value, owner: &Value| {
-        let owners = object["metadata"]["ownerReferences"].as_array();
-        owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
-    };
     let pods = active_pods(seen, None);
     let of_pods =
         ["ReplicaSet", "ReplicationController", "StatefulSet"].iter().flat_map(|kind| seen.all(kind)).all(|owner| {
-            let mine: Vec<_> = pods.iter().filter(|pod| owned_by(pod, &owner)).collect();
+            let mine: Vec<_> = pods.iter().filter(|pod| is_owned(pod, &owner)).collect();
             let there = i64::try_from(mine.len()).unwrap();
             let ready = i64::try_from(mine.iter().filter(|pod| is_ready(pod)).count()).unwrap();
             let failed = condition(&owner, "ReplicaFailure").is_some();
+            let leaving = owner["status"]["terminatingReplicas"].as_i64();
             is_observed(&owner)
                 && number(&owner, "replicas") == there
                 && number(&owner, "readyReplicas") == ready
+                && leaving.is_none_or(|leaving| leaving == going(seen, &owner))
                 && (failed || owner["spec"]["replicas"].as_i64().unwrap_or(1) == there)
         });
     of_pods
+        && jobs_fit(seen)
         && seen.all("Deployment").iter().all(|web| {
             let sets = seen.all("ReplicaSet");
-            let sets: Vec<_> = sets.iter().filter(|set| owned_by(set, web)).collect();
+            let sets: Vec<_> = sets.iter().filter(|set| is_owned(set, web)).collect();
             let same = |field: &str| number(web, field) == sets.iter().map(|set| number(set, field)).sum::<i64>();
-            is_observed(web) && ["replicas", "readyReplicas", "availableReplicas"].iter().all(|field| same(field))
+            is_observed(web)
+                && ["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"]
+                    .iter()
+                    .all(|field| same(field))
         })
+}
+
+/// Whether the statuses of Jobs tell of their pods.
+fn jobs_fit(seen: &Seen) -> bool {
+    seen.all("Job").iter().all(|job| {
+        let mine = active_pods(seen, None).into_iter().filter(|pod| is_owned(pod, job)).count();
+        let number = |field: &str| job["status"][field].as_i64().unwrap_or(0);
+        usize::try_from(number("active")).is_ok_and(|active| active == mine)
+            && number("terminating") == going(seen, job)
+    })
+}
+
+fn is_owned(object: &Value, owner: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
+}
+
+/// How many pods of an owner are going and have not ended.
+fn going(seen: &Seen, owner: &Value) -> i64 {
+    let is_going = |pod: &&Arc<Value>| {
+        let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        pod["metadata"]["deletionTimestamp"].is_string() && !finished && is_owned(pod, owner)
+    };
+    i64::try_from(seen.all("Pod").iter().filter(is_going).count()).unwrap_or(i64::MAX)
 }
 
 /// Whether the present generation has been observed.
@@ -311,27 +387,4 @@ pub fn summary(seen: &Seen) -> String {
         lines.push(format!("    {kind} {name}: {line}"));
     }
     lines.join("\n")
-}
-
-fn place(kind: &str) -> (&'static str, &'static str) {
-    match kind {
-        "Deployment" => ("/apis/apps/v1", "deployments"),
-        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
-        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
-        "DaemonSet" => ("/apis/apps/v1", "daemonsets"),
-        "ControllerRevision" => ("/apis/apps/v1", "controllerrevisions"),
-        "Job" => ("/apis/batch/v1", "jobs"),
-        "CronJob" => ("/apis/batch/v1", "cronjobs"),
-        "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
-        "ReplicationController" => ("/api/v1", "replicationcontrollers"),
-        "Pod" => ("/api/v1", "pods"),
-        "Service" => ("/api/v1", "services"),
-        "ConfigMap" => ("/api/v1", "configmaps"),
-        "Secret" => ("/api/v1", "secrets"),
-        "ResourceQuota" => ("/api/v1", "resourcequotas"),
-        "PersistentVolumeClaim" => ("/api/v1", "persistentvolumeclaims"),
-        "Endpoints" => ("/api/v1", "endpoints"),
-        "EndpointSlice" => ("/apis/discovery.k8s.io/v1", "endpointslices"),
-        other => panic!("no path is known for {other}"),
-    }
 }

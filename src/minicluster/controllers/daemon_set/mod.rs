@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer};
+use super::informer::{Change, Informer, Tag};
 use super::key::{Key, is_terminating, namespace_of, uid_of};
 use super::node::Node;
 use super::ownership::controller_of;
@@ -61,24 +61,33 @@ pub fn prepare(context: &Context) -> Start {
 }
 
 impl DaemonSets {
-    /// Nodes report all the time; only what pods may go there matters.
+    /// Nodes report all the time; only what makes or ends a pod there matters. So a taint that keeps new pods away from a
+    /// node leaves the counts as they are until something else happens, as on a real cluster.
     fn node_changed(&self, change: &Change<Node>) {
-        let of_interest: Vec<&Arc<Node>> = match change {
+        let node = match change {
             Change::Modified { old, new } if old.takes_the_same_pods(new) => return,
-            Change::Modified { old, new } => vec![old, new],
-            Change::Added(node) | Change::Deleted(node) => vec![node],
+            Change::Modified { new: node, .. } | Change::Added(node) | Change::Deleted(node) => node,
         };
         for set in self.sets.all() {
-            let fits: Vec<fit::Fit> = of_interest.iter().map(|node| fit::of(&set, node)).collect();
+            let fit = fit::of(&set, node);
             let matters = match change {
-                Change::Added(_) => fits[0] == fit::Fit::Runs,
-                Change::Deleted(_) => fits[0] != fit::Fit::Not,
-                Change::Modified { .. } => fits[0] != fits[1],
+                Change::Added(_) => fit == fit::Fit::Runs,
+                Change::Deleted(_) => fit != fit::Fit::Not,
+                Change::Modified { .. } => match fit {
+                    fit::Fit::Runs => !self.has_pod_on(&set, node),
+                    fit::Fit::Stays => false,
+                    fit::Fit::Not => self.has_pod_on(&set, node),
+                },
             };
             if matters {
                 self.queue.add(Key::of(&set.metadata));
             }
         }
+    }
+
+    fn has_pod_on(&self, set: &DaemonSet, node: &Node) -> bool {
+        let pods = self.context.informers.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned()));
+        pods.iter().any(|pod| fit::node_of(pod).as_deref() == Some(node.name()))
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {

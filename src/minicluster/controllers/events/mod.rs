@@ -2,7 +2,6 @@
 
 mod correlate;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -24,6 +23,8 @@ use correlate::{Correlator, Step};
 const WRITERS: usize = 8;
 /// Events that wait for one writer; more are dropped.
 const WAITING: usize = 500;
+/// The longest name that an event may have.
+const LONGEST_NAME: usize = 253;
 /// Where events about objects of the whole cluster go.
 const CLUSTER_EVENTS: &str = "default";
 
@@ -149,8 +150,13 @@ impl Writer {
     fn event(&mut self, occurrence: &Occurrence) -> Event {
         // The name holds the time, which on a stopped clock is the same for all.
         self.last_name = occurrence.at.as_nanosecond().max(self.last_name + 1);
+        let end = format!(".{:x}", self.last_name);
         let mut name = occurrence.object.name.clone().unwrap_or_default();
-        let _ = write!(name, ".{:x}", self.last_name);
+        // Names are plain ASCII; one that is not is cut at a letter all the same.
+        while name.len() + end.len() > LONGEST_NAME {
+            name.pop();
+        }
+        name.push_str(&end);
         let namespace = occurrence.object.namespace.clone().filter(|namespace| !namespace.is_empty());
         let time = Some(Time(occurrence.at));
         Event {

@@ -199,11 +199,6 @@ impl<K: Cached> Informer<K> {
         drop(self.0.synced.subscribe().wait_for(|synced| *synced).await);
     }
 
-    /// Whether the kind has been listed.
-    pub fn is_synced(&self) -> bool {
-        *self.0.synced.borrow()
-    }
-
     /// Follows the kind until `stop`.
     pub async fn run(&self, client: kube::Client, random: Random, stop: CancellationToken) {
         tokio::select! {

@@ -45,7 +45,9 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         }
         let expectations_met = self.expectations.are_met(key, &self.context.informers.pods);
         let (active, leaving) = self.claimed(object.as_ref()).await?;
-        let (managed, failure) = if expectations_met && !is_terminating(Cached::metadata(object.as_ref())) {
+        // Its pods may have been asked to go together with it, just now: then none may be made in their place.
+        let is_going = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
+        let (managed, failure) = if expectations_met && !is_going {
             self.manage(key, object.as_ref(), &active).await
         } else {
             (self.unmanaged(object.as_ref()), None)
@@ -155,7 +157,7 @@ impl<K: Replicated> ReplicaSets<K> {
     }
 
     /// The pods with the number of pods of the same family on their nodes. All ReplicaSets with the same owner are one
-    /// family: the old and the new one of a Deployment.
+    /// family: the old and the new one of a Deployment. One that nobody owns has none, and nodes do not count for it.
     fn candidates(&self, object: &K, active: &Pods) -> Vec<Candidate> {
         let metadata = Cached::metadata(object);
         let family = match controller_of(metadata) {
@@ -167,7 +169,7 @@ impl<K: Replicated> ReplicaSets<K> {
                 };
                 siblings.iter().flat_map(pods).filter(|pod| pod.is_active()).collect()
             }
-            None => active.clone(),
+            None => Pods::new(),
         };
         let mut by_node = std::collections::BTreeMap::<&str, usize>::new();
         for pod in &family {

@@ -26,11 +26,6 @@ impl Meaning {
         Meaning(bytes)
     }
 
-    /// What any object means.
-    pub fn of_any<T: serde::Serialize>(value: &T) -> Meaning {
-        Meaning(canonical::bytes(value, ""))
-    }
-
     /// The hash of this meaning: up to ten letters. Another number of collisions gives another hash.
     pub fn hash(&self, collisions: Option<i32>) -> String {
         let mut hash = Fnv1a::default();

@@ -179,7 +179,20 @@ fn fought_over() -> Vec<Case> {
 
 fn deleted() -> Vec<Case> {
     vec![
+        case!("D15", "made again at once under another uid: the new one owns everything", |w| {
+            w.rolled_out(2, json!({})).await?;
+            let old = w.deployment()["metadata"]["uid"].clone();
+            w.delete("Deployment", "web", Cascade::Orphan).await?;
+            w.until("no Deployment", |seen| seen.get("Deployment", "web").is_none()).await?;
+            w.create(deployment(2, json!({}))).await?;
+            w.complete().await?;
+            let owners = set(&w, 0)["metadata"]["ownerReferences"].clone();
+            w.check(owners.as_array().is_some_and(|owners| owners.len() == 1), "one owner")?;
+            w.check(owners[0]["uid"] != old, "the new one")?;
+        }),
         case!("D16", "deleted without its pods and made again, a rollout goes on", |w| {
+            // How many pods are ready when the Deployment looks decides how many old ones go at once.
+            w.steps_may_differ();
             w.rolled_out(4, json!({})).await?;
             w.fate("v2", Fate::OnCommand);
             w.set_image("Deployment", "web", "v2").await?;

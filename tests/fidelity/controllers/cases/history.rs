@@ -36,6 +36,28 @@ fn undone() -> Vec<Case> {
             w.note(w.kubectl(&["rollout", "undo", "deployment/web", "--to-revision=1"]).await?);
             w.note(w.kubectl(&["rollout", "undo", "deployment/web", "--to-revision=4"]).await?);
         }),
+        case!("H04", "undo to a revision that has moved on", |w| {
+            versions(&w, &["v2"]).await?;
+            w.kubectl(&["rollout", "undo", "deployment/web", "--to-revision=1"]).await?;
+            w.until("revision 3", |seen| revision(seen) == "3").await?;
+            w.complete().await?;
+            w.note(w.kubectl(&["rollout", "undo", "deployment/web", "--to-revision=1"]).await?);
+        }),
+        case!("H05", "undo to where it is", |w| {
+            versions(&w, &["v2"]).await?;
+            let before = w.deployment()["metadata"]["generation"].clone();
+            w.note(w.kubectl(&["rollout", "undo", "deployment/web", "--to-revision=2"]).await?);
+            w.settle().await?;
+            w.check(w.deployment()["metadata"]["generation"] == before, "nothing written")?;
+        }),
+        case!("H16", "a revision written with the status is no new generation", |w| {
+            w.rolled_out(1, json!({})).await?;
+            let before = w.deployment()["metadata"]["generation"].clone();
+            let annotations = json!({ "deployment.kubernetes.io/revision": "7" });
+            w.merge_status("Deployment", "web", json!({ "metadata": { "annotations": annotations } })).await?;
+            w.until("its own revision again", |seen| revision(seen) == "1").await?;
+            w.check(w.deployment()["metadata"]["generation"] == before, "the same generation")?;
+        }),
         case!("H06", "nothing to undo", |w| {
             w.rolled_out(1, json!({})).await?;
             w.note(w.kubectl(&["rollout", "undo", "deployment/web"]).await?);

@@ -1,9 +1,14 @@
 //! The scripts, by the letters of the specification.
 
+mod api;
+mod budgets;
 mod creation;
 mod daemon;
 mod deleting;
+mod endpoints;
 mod history;
+mod jobs;
+mod kubectl_text;
 mod pausing;
 mod progress;
 mod recreating;
@@ -11,6 +16,7 @@ mod replicas;
 mod rolling;
 mod scaling;
 mod stateful;
+mod validation;
 
 use super::Case;
 
@@ -28,6 +34,12 @@ pub fn all() -> Vec<Case> {
         deleting::cases(),
         stateful::cases(),
         daemon::cases(),
+        jobs::cases(),
+        budgets::cases(),
+        endpoints::cases(),
+        validation::cases(),
+        kubectl_text::cases(),
+        api::cases(),
     ]
     .concat()
 }

@@ -138,6 +138,33 @@ fn failures() -> Vec<Case> {
             w.delete("ResourceQuota", "few", Cascade::Default).await?;
             w.complete().await?;
         }),
+        case!("G10", "progress twice for the same reason", |w| {
+            w.fate("v1", Fate::OnCommand);
+            w.create(deployment(3, json!({}))).await?;
+            let times = |w: &super::super::world::World| {
+                let web = w.deployment();
+                let conditions = web["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let of = |kind: &str, field: &str| {
+                    let one = conditions.iter().find(|one| one["type"] == kind);
+                    one.map(|one| one[field].to_string()).unwrap_or_default()
+                };
+                let progressed = (of("Progressing", "lastUpdateTime"), of("Progressing", "lastTransitionTime"));
+                (progressed, of("Available", "lastUpdateTime"))
+            };
+            let ready =
+                |count: i64| move |web: &serde_json::Value| web["status"]["readyReplicas"].as_i64() == Some(count);
+            w.ready("v1", 1).await?;
+            w.until_object("Deployment", "web", "one ready", ready(1)).await?;
+            let before = times(&w);
+            // Times are in whole seconds.
+            tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+            w.ready("v1", 2).await?;
+            w.until_object("Deployment", "web", "two ready", ready(2)).await?;
+            let after = times(&w);
+            w.check(before.0.0 != after.0.0, "progress has a new time")?;
+            w.check(before.0.1 == after.0.1, "but no new transition")?;
+            w.check(before.1 == after.1, "availability has none")?;
+        }),
         case!("G11", "all pods deleted at once are replaced", |w| {
             w.rolled_out(10, json!({})).await?;
             let path = w.path("Pod");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::super::workloads::{count, is_observed, replicas, template};
+use super::super::workloads::{count, deployment, is_observed, replicas, template};
 use super::super::world::{Cascade, World, active_pods, condition};
 use super::super::{Case, Fate, case};
 use super::progress::quota;
@@ -90,17 +90,18 @@ fn shrinking() -> Vec<Case> {
             w.check(left == [name(&pods[0]), name(&pods[3])], "the two that are ready stay")?;
         }),
         case!("X05", "one that shares its node goes first", |w| {
+            // Only under a Deployment: the reference does not look at nodes for a ReplicaSet that nobody owns.
             w.fate("v1", Fate::Unbound);
-            w.create(replicas("ReplicaSet", "web", 3, json!({}))).await?;
+            w.create(deployment(3, json!({}))).await?;
             w.until("three pods", |seen| active_pods(seen, None).len() == 3).await?;
             let pods = w.pods("v1");
             for (pod, node) in pods.iter().zip(["left", "right", "right"]) {
                 w.cluster.kubelet.bind_to(pod, node).await?;
                 w.cluster.kubelet.set_ready(pod, true).await;
             }
-            w.until_object("ReplicaSet", "web", "3 ready", |set| count(set, "readyReplicas") == 3).await?;
+            w.complete().await?;
             w.settle().await?;
-            w.scale("ReplicaSet", "web", 2).await?;
+            w.scale("Deployment", "web", 2).await?;
             w.until("two pods", |seen| active_pods(seen, None).len() == 2).await?;
             w.check(w.pods("v1").iter().any(|pod| name(pod) == name(&pods[0])), "the lonely one stays")?;
         }),
@@ -188,7 +189,12 @@ fn controllers() -> Vec<Case> {
             w.until("nothing left", |seen| seen.get("ReplicationController", "web").is_none()).await?;
         }),
         case!("X15", "a ReplicationController scales, replaces and adopts", |w| {
+            // Whether another pod is made before the orphan is adopted is left to chance.
+            w.steps_may_differ();
             w.create(pod("orphan", "web")).await?;
+            w.until("the orphan", |seen| active_pods(seen, None).iter().any(|pod| super::super::world::is_ready(pod)))
+                .await?;
+            w.settle().await?;
             w.create(replicas("ReplicationController", "web", 2, json!({}))).await?;
             ready(&w, "ReplicationController", 2).await?;
             w.scale("ReplicationController", "web", 3).await?;

@@ -154,6 +154,7 @@ async fn share(w: &World, from: (i64, i64), to: (i64, i64), sizes: &[i64], then:
         }))
         .await?;
     }
+    w.settle().await?;
     let mut spec = rolling(json!(to.1), json!(1));
     spec["paused"] = json!(true);
     let mut web = deployment(i32::try_from(to.0)?, spec);

@@ -10,6 +10,13 @@ pub fn fill(name: &str, value: &mut Value) {
     match name {
         "apps.v1.DeploymentStrategy" => rolling(value, &json!("25%"), &json!("25%")),
         "apps.v1.DaemonSetUpdateStrategy" => rolling(value, &json!(1), &json!(0)),
+        "apps.v1.StatefulSetSpec" => {
+            // Claims say what they are, as they would by themselves.
+            for claim in value["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+                claim["apiVersion"] = json!("v1");
+                claim["kind"] = json!("PersistentVolumeClaim");
+            }
+        }
         "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(value),
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(value),
         "batch.v1.Job" => job(value),

@@ -154,6 +154,7 @@ fn push(list: &mut Value, item: Value) {
 /// A job that does not choose its own pods by labels gets a selector that fits only them.
 fn job_selector(job: &mut Value) {
     let (name, uid) = (job["metadata"].text("name").to_owned(), job["metadata"].text("uid").to_owned());
+    let job_labels = job["metadata"]["labels"].clone();
     let spec = &mut job["spec"];
     if spec.flag("manualSelector") {
         return;
@@ -161,6 +162,8 @@ fn job_selector(job: &mut Value) {
     put_missing(&mut spec["template"], "metadata", json!({}));
     let metadata = &mut spec["template"]["metadata"];
     put_missing(metadata, "labels", json!({}));
+    // A job without labels has got its template's, and goes on sharing them.
+    let shares = job_labels == metadata["labels"];
     let ours = [
         ("controller-uid", &uid),
         ("job-name", &name),
@@ -175,4 +178,7 @@ fn job_selector(job: &mut Value) {
     let selector = &mut spec["selector"];
     put_missing(selector, "matchLabels", json!({}));
     put_missing(&mut selector["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
+    if shares {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+    }
 }

@@ -1,0 +1,53 @@
+//! Makes Jobs when CronJobs are due, and deletes old ones.
+
+mod runs;
+mod schedule;
+mod sync;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+
+use super::events::Recorder;
+use super::informer::{Change, Informer};
+use super::key::{Key, namespace_of};
+use super::ownership::controller_of;
+use super::work_queue::WorkQueue;
+use super::{Context, Start, worker};
+
+/// How many CronJobs are looked at side by side.
+const WORKERS: usize = 5;
+
+/// The controller.
+struct CronJobs {
+    context: Context,
+    recorder: Recorder,
+    cron_jobs: Informer<CronJob>,
+    jobs: Informer<Job>,
+    queue: WorkQueue<Key>,
+}
+
+/// Prepares the controller.
+pub fn prepare(context: &Context) -> Start {
+    let controller = Arc::new(CronJobs {
+        context: context.clone(),
+        recorder: context.recorder.speaking_as("cronjob-controller"),
+        cron_jobs: context.informers.cron_jobs.clone(),
+        jobs: context.informers.jobs.clone(),
+        queue: WorkQueue::default(),
+    });
+    let this = controller.clone();
+    controller.cron_jobs.on_change(move |change| {
+        if !matches!(change, Change::Deleted(_)) {
+            this.queue.add(Key::of(&change.object().metadata));
+        }
+    });
+    let this = controller.clone();
+    controller.jobs.on_change(move |change| {
+        let job = change.object();
+        if let Some(owner) = controller_of(&job.metadata).filter(|owner| owner.kind == "CronJob") {
+            this.queue.add(Key::new(namespace_of(&job.metadata), owner.name.clone()));
+        }
+    });
+    Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}

@@ -1,0 +1,137 @@
+//! Tells where the pods of Services are: EndpointSlices, and Endpoints for those who still read them.
+
+mod addresses;
+mod old;
+mod slices;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Endpoints, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
+use super::informer::{Change, Informer, Tag};
+use super::key::{Key, namespace_of, uid_of};
+use super::pod::Pod;
+use super::selector::Selector;
+use super::work_queue::WorkQueue;
+use super::{Context, Start, worker};
+
+/// How many Services are looked at side by side.
+const WORKERS: usize = 5;
+
+/// What both controllers look at.
+struct Watched {
+    context: Context,
+    services: Informer<Service>,
+    queue: WorkQueue<Key>,
+}
+
+/// The controller of EndpointSlices.
+struct Slices {
+    watched: Watched,
+    slices: Informer<EndpointSlice>,
+}
+
+/// The controller of Endpoints.
+struct Old {
+    watched: Watched,
+    endpoints: Informer<Endpoints>,
+}
+
+/// Prepares the controller of EndpointSlices.
+pub fn slices(context: &Context) -> Start {
+    let slices = context.informers.endpoint_slices.clone();
+    let controller = Arc::new(Slices { watched: Watched::new(context), slices });
+    context.informers.nodes.want();
+    follow(&controller.watched);
+    let this = controller.clone();
+    controller.slices.on_change(move |change| {
+        // Somebody else may have changed or deleted what we wrote.
+        if matches!(change, Change::Added(_)) {
+            return;
+        }
+        let metadata = &change.object().metadata;
+        if let Some(service) = super::key::label(metadata, slices::SERVICE) {
+            this.watched.queue.add(Key::new(namespace_of(metadata), service));
+        }
+    });
+    Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}
+
+/// Prepares the controller of Endpoints.
+pub fn old(context: &Context) -> Start {
+    let endpoints = context.informers.endpoints.clone();
+    let controller = Arc::new(Old { watched: Watched::new(context), endpoints });
+    follow(&controller.watched);
+    controller.endpoints.want();
+    Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}
+
+/// Lets changes of Services and of their pods be looked at.
+fn follow(watched: &Watched) {
+    let queue = watched.queue.clone();
+    watched.services.on_change(move |change| queue.add(Key::of(&change.object().metadata)));
+    let (queue, services) = (watched.queue.clone(), watched.services.clone());
+    watched.context.informers.pods.on_change(move |change| match change {
+        Change::Added(pod) | Change::Deleted(pod) => add_services(&queue, &services, pod),
+        Change::Modified { old, new } => {
+            if addresses::tell_the_same(old, new) {
+                return;
+            }
+            if old.metadata.labels != new.metadata.labels {
+                add_services(&queue, &services, old);
+            }
+            add_services(&queue, &services, new);
+        }
+    });
+}
+
+fn add_services(queue: &WorkQueue<Key>, services: &Informer<Service>, pod: &Pod) {
+    for service in services.in_namespace(namespace_of(&pod.metadata)) {
+        if selector(&service).matches(pod.metadata.labels.as_ref()) {
+            queue.add(Key::of(&service.metadata));
+        }
+    }
+}
+
+impl Watched {
+    fn new(context: &Context) -> Watched {
+        let services = context.informers.services.clone();
+        Watched { context: context.clone(), services, queue: WorkQueue::default() }
+    }
+
+    /// The pods of a Service that have an address and have not ended, by name.
+    fn pods(&self, service: &Service) -> Vec<Arc<Pod>> {
+        let selector = selector(service);
+        let mut pods = self.context.informers.pods.in_namespace(namespace_of(&service.metadata));
+        pods.retain(|pod| {
+            selector.matches(pod.metadata.labels.as_ref()) && !pod.is_finished() && addresses::of(pod).is_some()
+        });
+        pods
+    }
+}
+
+impl Slices {
+    /// The slices that this controller has made for a Service.
+    fn of(&self, service: &Service) -> Vec<Arc<EndpointSlice>> {
+        self.slices.tagged(&Tag::Controller(uid_of(&service.metadata).to_owned()))
+    }
+}
+
+/// What a Service selects; nothing where it does not say.
+fn selector(service: &Service) -> Selector {
+    let labels = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    labels.filter(|labels| !labels.is_empty()).map_or(Selector::nothing(), Selector::of_labels)
+}
+
+/// Whether the Service is one whose pods are told: not another name for something outside.
+fn is_told(service: &Service) -> bool {
+    let spec = service.spec.as_ref();
+    spec.is_some_and(|spec| spec.type_.as_deref() != Some("ExternalName"))
+        && spec.and_then(|spec| spec.selector.as_ref()).is_some()
+}
+
+/// Whether the Service has no address of its own.
+fn is_headless(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
+}

@@ -1,0 +1,175 @@
+//! Runs the pods of Jobs until enough have succeeded, or too many failed, or too much time has passed.
+//!
+//! Every pod is counted exactly once: it carries a finalizer until its Job's status has it. Not here: rules for pod
+//! failures and for success (`podFailurePolicy`, `successPolicy`) and limits for single indexes (`backoffLimitPerIndex`);
+//! such Jobs are run as if they did not say so.
+
+mod indexes;
+mod outcome;
+mod plan;
+mod sync;
+mod template;
+mod track;
+mod ttl;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::Patch;
+use serde_json::json;
+
+use super::error::Error;
+use super::events::Recorder;
+use super::expectations::Expectations;
+use super::informer::{Change, Informer};
+use super::key::{Key, is_terminating, namespace_of, uid_of};
+use super::ownership::controller_of;
+use super::pod::Pod;
+use super::requests::Written;
+use super::selector::Selector;
+use super::work_queue::WorkQueue;
+use super::{Context, Start, worker};
+pub use outcome::finished;
+pub use ttl::prepare as time_to_live;
+
+/// How many Jobs are looked at side by side.
+const WORKERS: usize = 5;
+/// The first and the longest pause after a Job could not be brought in order.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_mins(10);
+/// Keeps a pod until it is counted.
+pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The controller.
+struct Jobs {
+    context: Context,
+    recorder: Recorder,
+    jobs: Informer<Job>,
+    expectations: Expectations,
+    queue: WorkQueue<Key>,
+}
+
+/// Prepares the controller.
+pub fn prepare(context: &Context) -> Start {
+    let controller = Arc::new(Jobs {
+        context: context.clone(),
+        recorder: context.recorder.speaking_as("job-controller"),
+        jobs: context.informers.jobs.clone(),
+        expectations: Expectations::default(),
+        queue: WorkQueue::with_pauses(FIRST_PAUSE, LAST_PAUSE),
+    });
+    let this = controller.clone();
+    controller.jobs.on_change(move |change| {
+        if let Change::Deleted(gone) = change {
+            // Its pods are nobody's to count any more.
+            for pod in
+                this.context.informers.pods.tagged(&super::informer::Tag::Controller(uid_of(&gone.metadata).to_owned()))
+            {
+                this.queue.add(orphan(&pod));
+            }
+        }
+        this.queue.add(Key::of(&change.object().metadata));
+    });
+    let this = controller.clone();
+    context.informers.pods.on_change(move |change| this.pod_changed(change));
+    Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}
+
+impl Jobs {
+    fn pod_changed(&self, change: &Change<Pod>) {
+        match change {
+            Change::Added(pod) | Change::Deleted(pod) => self.add_owner(pod),
+            Change::Modified { old, new } => {
+                if controller_of(&old.metadata) != controller_of(&new.metadata) {
+                    self.add_owner(old);
+                }
+                self.add_owner(new);
+            }
+        }
+    }
+
+    fn add_owner(&self, pod: &Pod) {
+        match controller_of(&pod.metadata) {
+            Some(owner) if owner.kind == "Job" => match self.resolve(namespace_of(&pod.metadata), owner) {
+                Some(key) => self.queue.add(key),
+                None if has_finalizer(pod) => self.queue.add(orphan(pod)),
+                None => {}
+            },
+            Some(_) => {}
+            None => {
+                self.add_matching(pod);
+                if has_finalizer(pod) {
+                    self.queue.add(orphan(pod));
+                }
+            }
+        }
+    }
+
+    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
+        let key = Key::new(namespace, owner.name.clone());
+        let job = self.jobs.get(&key)?;
+        (uid_of(&job.metadata) == owner.uid).then_some(key)
+    }
+
+    /// A Job may want to adopt the pod.
+    fn add_matching(&self, pod: &Pod) {
+        if is_terminating(&pod.metadata) {
+            return;
+        }
+        for job in self.jobs.in_namespace(namespace_of(&pod.metadata)) {
+            if selector(&job).is_ok_and(|selector| selector.matches(pod.metadata.labels.as_ref())) {
+                self.queue.add(Key::of(&job.metadata));
+            }
+        }
+    }
+
+    /// A pod that no Job will count any more is let go.
+    async fn let_go(&self, pod: &Key) -> Result<(), Error> {
+        let Some(pod) = self.context.informers.pods.get(pod) else { return Ok(()) };
+        if !has_finalizer(&pod) {
+            return Ok(());
+        }
+        if let Some(owner) = controller_of(&pod.metadata)
+            && (owner.kind != "Job" || self.resolve(namespace_of(&pod.metadata), owner).is_some())
+        {
+            return Ok(());
+        }
+        self.remove_finalizer(&pod).await.map(drop)
+    }
+
+    /// Takes the finalizer off a pod. Returns the pod's new metadata; `None` if the pod is gone.
+    async fn remove_finalizer(&self, pod: &Pod) -> Result<Option<Written>, Error> {
+        let metadata = json!({ "$deleteFromPrimitiveList/finalizers": [FINALIZER], "uid": pod.metadata.uid });
+        let patch = Patch::Strategic(json!({ "metadata": metadata }));
+        match self.context.requests.patch::<Pod, _, Written>(&Key::of(&pod.metadata), &patch).await {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Orphaned pods wait in the same queue as Jobs, under a name that no Job can have.
+fn orphan(pod: &Pod) -> Key {
+    let key = Key::of(&pod.metadata);
+    Key::new(key.namespace, format!("{ORPHAN}{}", key.name))
+}
+
+/// What the names of orphaned pods begin with in the queue.
+const ORPHAN: &str = "pod/";
+
+fn has_finalizer(pod: &Pod) -> bool {
+    pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+}
+
+fn selector(job: &Job) -> Result<Selector, Error> {
+    let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.map_or(Ok(Selector::nothing()), Selector::read)
+}
+
+/// Whether each pod has a number of its own.
+fn is_indexed(job: &Job) -> bool {
+    job.spec.as_ref().and_then(|spec| spec.completion_mode.as_deref()) == Some("Indexed")
+}

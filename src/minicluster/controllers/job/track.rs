@@ -1,0 +1,137 @@
+//! Counting pods, each exactly once: first the status names those that have ended, then they lose their finalizer, then
+//! the status counts them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
+
+use super::indexes::{self, Indexes};
+use super::{Jobs, has_finalizer, is_indexed};
+use crate::minicluster::controllers::error::Error;
+use crate::minicluster::controllers::key::{Key, is_terminating, uid_of, version_of};
+use crate::minicluster::controllers::pod::Pod;
+
+/// At most so many pods are counted in one go.
+const AT_ONCE: usize = 500;
+
+/// What is known of the pods that have ended.
+#[derive(Debug)]
+pub struct Tally {
+    /// Pods that may lose their finalizer.
+    pub ended: Vec<Arc<Pod>>,
+    /// Indexes that have succeeded.
+    pub done: Indexes,
+    /// How many have succeeded, those included that the status only names so far.
+    pub succeeded: i32,
+    /// How many have failed, likewise.
+    pub failed: i32,
+    /// Whether more have ended than can be counted in one go.
+    pub more: bool,
+}
+
+/// Whether a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it has ended.
+fn has_failed(job: &Job, pod: &Pod) -> bool {
+    let waits = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref()) == Some("Failed");
+    pod.phase() == "Failed" || (!waits && is_terminating(&pod.metadata) && pod.phase() != "Succeeded")
+}
+
+/// Moves those that the status names and that have lost their finalizers into its numbers.
+pub fn settle(status: &mut JobStatus, held: &BTreeSet<&str>) {
+    let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
+    let count = |named: &mut Option<Vec<String>>| {
+        let before = named.as_ref().map_or(0, Vec::len);
+        if let Some(uids) = named {
+            uids.retain(|uid| held.contains(uid.as_str()));
+        }
+        let after = named.as_ref().map_or(0, Vec::len);
+        *named = named.take().filter(|uids| !uids.is_empty());
+        i32::try_from(before - after).unwrap_or(0)
+    };
+    let succeeded = count(&mut uncounted.succeeded);
+    let failed = count(&mut uncounted.failed);
+    status.succeeded = added(status.succeeded, succeeded);
+    status.failed = added(status.failed, failed);
+}
+
+/// Names in the status the pods that have ended. `is_over` when the Job has ended as well, so that all pods count.
+pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], is_over: bool) -> Tally {
+    let completions = job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or(0);
+    let mut done = Indexes::read(status.completed_indexes.as_deref().unwrap_or_default(), completions);
+    let known = done.count();
+    let mut named = status.uncounted_terminated_pods.take().unwrap_or_default();
+    let mut ended = Vec::new();
+    let mut more = false;
+    for pod in pods.iter().filter(|pod| has_finalizer(pod)) {
+        let failed = has_failed(job, pod);
+        if !pod.is_finished() && !failed && !is_over {
+            continue;
+        }
+        if ended.len() >= AT_ONCE {
+            more = true;
+            break;
+        }
+        ended.push(pod.clone());
+        name_one(job, pod, failed || is_over, completions, &mut done, &mut named);
+    }
+    let indexed = is_indexed(job);
+    if indexed && done.count() != known {
+        status.completed_indexes = Some(done.to_string()).filter(|text| !text.is_empty());
+        status.succeeded = Some(done.count());
+    }
+    let waiting = |uids: &Option<Vec<String>>| i32::try_from(uids.as_ref().map_or(0, Vec::len)).unwrap_or(0);
+    let succeeded = if indexed { done.count() } else { status.succeeded.unwrap_or(0) + waiting(&named.succeeded) };
+    let failed = status.failed.unwrap_or(0) + waiting(&named.failed);
+    status.uncounted_terminated_pods = Some(named);
+    Tally { ended, done, succeeded, failed, more }
+}
+
+fn name_one(
+    job: &Job,
+    pod: &Pod,
+    counts_as_failed: bool,
+    completions: i32,
+    done: &mut Indexes,
+    named: &mut UncountedTerminatedPods,
+) {
+    let uid = uid_of(&pod.metadata);
+    let has = |uids: &Option<Vec<String>>| uids.iter().flatten().any(|known| known == uid);
+    if pod.phase() == "Succeeded" {
+        if is_indexed(job) {
+            if let Some(index) = indexes::of(pod, completions) {
+                done.add(index);
+            }
+        } else if !has(&named.succeeded) {
+            named.succeeded.get_or_insert_default().push(uid.to_owned());
+        }
+    } else if counts_as_failed && !has(&named.failed) {
+        let belongs = !is_indexed(job) || indexes::of(pod, completions).is_some();
+        if belongs {
+            named.failed.get_or_insert_default().push(uid.to_owned());
+        }
+    }
+}
+
+impl Jobs {
+    /// Takes the finalizers off. Returns the uids of the pods that kept theirs because it failed, with the first error.
+    pub(super) async fn release(&self, key: &Key, ended: &[Arc<Pod>]) -> (BTreeSet<String>, Option<Error>) {
+        let outcomes = join_all(ended.iter().map(|pod| self.remove_finalizer(pod))).await;
+        let (mut kept, mut errors) = (BTreeSet::new(), Vec::new());
+        for (pod, outcome) in ended.iter().zip(outcomes) {
+            match outcome {
+                Ok(Some(written)) => self.expectations.wrote(key, version_of(&written.metadata)),
+                Ok(None) => {}
+                Err(error) => {
+                    kept.insert(uid_of(&pod.metadata).to_owned());
+                    errors.push(error);
+                }
+            }
+        }
+        (kept, Error::first_of(errors))
+    }
+}
+
+fn added(number: Option<i32>, more: i32) -> Option<i32> {
+    Some(number.unwrap_or(0).saturating_add(more)).filter(|number| *number != 0)
+}
