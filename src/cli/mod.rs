@@ -13,6 +13,7 @@ mod output;
 mod plan;
 mod progress;
 mod retry;
+mod rolling_update;
 mod run;
 mod show;
 mod signals;
@@ -75,6 +76,8 @@ enum Command {
     Show(show::Args),
     /// Let go of a hold, so that the held manifest is applied again
     Retry(retry::Args),
+    /// Replace the pods of a ReplicationController one by one
+    RollingUpdate(Box<rolling_update::Args>),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Print the version
@@ -121,6 +124,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
+        Command::RollingUpdate(args) => rolling_update::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Version(args) => version::run(&args),
     }

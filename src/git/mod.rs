@@ -22,6 +22,7 @@ mod host_keys;
 mod import;
 mod limits;
 mod location;
+mod look_up;
 mod mirror;
 mod names;
 mod packs;
