@@ -1,14 +1,19 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod candidates;
 mod check;
 mod cluster;
+mod command_line;
+mod completions;
 mod connect;
 mod demo;
 mod diff;
 mod embedded;
 mod exit;
 mod folder;
+mod help;
 mod history;
+mod man;
 mod output;
 mod plan;
 mod progress;
@@ -27,6 +32,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use exit::Exit;
+
+use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.
 #[derive(Parser)]
@@ -53,6 +60,15 @@ pub struct Globals {
     /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<PathBuf>,
+    /// Do it in the name of this user
+    #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
+    pub as_user: Option<String>,
+    /// Do it as a member of this group too; may be given several times
+    #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
+    pub as_group: Vec<String>,
+    /// How long one request may take: 10s, 1m [default: 30s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = connect::request_timeout, help_heading = "Global options")]
+    pub request_timeout: Option<std::time::Duration>,
     /// Say more; may be given several times
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub verbose: u8,
@@ -80,6 +96,10 @@ enum Command {
     RollingUpdate(Box<rolling_update::Args>),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
+    /// Make Tab complete commands, workloads, commits and revisions
+    Completions(completions::Args),
+    /// Print or write the manual pages
+    Man(man::Args),
     /// Print the version
     Version(version::Args),
 }
@@ -87,7 +107,10 @@ enum Command {
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    if completions::answered() {
+        return Exit::Done.into();
+    }
+    let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; everything else is wrong usage. Nobody is left to be told if printing fails.
@@ -115,6 +138,9 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let Cli { globals, command } = cli;
+    if globals.verbose > 0 && !matches!(command, Command::Run(_)) {
+        telemetry::start_logging(globals.verbose, LogFormat::Text);
+    }
     match command {
         Command::Demo(args) => demo::run(&globals, args).await,
         Command::Run(args) => run::run(&globals, args).await,
@@ -126,16 +152,8 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Retry(args) => retry::run(&globals, args).await,
         Command::RollingUpdate(args) => rolling_update::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
     }
 }

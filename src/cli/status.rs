@@ -34,6 +34,9 @@ pub struct Args {
     /// All namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// Only those with these labels: app=web,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
@@ -58,19 +61,27 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if args.wait {
         return wait(globals, &args).await;
     }
-    let Args { workload, commit, all_namespaces, output, .. } = args;
+    let Args { workload, commit, all_namespaces, selector, output, .. } = args;
     let cluster = globals.cluster("").await?;
     let namespace = match (&globals.namespace, all_namespaces) {
         (_, true) => None,
         (Some(namespace), false) => Some(namespace.clone()),
         (None, false) => Some(cluster.default_namespace().to_owned()),
     };
-    let live = workload::live(&cluster, namespace.as_deref(), marks::SOURCE).await?;
+    let live = workload::live(&cluster, namespace.as_deref(), &labels(selector.as_deref())).await?;
     let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
     rows.retain(|row| workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
     rows.retain(|row| commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
     print(&rows, output, namespace.as_deref())?;
     Ok(if rows.iter().any(|row| row.state == "failed") { Exit::No } else { Exit::Done })
+}
+
+/// Those that belay has applied, and of them those that were asked for.
+fn labels(selector: Option<&str>) -> String {
+    match selector.map(str::trim).filter(|selector| !selector.is_empty()) {
+        Some(selector) => format!("{},{selector}", marks::SOURCE),
+        None => marks::SOURCE.to_owned(),
+    }
 }
 
 fn row(key: &ObjectKey, live: &Value) -> Row {

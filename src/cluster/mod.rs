@@ -39,13 +39,20 @@ pub struct Cluster {
     client: Client,
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
+    request_timeout: Duration,
 }
 
 impl Cluster {
     /// The cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
-        Cluster { client, clock, kinds: Arc::default() }
+        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT }
+    }
+
+    /// The same with another limit for one request.
+    #[must_use]
+    pub fn with_request_timeout(self, limit: Duration) -> Cluster {
+        Cluster { request_timeout: limit, ..self }
     }
 
     /// The namespace of objects whose manifests name none.
