@@ -7,4 +7,5 @@ mod world;
 mod program;
 
 mod basics;
+mod demo;
 mod run;

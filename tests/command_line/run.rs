@@ -2,13 +2,13 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
 use tokio::time::Instant;
 
-use crate::program::{belay, run};
+use crate::program::{Running, belay, run};
 use crate::world::daemon::deployment;
 use crate::world::repository::Repository;
 
@@ -68,34 +68,6 @@ impl Stage {
             assert!(started.elapsed() < Duration::from_secs(60), "{records:#}\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-    }
-}
-
-/// A process that does not outlive its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-impl Running {
-    fn signal(&self, signal: &str) {
-        let status = Command::new("/bin/kill").args([signal, &self.0.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    async fn ended(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
-        let started = Instant::now();
-        while started.elapsed() < within {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return Some(status);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        None
     }
 }
 
