@@ -98,7 +98,8 @@ fn commits(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The revisions of the workload that is named already.
 fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let named: Vec<Named> = words().iter().filter(|word| word.contains('/')).filter_map(|word| word.parse().ok()).collect();
+    let named: Vec<Named> =
+        words().iter().filter(|word| word.contains('/')).filter_map(|word| word.parse().ok()).collect();
     let found = ask(async move |cluster, namespace| {
         let live = workload::live(&cluster, namespace.as_deref(), "").await.unwrap_or_default();
         let mut found = Vec::new();
@@ -158,7 +159,8 @@ fn words() -> Vec<String> {
 fn globals(words: &[String]) -> Globals {
     let value = |names: &[&str]| {
         words.iter().enumerate().find_map(|(at, word)| {
-            let split = word.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value.to_owned());
+            let split =
+                word.split_once('=').filter(|(name, _)| names.contains(name)).map(|(_, value)| value.to_owned());
             split.or_else(|| names.contains(&word.as_str()).then(|| words.get(at + 1).cloned()).flatten())
         })
     };

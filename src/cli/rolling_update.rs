@@ -170,7 +170,8 @@ fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
     }
     let here = std::env::current_dir().context("failed to find the present folder")?;
     WorkingCopy::open(&here)
-        .and_then(|copy| copy.commit_named(name))
+        .and_then(|copy| copy.revision(name, "", |_| false))
+        .map(|revision| revision.commit)
         .with_context(|| format!("failed to find commit {name:?} in the history or in this folder's repository"))
 }
 

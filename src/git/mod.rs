@@ -22,7 +22,6 @@ mod host_keys;
 mod import;
 mod limits;
 mod location;
-mod look_up;
 mod mirror;
 mod names;
 mod packs;

@@ -261,10 +261,6 @@ impl WorkingCopy {
         }
     }
 
-    pub(super) fn repository(&self) -> &Repository {
-        &self.repository
-    }
-
     fn over(repository: Repository, path: &Path) -> Result<WorkingCopy, GitError> {
         let root = repository.workdir().map(Path::to_owned);
         let root = root.ok_or_else(|| wrong(format!("{} is a repository without a working copy", path.display())))?;

@@ -18,7 +18,8 @@ fn tab(served: &Served, words: &[&str]) -> Vec<String> {
 async fn tab_knows_the_cluster() {
     let served = Served::new().await;
     let labels = serde_json::json!({"app": "web"});
-    let template = serde_json::json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let template =
+        serde_json::json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
     let deployment = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": labels}, "template": template}});
     served.post("/apis/apps/v1/namespaces/default/deployments", &deployment).await;
@@ -41,7 +42,8 @@ async fn tab_knows_the_cluster() {
 #[test]
 fn scripts_are_for_each_shell() {
     let home = tempfile::tempdir().unwrap();
-    for (shell, word) in [("bash", "complete -o nospace"), ("zsh", "#compdef belay"), ("fish", "complete --keep-order")] {
+    for (shell, word) in [("bash", "complete -o nospace"), ("zsh", "#compdef belay"), ("fish", "complete --keep-order")]
+    {
         let ran = run(home.path(), &["completions", shell]);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.out.contains(word) && ran.out.contains("BELAY_COMPLETE"), "{shell}: {}", ran.out);

@@ -4,8 +4,12 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod cluster;
 mod program;
 
+mod around;
 mod basics;
 mod demo;
+mod docs;
+mod rolling_update;
 mod run;

@@ -71,9 +71,17 @@ async fn refusals_say_what_to_do() {
     refused(&["two", "--image=web:2"], 1, "must specify container to update when updating a multi-container pod");
     refused(&["two", "--image=web:2", "--container=app", "--commit=1234567"], 1, "commit \"1234567\"");
     served.write("two.yaml", &controller("two-b", "web:2", "").replace("app: two-b", "app: two"));
-    refused(&["two", "-f", "two.yaml"], 1, "two-b must specify a matching key with non-equal value in Selector for two");
+    refused(
+        &["two", "-f", "two.yaml"],
+        1,
+        "two-b must specify a matching key with non-equal value in Selector for two",
+    );
     served.write("many.yaml", &format!("{}---\n{}", controller("a", "a", ""), controller("b", "b", "")));
-    refused(&["two", "-f", "many.yaml"], 1, "many.yaml must hold exactly one ReplicationController; it holds 2 objects");
+    refused(
+        &["two", "-f", "many.yaml"],
+        1,
+        "many.yaml must hold exactly one ReplicationController; it holds 2 objects",
+    );
     served.write("wrong.yaml", &controller("a", "a", "").replace("replicas", "replica"));
     refused(&["two", "-f", "wrong.yaml"], 1, "replica");
 }
@@ -81,7 +89,10 @@ async fn refusals_say_what_to_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_never_serve_end_it_with_4() {
     let served = Served::new().await;
-    make(&served, "web", "web:1", "").await;
+    let mut manifest = yaml(&controller("web", "web:1", ""));
+    // What an image does is only asked where no annotation says what the pod does.
+    manifest["spec"]["template"]["metadata"].as_object_mut().unwrap().remove("annotations");
+    served.post("/api/v1/namespaces/default/replicationcontrollers", &manifest).await;
     let ran = roll(&served, &["web", "--image=web:404", "--timeout", "1s"]);
     assert_eq!(ran.code, 4, "{ran:?}");
     assert!(ran.err.contains("timed out waiting for any update progress to be made"), "{}", ran.err);
@@ -89,7 +100,11 @@ async fn pods_that_never_serve_end_it_with_4() {
     assert_eq!(other.code, 1);
     assert!(other.err.contains("Found existing in-progress update to image (web:404)."), "{}", other.err);
     let back = roll(&served, &["web", "--rollback"]);
-    assert_eq!((back.code, back.out.as_str()), (0, "replicationcontroller/web rolling updated to \"web\"\n"), "{back:?}");
+    assert_eq!(
+        (back.code, back.out.as_str()),
+        (0, "replicationcontroller/web rolling updated to \"web\"\n"),
+        "{back:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,9 +150,12 @@ async fn a_file_may_come_from_standard_input_and_a_commit_is_recorded() {
     let mut repository = crate::world::repository::Repository::new();
     repository.author("Ada", "ada@example.com");
     let commit = repository.commit_file("web.yaml", "a: b", "Second version");
+    repository.push();
+    let copy = served.home().join("copy");
+    git2::Repository::clone(&repository.path().display().to_string(), &copy).unwrap();
     let mut command = served.command();
     command.args(["rolling-update", "web", "-f", "-", "--commit", &commit]).args(FAST);
-    command.current_dir(repository.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(&copy).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = command.spawn().unwrap();
     running.stdin.take().unwrap().write_all(controller("web-b", "web:2", "").as_bytes()).unwrap();
     let ended = running.wait_with_output().unwrap();

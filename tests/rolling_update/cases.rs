@@ -35,7 +35,8 @@ fn refused(ended: Result<String, RollError>) -> Refused {
 
 pub async fn ends_under_the_old_name(stage: &Stage) {
     stage.make(&controller("one", "one:1", 3)).await;
-    let marks = TemplateMarks { change_cause: Some("1a2b3c4 Faster (Ada)".to_owned()), commit: Some("1a2b".to_owned()) };
+    let marks =
+        TemplateMarks { change_cause: Some("1a2b3c4 Faster (Ada)".to_owned()), commit: Some("1a2b".to_owned()) };
     let rolled = stage.roll(&Ask { marks, ..to("one", "one:2") }).await;
     assert_eq!(rolled.ended.unwrap(), "replicationcontroller/one rolling updated");
     stage.assert_ended("one", "one", "one:2", 3).await;
