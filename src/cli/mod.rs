@@ -22,6 +22,7 @@ mod rolling_update;
 mod run;
 mod show;
 mod signals;
+mod stats;
 mod status;
 mod version;
 mod workload;

@@ -6,10 +6,12 @@ mod world;
 
 mod cluster;
 mod program;
+mod stage;
 
 mod around;
 mod basics;
 mod demo;
 mod docs;
 mod rolling_update;
+mod reading;
 mod run;
