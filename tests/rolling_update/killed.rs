@@ -20,6 +20,7 @@ pub async fn at_every_write(stage: &Stage, size: usize) {
             stage.assert_ended(&name, &name, "app:2", size).await;
             assert!(rolled.seen.most <= size + 1, "{write} {fate:?}: {:?} {:?}", rolled.seen, rolled.said);
             assert!(rolled.seen.fewest_ready >= Some(size), "{write} {fate:?}: {:?} {:?}", rolled.seen, rolled.said);
+            stage.clear(&name).await;
         }
         if !died {
             assert!(write > 10, "{write}");
@@ -44,6 +45,7 @@ pub async fn at_every_write_of_the_way_back(stage: &Stage, size: usize) {
             }
             stage.assert_ended(&name, &name, "app:1", size).await;
             assert!(rolled.seen.most <= size + 1, "{write} {fate:?}: {:?}", rolled.seen);
+            stage.clear(&name).await;
         }
         if !died {
             assert!(write > 5, "{write}");

@@ -106,6 +106,13 @@ impl Stage {
         }
     }
 
+    /// Takes an application away, so that the next one does not pay for its pods.
+    pub async fn clear(&self, app: &str) {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+        self.send("DELETE", &format!("replicationcontrollers/{app}"), Some(&options)).await;
+        self.until(&format!("{app} is gone"), async || self.pods(app).await.is_empty()).await;
+    }
+
     pub async fn controller(&self, name: &str) -> Option<Value> {
         self.send("GET", &format!("replicationcontrollers/{name}"), None).await
     }
