@@ -12,6 +12,6 @@ mod around;
 mod basics;
 mod demo;
 mod docs;
-mod rolling_update;
 mod reading;
+mod rolling_update;
 mod run;

@@ -226,7 +226,7 @@ proptest! {
         world.pace = pace;
         let bounds = Bounds { surge, unavailable };
         let new = (!renamed).then(|| "bar".to_owned());
-        let forward = Ask { bounds, new: new.clone(), ..to_v2() };
+        let forward = Ask { bounds, new, ..to_v2() };
         let mut ask = forward.clone();
         for (run, writes) in kills.into_iter().enumerate() {
             if turned_back == Some(run) {
