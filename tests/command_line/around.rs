@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::cluster::Served;
+use crate::served::Served;
 use crate::program::{belay, run};
 
 /// What Tab offers for the last of some words.

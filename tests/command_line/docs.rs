@@ -7,7 +7,7 @@ use std::process::Command;
 
 use belay::config::Config;
 
-use crate::cluster::Served;
+use crate::served::Served;
 use crate::program::run;
 
 /// A block of a page.

@@ -4,8 +4,8 @@
 #[path = "../world/mod.rs"]
 mod world;
 
-mod cluster;
 mod program;
+mod served;
 mod stage;
 
 mod around;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cluster::Served;
+use crate::served::Served;
 use crate::program::Ran;
 
 const FAST: [&str; 4] = ["--update-period", "100ms", "--poll-interval", "50ms"];
