@@ -14,6 +14,7 @@ mod folder;
 mod help;
 mod history;
 mod man;
+mod markdown;
 mod output;
 mod plan;
 mod progress;

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::served::Served;
 use crate::program::{belay, run};
+use crate::served::Served;
 
 /// What Tab offers for the last of some words.
 fn tab(served: &Served, words: &[&str]) -> Vec<String> {

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use belay::config::Config;
 
-use crate::served::Served;
 use crate::program::run;
+use crate::served::Served;
 
 /// A block of a page.
 struct Block {

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::served::Served;
 use crate::program::Ran;
+use crate::served::Served;
 
 const FAST: [&str; 4] = ["--update-period", "100ms", "--poll-interval", "50ms"];
 
