@@ -5,10 +5,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use schema::{reference, schema};
+
+mod schema;
+
 /// The whole configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What is followed.
@@ -19,7 +24,7 @@ pub struct Config {
 }
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceConfig {
     /// Its name: a DNS label, written on every object that is applied from it.
@@ -70,7 +75,7 @@ pub struct SourceConfig {
 
 /// Where the secrets lie that a repository asks for. Files, so that they are in no command line and no log; under systemd
 /// they are best given by `LoadCredential=`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CredentialsConfig {
     /// The user, where the URL names none.
@@ -91,7 +96,7 @@ pub struct CredentialsConfig {
 }
 
 /// Where belay keeps what it remembers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateConfig {
     /// The folder with the mirrors and `history.db`; by default systemd's, else the user's.
@@ -100,7 +105,7 @@ pub struct StateConfig {
 }
 
 /// What is done when a rollout fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
     /// The workload goes back to its last good revision.
@@ -113,7 +118,7 @@ pub enum OnFailure {
 }
 
 /// What is done when somebody else changes what belay applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drift {
     /// It is put back.

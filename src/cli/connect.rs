@@ -10,15 +10,32 @@ use kube::{Client, Config};
 use super::Globals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
+use crate::config::Span;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `10s`, `1m`, or a number of seconds as kubectl takes it.
+pub(super) fn request_timeout(text: &str) -> Result<Duration, String> {
+    let limit = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => text.parse::<Span>().map_err(|error| error.to_string())?.0,
+    };
+    if limit.is_zero() {
+        return Err("a request must have a limit; leave it out for 30s".to_owned());
+    }
+    Ok(limit)
+}
 
 impl Globals {
     /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
     /// otherwise.
     pub async fn cluster(&self, context: &str) -> anyhow::Result<Cluster> {
-        Ok(Cluster::new(self.client(context).await?, Clock::system()))
+        let cluster = Cluster::new(self.client(context).await?, Clock::system());
+        Ok(match self.request_timeout {
+            Some(limit) => cluster.with_request_timeout(limit),
+            None => cluster,
+        })
     }
 
     /// A client of it.
@@ -27,7 +44,11 @@ impl Globals {
         if let Some(namespace) = &self.namespace {
             config.default_namespace.clone_from(namespace);
         }
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        if let Some(user) = &self.as_user {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = (!self.as_group.is_empty()).then(|| self.as_group.clone());
+        }
+        config.connect_timeout = Some(self.request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)));
         // belay keeps its own back-off, and says so while it waits.
         config.default_retry = false;
         Client::try_from(config).context("failed to connect to the cluster")

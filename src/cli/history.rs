@@ -182,14 +182,17 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
     let mut lines = table.lines_within(limit);
     // From the last record up, so that the places of those above stay.
     for (index, record) in records.iter().enumerate().rev() {
-        if let Some(reason) =
-            record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held)
-        {
+        if let Some(reason) = record.reason.as_ref().filter(|_| explained(record.outcome)) {
             let line = format!("          └ {}", plain(&reason.message));
             lines.insert(index + 2, limit.map_or(line.clone(), |limit| cut(&line, limit)));
         }
     }
     lines
+}
+
+/// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
+fn explained(outcome: Outcome) -> bool {
+    FAILED.contains(&outcome) || matches!(outcome, Outcome::Held | Outcome::Complete)
 }
 
 /// A record as JSON, with what is known of its commit.

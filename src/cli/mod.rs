@@ -1,19 +1,25 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod candidates;
 mod check;
 mod cluster;
+mod command_line;
+mod completions;
 mod connect;
 mod demo;
 mod diff;
 mod embedded;
 mod exit;
 mod folder;
+mod help;
 mod history;
+mod man;
 mod markdown;
 mod output;
 mod plan;
 mod progress;
 mod retry;
+mod rolling_update;
 mod run;
 mod show;
 mod signals;
@@ -28,6 +34,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use exit::Exit;
+
+use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.
 #[derive(Parser)]
@@ -54,6 +62,15 @@ pub struct Globals {
     /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<PathBuf>,
+    /// Do it in the name of this user
+    #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
+    pub as_user: Option<String>,
+    /// Do it as a member of this group too; may be given several times
+    #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
+    pub as_group: Vec<String>,
+    /// How long one request may take: 10s, 1m [default: 30s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = connect::request_timeout, help_heading = "Global options")]
+    pub request_timeout: Option<std::time::Duration>,
     /// Say more; may be given several times
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub verbose: u8,
@@ -77,8 +94,14 @@ enum Command {
     Show(show::Args),
     /// Let go of a hold, so that the held manifest is applied again
     Retry(retry::Args),
+    /// Replace the pods of a ReplicationController one by one
+    RollingUpdate(Box<rolling_update::Args>),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
+    /// Make Tab complete commands, workloads, commits and revisions
+    Completions(completions::Args),
+    /// Print or write the manual pages
+    Man(man::Args),
     /// Print the version
     Version(version::Args),
 }
@@ -86,7 +109,10 @@ enum Command {
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    if completions::answered() {
+        return Exit::Done.into();
+    }
+    let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; everything else is wrong usage. Nobody is left to be told if printing fails.
@@ -114,6 +140,9 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let Cli { globals, command } = cli;
+    if globals.verbose > 0 && !matches!(command, Command::Run(_)) {
+        telemetry::start_logging(globals.verbose, LogFormat::Text);
+    }
     match command {
         Command::Demo(args) => demo::run(&globals, args).await,
         Command::Run(args) => run::run(&globals, args).await,
@@ -123,17 +152,10 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
+        Command::RollingUpdate(args) => rolling_update::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
     }
 }

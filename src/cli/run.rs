@@ -10,11 +10,11 @@ use tracing::{info, warn};
 
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
-use super::output::say;
+use super::output::{Format, say, say_value};
 use super::{Globals, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{Config, SourceConfig, Span};
+use crate::config::{self, Config, SourceConfig, Span};
 use crate::daemon::{Daemon, Status};
 use crate::history::{History, Opened, Query};
 use crate::minicluster::MiniCluster;
@@ -51,6 +51,12 @@ pub struct Args {
     /// Only say whether the configuration can be used
     #[arg(long)]
     check_config: bool,
+    /// Only print the JSON schema of the configuration file
+    #[arg(long)]
+    print_config_schema: bool,
+    /// Only print the reference of the configuration file, as Markdown
+    #[arg(long, hide = true)]
+    print_config_reference: bool,
     /// Log one JSON object a line
     #[arg(long)]
     log_json: bool,
@@ -59,6 +65,14 @@ pub struct Args {
 const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    if args.print_config_schema {
+        say_value(&config::schema(), Format::Json)?;
+        return Ok(Exit::Done);
+    }
+    if args.print_config_reference {
+        say(config::reference().trim_end());
+        return Ok(Exit::Done);
+    }
     telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
     let config = read_config(&args)?;
     if args.check_config {

@@ -40,6 +40,9 @@ pub struct Args {
     /// All namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// Only those with these labels: app=web,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
@@ -56,6 +59,7 @@ struct Look {
     namespace: Option<String>,
     workload: Option<Named>,
     commit: Option<String>,
+    labels: String,
 }
 
 /// Where one workload is.
@@ -78,14 +82,15 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if args.wait {
         return wait(globals, &args).await;
     }
-    let Args { workload, commit, all_namespaces, watch, output, .. } = args;
+    let Args { workload, commit, all_namespaces, selector, watch, output, .. } = args;
     let cluster = globals.cluster("").await?;
     let namespace = match (&globals.namespace, all_namespaces) {
         (_, true) => None,
         (Some(namespace), false) => Some(namespace.clone()),
         (None, false) => Some(cluster.default_namespace().to_owned()),
     };
-    let look = Look { cluster, namespace, workload, commit };
+    let labels = labels(selector.as_deref());
+    let look = Look { cluster, namespace, workload, commit, labels };
     if watch {
         return look.watch(output).await;
     }
@@ -101,9 +106,17 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     Ok(if rows.iter().any(|row| row.state == "failed") { Exit::No } else { Exit::Done })
 }
 
+/// Those that belay has applied, and of them those that were asked for.
+fn labels(selector: Option<&str>) -> String {
+    match selector.map(str::trim).filter(|selector| !selector.is_empty()) {
+        Some(selector) => format!("{},{selector}", marks::SOURCE),
+        None => marks::SOURCE.to_owned(),
+    }
+}
+
 impl Look {
     async fn rows(&self) -> Result<Vec<Row>, ClusterError> {
-        let live = workload::live(&self.cluster, self.namespace.as_deref(), marks::SOURCE).await?;
+        let live = workload::live(&self.cluster, self.namespace.as_deref(), &self.labels).await?;
         let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
         rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));

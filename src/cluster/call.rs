@@ -5,7 +5,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
-use super::{Cluster, ClusterError, REQUEST_TIMEOUT, Refusal};
+use super::{Cluster, ClusterError, Refusal};
 
 /// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
 const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
@@ -77,10 +77,10 @@ impl Cluster {
             let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
             Ok((code, warnings, bytes.to_vec()))
         };
-        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+        match tokio::time::timeout(self.request_timeout, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(message)) => Err(away(purpose, message, None)),
-            Err(_) => Err(away(purpose, format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()), None)),
+            Err(_) => Err(away(purpose, format!("no answer within {:?}", self.request_timeout), None)),
         }
     }
 }

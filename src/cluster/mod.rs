@@ -2,12 +2,14 @@
 
 mod apply;
 mod call;
+mod controllers;
 mod error;
 mod events;
 mod evidence;
 mod kinds;
 mod read;
 mod retry;
+mod rolling_update;
 mod watch;
 
 use std::sync::Arc;
@@ -18,11 +20,13 @@ use kube::Client;
 use crate::clock::Clock;
 
 pub use apply::{Mode, Written};
+pub use controllers::Sent;
 pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
 pub use retry::Backoff;
+pub use rolling_update::{Pace, RollError};
 pub use watch::{Seen, Watched};
 
 /// The most time that one request may take; watches are not meant. A request that takes longer is given up and tried
@@ -35,13 +39,20 @@ pub struct Cluster {
     client: Client,
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
+    request_timeout: Duration,
 }
 
 impl Cluster {
     /// The cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
-        Cluster { client, clock, kinds: Arc::default() }
+        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT }
+    }
+
+    /// The same with another limit for one request.
+    #[must_use]
+    pub fn with_request_timeout(self, limit: Duration) -> Cluster {
+        Cluster { request_timeout: limit, ..self }
     }
 
     /// The namespace of objects whose manifests name none.

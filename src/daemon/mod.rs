@@ -9,6 +9,7 @@ mod live;
 mod look;
 mod memory;
 mod planner;
+mod replication_controller;
 mod roll_out;
 mod shelf;
 mod source;

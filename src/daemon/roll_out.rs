@@ -16,9 +16,9 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::judging::{Cancelled, Judging, Ruled};
-use super::planner;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
+use super::{planner, replication_controller};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::rollout::{Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template};
 
@@ -228,7 +228,8 @@ impl Work {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
         }
-        self.end(Outcome::Complete, None).await
+        let reason = replication_controller::only_new_pods(&wanted.key, &self.apply);
+        self.end(Outcome::Complete, reason).await
     }
 
     async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {

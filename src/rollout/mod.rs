@@ -12,6 +12,7 @@ mod owned;
 mod plan;
 mod record;
 mod references;
+pub mod rolling_update;
 mod template;
 mod way_back;
 mod workload;

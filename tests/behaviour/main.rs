@@ -17,6 +17,7 @@ mod bad_input_is_named_and_survived;
 mod charges_the_newest_commit;
 mod killed_at_any_request_it_ends_the_same;
 mod rolls_out_what_a_commit_says;
+mod says_what_a_replication_controller_leaves;
 mod takes_back_what_fails;
 mod the_change_cause_follows_the_template;
 mod the_world_is_waited_out;

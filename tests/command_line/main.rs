@@ -5,9 +5,13 @@
 mod world;
 
 mod program;
+mod served;
 mod stage;
 
+mod around;
 mod basics;
 mod demo;
+mod docs;
 mod reading;
+mod rolling_update;
 mod run;

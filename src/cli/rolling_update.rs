@@ -1,0 +1,208 @@
+//! `belay rolling-update OLD [NEW]`
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::exit::Exit;
+use super::output::{Format, output_width, progress, say, say_value};
+use super::{Globals, history, signals};
+use crate::cluster::{Cluster, Pace, RollError};
+use crate::config::Span;
+use crate::git::WorkingCopy;
+use crate::history::Resolved;
+use crate::manifest::{Colour, ObjectKey, Scopes, read_file, render};
+use crate::rollout::rolling_update::{Ask, Bounds, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
+use crate::rollout::{Commit, TemplateMarks, marks};
+
+/// What `belay rolling-update` understands.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  belay rolling-update web --image=shop/web:2           # the pods of web, one by one; ends under the name web
+  belay rolling-update web web-v2 --image=shop/web:2    # ends under the name web-v2
+  belay rolling-update web -f web-v2.yaml               # as written in a file
+  belay rolling-update web --rollback                   # take back what is under way
+
+Broken off at any moment, the same command goes on where it was.")]
+pub struct Args {
+    /// The ReplicationController whose pods are replaced
+    old: String,
+    /// The name of the one that replaces it [default with --image: the same name]
+    new: Option<String>,
+    /// The new image
+    #[arg(long, value_name = "IMAGE", conflicts_with = "filename", required_unless_present_any = ["filename", "rollback"])]
+    image: Option<String>,
+    /// A file with the new ReplicationController; `-` for standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+    /// Take back the update that is under way
+    #[arg(long, conflicts_with_all = ["image", "filename"])]
+    rollback: bool,
+    /// The container that gets the image, where there are several
+    #[arg(long, value_name = "NAME", requires = "image")]
+    container: Option<String>,
+    /// The pull policy of that container; needed where the image stays the same
+    #[arg(long, value_name = "POLICY", value_parser = ["Always", "Never", "IfNotPresent"], requires = "image")]
+    image_pull_policy: Option<String>,
+    /// The label that tells old pods from new ones
+    #[arg(long, value_name = "KEY", default_value = DEFAULT_LABEL_KEY)]
+    deployment_label_key: String,
+    /// How long new pods are left alone before old ones go
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    update_period: Span,
+    /// How often the cluster is looked at
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    poll_interval: Span,
+    /// How long to wait until something moves: then it stops, and exits with 4
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    timeout: Span,
+    /// The commit that this comes from, written on the new one: digits, a branch, a tag
+    #[arg(long, value_name = "COMMIT", conflicts_with = "rollback")]
+    commit: Option<String>,
+    /// Only say what would be rolled to what
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print what it becomes
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    if args.poll_interval.0 < Duration::from_millis(10) {
+        bail!("--poll-interval {} is too short: at least 10ms", args.poll_interval);
+    }
+    let cluster = globals.cluster("").await?;
+    let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
+    let ask = ask(globals, &args, &namespace)?;
+    let mut update = RollingUpdate::new(ask.clone())?;
+    let live = cluster.look_at_controllers(&update, &namespace).await?;
+    if args.dry_run {
+        let (from, to) = update.dry_run(&live)?;
+        say(format!("Rolling from:\n{from}\nTo:\n{to}"));
+        return Ok(Exit::Done);
+    }
+    warn_of_owner(&live, &ask.old);
+    let pace =
+        Pace { update_period: args.update_period.0, poll_interval: args.poll_interval.0, timeout: args.timeout.0 };
+    let rolled = tokio::select! {
+        biased;
+        () = signals::asked_to_stop() => {
+            progress("stopped: nothing changes any more; the same command goes on, --rollback goes back");
+            return Ok(Exit::Error);
+        }
+        rolled = cluster.roll(&namespace, update, pace, |line: &str| progress(line)) => rolled,
+    };
+    match rolled {
+        Ok(last) => {
+            print(&cluster, &namespace, &ask, &last, args.output).await?;
+            Ok(Exit::Done)
+        }
+        Err(error @ RollError::TimedOut { .. }) => {
+            progress(format!("error: {error}"));
+            progress("the same command goes on from here, --rollback goes back");
+            Ok(Exit::TimedOut)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
+    let to = match (&args.image, &args.filename) {
+        (Some(image), _) => To::Image(image.clone()),
+        (None, Some(file)) => To::Manifest(Box::new(controller_in(file, namespace)?)),
+        (None, None) => To::Back,
+    };
+    let marks = match &args.commit {
+        Some(name) => TemplateMarks::of(&commit(globals, name)?),
+        None => TemplateMarks::default(),
+    };
+    Ok(Ask {
+        old: args.old.clone(),
+        new: args.new.clone(),
+        to,
+        label_key: args.deployment_label_key.clone(),
+        container: args.container.clone(),
+        pull_policy: args.image_pull_policy.clone(),
+        marks,
+        bounds: Bounds::default(),
+    })
+}
+
+/// The one ReplicationController that a file holds.
+fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
+    let mut bytes = Vec::new();
+    let shown = file.display().to_string();
+    if shown == "-" {
+        std::io::stdin().read_to_end(&mut bytes).context("failed to read standard input")?;
+    } else {
+        bytes = std::fs::read(file).with_context(|| format!("failed to read {shown}"))?;
+    }
+    let read = read_file(&shown, &bytes, &Scopes::new(namespace));
+    if !read.complaints.is_empty() {
+        let all: Vec<String> =
+            read.complaints.iter().map(|complaint| render(complaint, Colour::Off, output_width())).collect();
+        bail!("{shown} can't be used\n{}", all.join("\n"));
+    }
+    let [manifest] = read.manifests.as_slice() else {
+        bail!("{shown} must hold exactly one ReplicationController; it holds {} objects", read.manifests.len());
+    };
+    if manifest.key.kind != "ReplicationController" {
+        bail!("{shown} holds a {}, not a ReplicationController", manifest.key.kind);
+    }
+    if manifest.key.namespace.as_deref() != Some(namespace) {
+        let written = manifest.key.namespace.as_deref().unwrap_or_default();
+        bail!("the namespace of {shown} is {written:?}, not {namespace:?}; say -n {written}");
+    }
+    Ok(manifest.value().clone())
+}
+
+/// What is known of a commit: by the history, else by the repository that this folder lies in.
+fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
+    if let Ok(history) = history::open(globals)
+        && let Ok(Resolved::One(id)) = history.resolve(name)
+        && let Some(commit) = history.commit(&id)?
+    {
+        return Ok(commit);
+    }
+    let here = std::env::current_dir().context("failed to find the present folder")?;
+    WorkingCopy::open(&here)
+        .and_then(|copy| copy.revision(name, "", |_| false))
+        .map(|revision| revision.commit)
+        .with_context(|| format!("failed to find commit {name:?} in the history or in this folder's repository"))
+}
+
+/// What a source follows is put back by its daemon.
+fn warn_of_owner(live: &Live, old: &str) {
+    let owned = live.controllers.iter().find(|one| one["metadata"]["name"] == old);
+    if let Some(source) = owned.and_then(|old| marks::label(old, marks::SOURCE)) {
+        progress(format!(
+            "warning: {old} belongs to the source {source:?}: belay puts back what its repository says; change the manifest too"
+        ));
+    }
+}
+
+async fn print(cluster: &Cluster, namespace: &str, ask: &Ask, last: &str, format: Format) -> anyhow::Result<()> {
+    // `replicationcontroller/web rolling updated`
+    let object = last.split(' ').next().unwrap_or_default();
+    match format {
+        Format::Table | Format::Wide => say(last),
+        Format::Name => say(object),
+        Format::Json | Format::Yaml => {
+            let name = object.rsplit('/').next().unwrap_or(&ask.old).to_owned();
+            let served = cluster.served("v1", "ReplicationController").await?;
+            let key = ObjectKey {
+                group: String::new(),
+                kind: served.kind.clone(),
+                namespace: Some(namespace.to_owned()),
+                name: name.clone(),
+            };
+            let live = cluster.get(&key, &served).await?.ok_or(Refused::NotFound { name })?;
+            say_value(&live, format)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! ReplicationControllers and their pods, for the rolling update: a look at both, and one write at a time.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::call::{Purpose, request};
+use super::{Cluster, ClusterError, Served};
+use crate::manifest::ObjectKey;
+use crate::rollout::marks;
+use crate::rollout::rolling_update::{Left, Live, RollingUpdate, Write};
+
+/// What a write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is done.
+    Done,
+    /// What it was about has changed since it was looked at: look again.
+    Outdated,
+}
+
+impl Cluster {
+    /// What is live of what a rolling update is about: the controllers of a namespace, and those pods that it needs.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn look_at_controllers(&self, update: &RollingUpdate, namespace: &str) -> Result<Live, ClusterError> {
+        let (controller, pod) = (self.served("v1", "ReplicationController").await?, self.served("v1", "Pod").await?);
+        let controllers = self.list(&controller, Some(namespace), "").await?;
+        let mut pods: BTreeMap<String, Value> = BTreeMap::new();
+        for selector in update.selectors(&controllers) {
+            for pod in self.list(&pod, Some(namespace), &selector).await? {
+                pods.insert(marks::uid(&pod).to_owned(), pod);
+            }
+        }
+        Ok(Live { controllers, pods: pods.into_values().collect() })
+    }
+
+    /// Does one write of a rolling update.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them; what only means that somebody else was faster is [`Sent::Outdated`].
+    pub async fn write_controller(&self, namespace: &str, write: &Write) -> Result<Sent, ClusterError> {
+        let controller = self.served("v1", "ReplicationController").await?;
+        let pod = self.served("v1", "Pod").await?;
+        let answer = match write {
+            Write::Create(body) => self.create(&controller, namespace, body).await,
+            Write::Change { name, patch, .. } => self.merge(&controller, namespace, name, patch).await,
+            Write::ChangePod { name, patch } => self.merge(&pod, namespace, name, patch).await,
+            Write::Delete { name, uid, pods } => self.remove(&controller, namespace, name, uid, *pods).await,
+            Write::DeletePod { name, uid } => self.remove(&pod, namespace, name, uid, Left::Deleted).await,
+        };
+        match answer {
+            Ok(_) => Ok(Sent::Done),
+            Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => Ok(Sent::Outdated),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, served: &Served, namespace: &str, body: &Value) -> Result<Value, ClusterError> {
+        let what = format!("create {}", key(served, namespace, body["metadata"]["name"].as_str().unwrap_or_default()));
+        let manager = marks::FIELD_MANAGER;
+        let path = format!("{}?fieldManager={manager}&fieldValidation=Strict", served.path(Some(namespace), ""));
+        let request = request(Method::POST, &path, "application/json", body.to_string().into_bytes());
+        Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
+    }
+
+    async fn merge(&self, served: &Served, namespace: &str, name: &str, patch: &Value) -> Result<Value, ClusterError> {
+        let key = key(served, namespace, name);
+        let what = format!("change {key}");
+        let path = format!("{}?fieldManager={}", served.path_of(&key), marks::FIELD_MANAGER);
+        let request = request(Method::PATCH, &path, "application/merge-patch+json", patch.to_string().into_bytes());
+        Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
+    }
+
+    async fn remove(
+        &self,
+        served: &Served,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        pods: Left,
+    ) -> Result<Value, ClusterError> {
+        let key = key(served, namespace, name);
+        let what = format!("delete {key}");
+        let policy = match pods {
+            Left::Orphaned => "Orphan",
+            Left::Deleted => "Background",
+        };
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
+            "preconditions": {"uid": uid}});
+        let request =
+            request(Method::DELETE, &served.path_of(&key), "application/json", options.to_string().into_bytes());
+        Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
+    }
+}
+
+fn key(served: &Served, namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        group: served.group.clone(),
+        kind: served.kind.clone(),
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+    }
+}

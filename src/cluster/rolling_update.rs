@@ -1,0 +1,148 @@
+//! Carries a rolling update out: looks, writes, looks again. What is written is for [`RollingUpdate`] to say.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::{Backoff, Cluster, ClusterError, Sent};
+use crate::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
+
+/// How fast a rolling update goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// How long new pods are left alone before old ones go.
+    pub update_period: Duration,
+    /// How often the cluster is looked at.
+    pub poll_interval: Duration,
+    /// How long it may take until something moves.
+    pub timeout: Duration,
+}
+
+impl Default for Pace {
+    /// What `rolling-update` does: a minute, 3 s, 5 minutes.
+    fn default() -> Pace {
+        Pace {
+            update_period: Duration::from_mins(1),
+            poll_interval: Duration::from_secs(3),
+            timeout: Duration::from_mins(5),
+        }
+    }
+}
+
+/// Why a rolling update ended before its end. The same request goes on where it was.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RollError {
+    /// It can't be begun, or gone on with.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The cluster refuses a write, or does not answer for too long.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Nothing moved.
+    #[error("timed out waiting for any update progress to be made: {}", .waiting_for)]
+    TimedOut {
+        /// What it was that did not come.
+        waiting_for: String,
+    },
+}
+
+impl Cluster {
+    /// Rolls one ReplicationController of `namespace` to another, and returns the last line. `say` hears of every step.
+    /// Nothing is written after the future is dropped; the same update, made anew, goes on from there.
+    ///
+    /// # Errors
+    /// [`RollError`].
+    pub async fn roll(
+        &self,
+        namespace: &str,
+        mut update: RollingUpdate,
+        pace: Pace,
+        mut say: impl FnMut(&str),
+    ) -> Result<String, RollError> {
+        let mut patience = Patience::new(pace.timeout);
+        // Lines of a write that must be made again are not told again.
+        let mut told: Vec<String> = Vec::new();
+        loop {
+            let Some(live) = patience.ask(self.look_at_controllers(&update, namespace).await).await? else { continue };
+            match update.step(&live)? {
+                Step::Done(last) => return Ok(last),
+                Step::Write { write, says, last } => {
+                    // What is told of a write comes before it: killed in it, the last line says where.
+                    says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line));
+                    told.extend(says);
+                    let Some(sent) = patience.ask(self.write_controller(namespace, &write).await).await? else {
+                        continue;
+                    };
+                    debug!(?sent, ?write, "rolling update");
+                    if sent == Sent::Outdated {
+                        patience.outdated(pace.poll_interval).await?;
+                        continue;
+                    }
+                    if let Some(last) = last {
+                        return Ok(last);
+                    }
+                    told.clear();
+                    patience.moved();
+                }
+                Step::Wait { what, says } => {
+                    says.iter().for_each(|line| say(line));
+                    patience.wait(pace.poll_interval, &format!("waited for {what}")).await?;
+                }
+                Step::Rest { sizes, says } => {
+                    says.iter().for_each(|line| say(line));
+                    patience.wait(pace.update_period, &waiting_for(&sizes)).await?;
+                    update.rested();
+                }
+            }
+        }
+    }
+}
+
+fn waiting_for(sizes: &Sizes) -> String {
+    format!("{} of {} new pods are ready", sizes.next_ready, sizes.next)
+}
+
+/// How long is waited, since something moved.
+struct Patience {
+    timeout: Duration,
+    until: Instant,
+    backoff: Backoff,
+}
+
+impl Patience {
+    fn new(timeout: Duration) -> Patience {
+        Patience { timeout, until: Instant::now() + timeout, backoff: Backoff::default() }
+    }
+
+    fn moved(&mut self) {
+        self.until = Instant::now() + self.timeout;
+        self.backoff = Backoff::default();
+    }
+
+    /// Waits, but not beyond the time that there is; with none left it says what did not come.
+    async fn wait(&self, time: Duration, what: &str) -> Result<(), RollError> {
+        if Instant::now() >= self.until {
+            return Err(RollError::TimedOut { waiting_for: what.to_owned() });
+        }
+        tokio::time::sleep(time).await;
+        Ok(())
+    }
+
+    async fn outdated(&self, poll_interval: Duration) -> Result<(), RollError> {
+        self.wait(poll_interval.min(Duration::from_millis(200)), "others kept changing the controllers").await
+    }
+
+    /// An answer; `None` where the cluster did not give one and is to be asked again.
+    async fn ask<T>(&mut self, answer: Result<T, ClusterError>) -> Result<Option<T>, RollError> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error @ ClusterError::Away { .. }) if Instant::now() < self.until => {
+                let wait = self.backoff.next(&error);
+                tokio::time::sleep(wait).await;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

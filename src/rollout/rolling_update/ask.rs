@@ -1,0 +1,96 @@
+//! What is asked for.
+
+use serde_json::Value;
+
+use super::super::TemplateMarks;
+use super::{Bounds, Refused};
+
+/// The label that tells the pods of the two controllers apart, unless another is asked for.
+pub const DEFAULT_LABEL_KEY: &str = "deployment";
+
+/// What somebody wants of a rolling update.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// The controller whose pods are replaced.
+    pub old: String,
+    /// The name of the controller that replaces it. Without one, a new image ends under the old name.
+    pub new: Option<String>,
+    /// What it becomes.
+    pub to: To,
+    /// The label that tells the pods of the two controllers apart.
+    pub label_key: String,
+    /// The container that gets the image; needed where there are several.
+    pub container: Option<String>,
+    /// `imagePullPolicy` of that container; needed where the image stays the same.
+    pub pull_policy: Option<String>,
+    /// What the new controller says of the commit that made it.
+    pub marks: TemplateMarks,
+    /// How many pods more, and how many fewer, there may be meanwhile.
+    pub bounds: Bounds,
+}
+
+/// What a controller becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum To {
+    /// The same with another image.
+    Image(String),
+    /// A ReplicationController as written in a manifest.
+    Manifest(Box<Value>),
+    /// What it was before the update that is under way.
+    Back,
+}
+
+impl Ask {
+    /// `old` with another image, everything else as usual.
+    #[must_use]
+    pub fn image(old: impl Into<String>, image: impl Into<String>) -> Ask {
+        Ask {
+            old: old.into(),
+            new: None,
+            to: To::Image(image.into()),
+            label_key: DEFAULT_LABEL_KEY.to_owned(),
+            container: None,
+            pull_policy: None,
+            marks: TemplateMarks::default(),
+            bounds: Bounds::default(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refused> {
+        if self.label_key.is_empty() {
+            return Err(Refused::NoLabelKey);
+        }
+        if self.bounds.surge <= 0 && self.bounds.unavailable <= 0 {
+            return Err(Refused::NoRoom);
+        }
+        let next = match &self.to {
+            To::Manifest(manifest) => manifest["metadata"]["name"].as_str(),
+            To::Image(_) | To::Back => self.new.as_deref(),
+        };
+        if next == Some(&self.old) {
+            return Err(Refused::SameName { name: self.old.clone() });
+        }
+        if let (To::Manifest(_), Some(new), Some(written)) = (&self.to, &self.new, next)
+            && new != written
+        {
+            return Err(Refused::OtherName { new: new.clone(), written: written.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Whether the new controller ends under the old one's name.
+    pub(super) fn renames(&self) -> bool {
+        matches!(self.to, To::Image(_)) && self.new.is_none()
+    }
+
+    /// What the last line says.
+    pub(super) fn success(&self, next: &str) -> String {
+        match &self.to {
+            To::Image(_) if self.new.is_none() => format!("replicationcontroller/{} rolling updated", self.old),
+            To::Back => format!("replicationcontroller/{} rolling updated to {:?}", self.old, self.old),
+            To::Image(_) | To::Manifest(_) => {
+                format!("replicationcontroller/{next} rolling updated to {next:?}")
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The way back: the two controllers trade places.
+
+use serde_json::json;
+
+use super::build::{original_size, source_id};
+use super::label::change;
+use super::names::Controller;
+use super::roll::Pair;
+use super::{DESIRED, Live, Refused, RollingUpdate, SOURCE_ID, Step};
+
+impl RollingUpdate {
+    /// The next step back to the old controller.
+    pub(super) fn step_back(&mut self, live: &Live) -> Result<Step, Refused> {
+        let Some(old) = live.controller(&self.ask.old) else {
+            return Err(Refused::NotFound { name: self.ask.old.clone() });
+        };
+        let Some(name) = self.next_name(live) else {
+            return Err(Refused::NothingUnderWay { old: self.ask.old.clone() });
+        };
+        let Some(next) = live.controller(&name) else {
+            return Err(Refused::NothingToRollBack { name, old: self.ask.old.clone() });
+        };
+        let pair = Pair { from: next, to: old };
+        let on_its_way = old.annotation(SOURCE_ID) == Some(&source_id(next)) && old.annotation(DESIRED).is_some();
+        let is_back = next.size() == 0 && original_size(old)?.is_none_or(|original| original == old.size());
+        if on_its_way || is_back {
+            return self.roll(pair, live);
+        }
+        let original = original_size(old)?.ok_or_else(|| Refused::NoOriginalSize { name: self.ask.old.clone() })?;
+        Ok(trade_places(old, next, original))
+    }
+}
+
+fn trade_places(old: Controller<'_>, next: Controller<'_>, original: i64) -> Step {
+    let marks = json!({DESIRED: original.to_string(), SOURCE_ID: source_id(next)});
+    let says = vec![format!("Setting {:?} replicas to {original}", old.name())];
+    change(old, json!({"metadata": {"annotations": marks}})).after_saying(says)
+}

@@ -1,0 +1,154 @@
+//! What the next controller looks like.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::super::marks;
+use super::names::Controller;
+use super::{Ask, DESIRED, Live, NEXT, ORIGINAL, RENAMED_FROM, Refused, SOURCE_ID, To};
+
+/// The annotations that are about a rolling update, or about what was before it. None is handed on.
+const NOT_HANDED_ON: [&str; 9] = [
+    DESIRED,
+    SOURCE_ID,
+    ORIGINAL,
+    NEXT,
+    RENAMED_FROM,
+    marks::CHANGE_CAUSE,
+    marks::COMMIT,
+    marks::HOLD,
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// 32 hexadecimal digits for an object. Its resourceVersion counts, so that the same update later gets others.
+pub(super) fn digits(object: &Value) -> String {
+    let digest = Sha256::digest(object.to_string());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The controller that is to be made: at size 0, with the size that it is to have written on it.
+pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Result<Value, Refused> {
+    let (mut body, written_size) = match &ask.to {
+        To::Image(image) => (with_image(ask, old, image, name)?, None),
+        To::Manifest(manifest) => (manifest.as_ref().clone(), manifest["spec"]["replicas"].as_i64()),
+        To::Back => return Err(Refused::NothingUnderWay { old: ask.old.clone() }),
+    };
+    let name = Controller(&body).name().to_owned();
+    let desired = written_size.or_else(|| original_size(old).ok().flatten()).unwrap_or_else(|| old.size());
+    if desired <= 0 {
+        return Err(Refused::NoPods { name, actual: desired });
+    }
+    if let Some(object) = body.as_object_mut() {
+        object.remove("status");
+        object.insert("apiVersion".to_owned(), "v1".into());
+        object.insert("kind".to_owned(), "ReplicationController".into());
+    }
+    body["metadata"]["namespace"] = old.0["metadata"]["namespace"].clone();
+    body["spec"]["replicas"] = json!(0);
+    let annotations = [
+        (DESIRED, Some(desired.to_string())),
+        (SOURCE_ID, Some(source_id(old))),
+        (marks::CHANGE_CAUSE, ask.marks.change_cause.clone()),
+        (marks::COMMIT, ask.marks.commit.clone()),
+    ];
+    annotate(&mut body, annotations);
+    Ok(body)
+}
+
+/// `<name>:<uid>`
+pub(super) fn source_id(of: Controller<'_>) -> String {
+    format!("{}:{}", of.name(), of.uid())
+}
+
+/// The name that a new controller would get, and the digits that tell its pods.
+pub(super) fn synthesised_name(ask: &Ask, live: &Live) -> Result<String, Refused> {
+    let old = live.controller(&ask.old).ok_or_else(|| Refused::NotFound { name: ask.old.clone() })?;
+    Ok(next(ask, old, None)?["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+}
+
+/// A size that is written on a controller.
+pub(super) fn written_size(of: Controller<'_>, annotation: &'static str) -> Result<Option<i64>, Refused> {
+    let Some(text) = of.annotation(annotation) else { return Ok(None) };
+    let size = text.parse().map_err(|_| Refused::NotANumber {
+        name: of.name().to_owned(),
+        annotation,
+        found: text.to_owned(),
+    })?;
+    Ok(Some(size))
+}
+
+/// The size that a controller had before the update.
+pub(super) fn original_size(of: Controller<'_>) -> Result<Option<i64>, Refused> {
+    written_size(of, ORIGINAL)
+}
+
+/// What is kept of a controller when another is made after it: not what the server has said of it, and nothing that is
+/// about one rolling update.
+pub(super) fn kept(of: Controller<'_>) -> Value {
+    let mut metadata = json!({});
+    for field in ["namespace", "labels", "annotations"] {
+        if let Some(value) = of.0["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    if let Some(labels) = metadata["labels"].as_object_mut() {
+        // A source knows its objects by this label; it would take the new controller for one that nobody wrote down.
+        labels.remove(marks::SOURCE);
+    }
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+        annotations.retain(|name, _| !NOT_HANDED_ON.contains(&name.as_str()));
+    }
+    json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": metadata, "spec": of.0["spec"]})
+}
+
+pub(super) fn annotate<const N: usize>(object: &mut Value, annotations: [(&str, Option<String>); N]) {
+    let entries = &mut object["metadata"]["annotations"];
+    if !entries.is_object() {
+        *entries = Map::new().into();
+    }
+    for (name, text) in annotations {
+        if let Some(text) = text {
+            entries[name] = text.into();
+        }
+    }
+}
+
+fn with_image(ask: &Ask, old: Controller<'_>, image: &str, name: Option<String>) -> Result<Value, Refused> {
+    let mut changed = old.0.clone();
+    let container = container_of(&mut changed, ask, old.name())?;
+    if container["image"] == image && ask.pull_policy.is_none() {
+        return Err(Refused::SameImage);
+    }
+    container["image"] = image.into();
+    if let Some(policy) = &ask.pull_policy {
+        container["imagePullPolicy"] = policy.clone().into();
+    }
+    let digits = digits(&changed);
+    let mut body = kept(Controller(&changed));
+    body["metadata"]["name"] = name.unwrap_or_else(|| format!("{}-{digits}", old.name())).into();
+    let mut selector: Map<String, Value> =
+        old.selector().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    selector.insert(ask.label_key.clone(), digits.clone().into());
+    body["spec"]["selector"] = selector.into();
+    body["spec"]["template"]["metadata"]["labels"][&ask.label_key] = digits.into();
+    Ok(body)
+}
+
+fn container_of<'v>(controller: &'v mut Value, ask: &Ask, name: &str) -> Result<&'v mut Value, Refused> {
+    let names: Vec<String> = controller["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| one["name"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    let at = match &ask.container {
+        Some(wanted) => names.iter().position(|one| one == wanted).ok_or_else(|| Refused::NoContainer {
+            name: wanted.clone(),
+            controller: name.to_owned(),
+            names: names.clone(),
+        })?,
+        None if names.len() > 1 => return Err(Refused::WhichContainer { names }),
+        None => 0,
+    };
+    Ok(&mut controller["spec"]["template"]["spec"]["containers"][at])
+}

@@ -1,0 +1,163 @@
+//! The rolling update of ReplicationControllers, which no controller does by itself: from what is live to the next write.
+//!
+//! A second controller with the new template grows while the first one shrinks; at the end it takes the first one's name,
+//! or keeps its own. The names of the annotations, the order of the steps and the texts are those of `kubectl
+//! rolling-update`, which kubectl had until 1.17.
+//!
+//! All that must be known to go on is written on the two controllers. So [`RollingUpdate::step`] looks at what is live
+//! and says the one next write; whoever carries it out looks again after it. Killed after any write, the same request
+//! goes on where it was. Only what was said already, and whether the update period has passed, is kept in between.
+
+mod ask;
+mod back;
+mod build;
+mod label;
+mod names;
+mod refused;
+mod rename;
+mod roll;
+mod sizes;
+mod step;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+pub use ask::{Ask, DEFAULT_LABEL_KEY, To};
+pub use names::{DESIRED, NEXT, ORIGINAL, RENAMED_FROM, RENAMING, SOURCE_ID};
+pub use refused::Refused;
+pub use sizes::{Bounds, Sizes};
+pub use step::{Left, Step, Write};
+
+use names::Controller;
+
+/// What is live in one namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Live {
+    /// All its ReplicationControllers.
+    pub controllers: Vec<Value>,
+    /// The pods that [`RollingUpdate::selectors`] choose.
+    pub pods: Vec<Value>,
+}
+
+impl Live {
+    fn controller(&self, name: &str) -> Option<Controller<'_>> {
+        self.controllers.iter().find(|one| one["metadata"]["name"] == name).map(Controller)
+    }
+
+    /// The controller that is to take the place of `old`, by the mark that it carries.
+    fn successor_of(&self, old: &str) -> Option<Controller<'_>> {
+        let prefix = format!("{old}:");
+        let marked = |one: &Controller<'_>| one.annotation(SOURCE_ID).is_some_and(|source| source.starts_with(&prefix));
+        self.controllers.iter().map(Controller).find(marked)
+    }
+}
+
+/// One rolling update that is being carried out.
+#[derive(Clone, Debug)]
+pub struct RollingUpdate {
+    ask: Ask,
+    /// Whether the update period has passed since something was scaled up.
+    rested: bool,
+    /// Whether an update that was found under way has been told of.
+    found_told: bool,
+    /// Whether the sizes that are aimed at have been told of.
+    sizes_told: bool,
+    /// The controller that this run has made.
+    created: Option<String>,
+    /// Whether this run has finished a renaming: what follows is only to wait.
+    renamed: bool,
+    /// Whether the controller that is renamed has been seen gone once already.
+    gone_seen: bool,
+}
+
+impl RollingUpdate {
+    /// An update that has been asked for; whether it begins or goes on is for what is live to say.
+    ///
+    /// # Errors
+    /// Where what was asked for can't be meant, whatever is live.
+    pub fn new(ask: Ask) -> Result<RollingUpdate, Refused> {
+        ask.check()?;
+        Ok(RollingUpdate {
+            ask,
+            rested: false,
+            found_told: false,
+            sizes_told: false,
+            created: None,
+            renamed: false,
+            gone_seen: false,
+        })
+    }
+
+    /// The selectors of the pods that [`Live`] must have, for what is live of the controllers.
+    #[must_use]
+    pub fn selectors(&self, controllers: &[Value]) -> Vec<String> {
+        let live = Live { controllers: controllers.to_vec(), pods: Vec::new() };
+        let next = self.next_name(&live).and_then(|name| live.controller(&name));
+        let mut texts: Vec<String> = [live.controller(&self.ask.old), next]
+            .into_iter()
+            .flatten()
+            .map(|controller| controller.selector_without(&[&self.ask.label_key, RENAMING]))
+            .collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    }
+
+    /// The update period has passed: a scale-down may be considered.
+    pub fn rested(&mut self) {
+        self.rested = true;
+    }
+
+    /// What is to be done next.
+    ///
+    /// # Errors
+    /// [`Refused`], with what can be done about it.
+    pub fn step(&mut self, live: &Live) -> Result<Step, Refused> {
+        if let Some(parked) = live.controller(&self.ask.old).filter(|old| old.annotation(RENAMED_FROM).is_some()) {
+            return self.finish_renaming(parked, live);
+        }
+        if self.renamed {
+            return Ok(self.settled_under_old_name(live));
+        }
+        match &self.ask.to {
+            To::Back => self.step_back(live),
+            To::Image(_) | To::Manifest(_) => self.step_forward(live),
+        }
+    }
+
+    /// What a dry run says: the names of the two controllers.
+    ///
+    /// # Errors
+    /// As [`RollingUpdate::step`].
+    pub fn dry_run(&mut self, live: &Live) -> Result<(String, String), Refused> {
+        let old = self.ask.old.clone();
+        let next = match self.step(live)? {
+            Step::Write { write: Write::Create(body), .. } => {
+                Some(body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            }
+            _ => self.next_name(live),
+        };
+        let next = match next {
+            Some(next) => next,
+            None => build::synthesised_name(&self.ask, live)?,
+        };
+        Ok(if self.ask.to == To::Back { (next, old) } else { (old, next) })
+    }
+
+    /// The name of the controller that takes the other's place: as said, else as the old one remembers, else as the mark
+    /// of one says.
+    fn next_name(&self, live: &Live) -> Option<String> {
+        if let To::Manifest(manifest) = &self.ask.to {
+            return manifest["metadata"]["name"].as_str().map(str::to_owned);
+        }
+        if self.ask.new.is_some() {
+            return self.ask.new.clone();
+        }
+        let remembered = live.controller(&self.ask.old).and_then(|old| old.annotation(NEXT).map(str::to_owned));
+        remembered.or_else(|| live.successor_of(&self.ask.old).map(|next| next.name().to_owned()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Why a rolling update is not begun, or not gone on with.
+
+/// Why a rolling update is not begun, or not gone on with; what to do about it stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such controller.
+    #[error("replicationcontrollers {name:?} not found; `kubectl get rc` lists those there are")]
+    NotFound {
+        /// Its name.
+        name: String,
+    },
+    /// There is nothing under way that could be taken back.
+    #[error(
+        "Could not find {name:?} to rollback.\nTo go back to an earlier version, roll to its image: belay rolling-update {old} --image=IMAGE"
+    )]
+    NothingToRollBack {
+        /// The controller that was looked for.
+        name: String,
+        /// The controller that would have come back.
+        old: String,
+    },
+    /// No name of a controller under way is known.
+    #[error("no rolling update of {old:?} is under way, so there is nothing to roll back")]
+    NothingUnderWay {
+        /// The controller.
+        old: String,
+    },
+    /// Another image is being rolled out.
+    #[error(
+        "Found existing in-progress update to image ({present}).\nEither continue in-progress update with --image={present} or rollback with --rollback"
+    )]
+    OtherImage {
+        /// That image.
+        present: String,
+    },
+    /// The image stays the same.
+    #[error(
+        "--image-pull-policy (Always|Never|IfNotPresent) must be provided when --image is the same as existing container image"
+    )]
+    SameImage,
+    /// The two controllers have one name.
+    #[error("{name} cannot have the same name as the existing ReplicationController {name}")]
+    SameName {
+        /// That name.
+        name: String,
+    },
+    /// The manifest is of another controller than the one that was named.
+    #[error("the manifest is of {written:?}, not of {new:?}; leave the second name out, or make them the same")]
+    OtherName {
+        /// The name that was said.
+        new: String,
+        /// The name in the manifest.
+        written: String,
+    },
+    /// The label that tells the pods apart has no name.
+    #[error("--deployment-label-key can not be empty")]
+    NoLabelKey,
+    /// The pods of the two could not be told apart.
+    #[error("{next} must specify a matching key with non-equal value in Selector for {old}")]
+    SameSelector {
+        /// The next controller.
+        next: String,
+        /// The old one.
+        old: String,
+    },
+    /// There are several containers.
+    #[error("must specify container to update when updating a multi-container pod: --container {}", .names.join("|"))]
+    WhichContainer {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// There is no such container.
+    #[error("container {name:?} not found in {controller}; it has {}", .names.join(", "))]
+    NoContainer {
+        /// The name.
+        name: String,
+        /// The controller.
+        controller: String,
+        /// The names that there are.
+        names: Vec<String>,
+    },
+    /// The update has no size to go to.
+    #[error("Invalid controller spec for {name}; required: > 0 replicas, actual: {actual}")]
+    NoPods {
+        /// The controller.
+        name: String,
+        /// Its size.
+        actual: i64,
+    },
+    /// The controller is part of another update.
+    #[error("Missing/unexpected annotations for controller {name}, expected {annotation} : {expected}, got {found:?}")]
+    Annotations {
+        /// The controller.
+        name: String,
+        /// The annotation.
+        annotation: &'static str,
+        /// What it should say.
+        expected: String,
+        /// What it says.
+        found: String,
+    },
+    /// A size is not a number.
+    #[error("annotation {annotation} of {name} is not a number: {found:?}")]
+    NotANumber {
+        /// The controller.
+        name: String,
+        /// The annotation.
+        annotation: &'static str,
+        /// What it says.
+        found: String,
+    },
+    /// Nobody knows how large the controller was.
+    #[error("couldn't find original replica count of {name:?}; scale it by hand, and delete the other")]
+    NoOriginalSize {
+        /// The controller.
+        name: String,
+    },
+    /// A renaming is under way, which can't be taken back.
+    #[error(
+        "{old} is being renamed already: all pods are new ones, so there is nothing to roll back; finish it with the command that began it"
+    )]
+    Renaming {
+        /// The controller.
+        old: String,
+    },
+    /// There would be no room to move.
+    #[error("maxSurge and maxUnavailable can not both be 0: no pod could ever be replaced")]
+    NoRoom,
+}

@@ -1,0 +1,76 @@
+//! How far up, how far down: arithmetic only.
+
+/// How many pods more than wanted, and how many fewer, there may be on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many pods more there may be.
+    pub surge: i64,
+    /// How many fewer may serve.
+    pub unavailable: i64,
+}
+
+impl Default for Bounds {
+    /// One more, none fewer: what `rolling-update` does.
+    fn default() -> Bounds {
+        Bounds { surge: 1, unavailable: 0 }
+    }
+}
+
+/// The sizes of the two controllers on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// What the next one is to have in the end.
+    pub desired: i64,
+    /// What the old one has.
+    pub old: i64,
+    /// What the next one has.
+    pub next: i64,
+    /// How many pods of the next one serve.
+    pub next_ready: i64,
+    /// How many more and fewer there may be.
+    pub bounds: Bounds,
+}
+
+impl Sizes {
+    /// How many pods must serve.
+    #[must_use]
+    pub fn floor(&self) -> i64 {
+        (self.desired - self.bounds.unavailable).max(0)
+    }
+
+    /// How many pods there may be.
+    #[must_use]
+    pub fn ceiling(&self) -> i64 {
+        self.desired.saturating_add(self.bounds.surge)
+    }
+
+    /// Whether both are where they should be.
+    #[must_use]
+    pub fn are_reached(&self) -> bool {
+        self.next == self.desired && self.old == 0
+    }
+
+    /// To which size the next one may grow now, if it may.
+    #[must_use]
+    pub fn up(&self) -> Option<i64> {
+        let room = if self.old == 0 { self.desired - self.next } else { self.ceiling() - (self.old + self.next) };
+        let size = self.next.saturating_add(room).min(self.desired);
+        (room > 0 && size > self.next).then_some(size)
+    }
+
+    /// To which size the old one may shrink now, if it may. A next one that is larger than it should be counts as all
+    /// there.
+    #[must_use]
+    pub fn down(&self) -> Option<i64> {
+        if self.old == 0 {
+            return None;
+        }
+        let waiting = self.next - self.next_ready;
+        let spare = (self.old + self.next) - self.floor() - waiting;
+        if spare <= 0 {
+            return None;
+        }
+        let all_new_serve = self.next == self.desired && self.next_ready == self.desired;
+        Some(if all_new_serve { 0 } else { (self.old - spare).max(0) })
+    }
+}

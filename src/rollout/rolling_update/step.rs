@@ -1,0 +1,100 @@
+//! What is to be done next.
+
+use serde_json::Value;
+
+use super::Sizes;
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// One write; then look again.
+    Write {
+        /// The write.
+        write: Write,
+        /// What is told of it.
+        says: Vec<String>,
+        /// What is told when it is done and nothing else is to do.
+        last: Option<String>,
+    },
+    /// A controller has not caught up yet: look again after the poll interval.
+    Wait {
+        /// For what, for people.
+        what: String,
+        /// What is told of it.
+        says: Vec<String>,
+    },
+    /// Nothing may grow now: the update period is to pass, then [`super::RollingUpdate::rested`].
+    Rest {
+        /// How far it is.
+        sizes: Sizes,
+        /// What is told of it.
+        says: Vec<String>,
+    },
+    /// Everything is done; the last line.
+    Done(String),
+}
+
+/// One write. Each names the uid that it is about, so that nothing else of the same name is hit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Make this controller.
+    Create(Value),
+    /// Change a controller, by a merge patch.
+    Change {
+        /// Its name.
+        name: String,
+        /// The patch, with uid and resourceVersion.
+        patch: Value,
+    },
+    /// Delete a controller.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+        /// What becomes of its pods.
+        pods: Left,
+    },
+    /// Change a pod, by a merge patch.
+    ChangePod {
+        /// Its name.
+        name: String,
+        /// The patch, with uid.
+        patch: Value,
+    },
+    /// Delete a pod.
+    DeletePod {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// What becomes of the pods of a controller that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// They stay, without a controller.
+    Orphaned,
+    /// They are deleted with it.
+    Deleted,
+}
+
+impl Step {
+    pub(super) fn write(write: Write) -> Step {
+        Step::Write { write, says: Vec::new(), last: None }
+    }
+
+    pub(super) fn wait(what: impl Into<String>) -> Step {
+        Step::Wait { what: what.into(), says: Vec::new() }
+    }
+
+    /// The same step, with lines told before its own.
+    pub(super) fn after_saying(mut self, mut lines: Vec<String>) -> Step {
+        if let Step::Write { says, .. } | Step::Wait { says, .. } | Step::Rest { says, .. } = &mut self {
+            lines.append(says);
+            *says = lines;
+        }
+        self
+    }
+}

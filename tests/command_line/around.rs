@@ -1,0 +1,120 @@
+//! Completion, manual pages, the plugin, the global options.
+
+use std::process::Command;
+
+use crate::program::{belay, run};
+use crate::served::Served;
+
+/// What Tab offers for the last of some words.
+fn tab(served: &Served, words: &[&str]) -> Vec<String> {
+    let mut command = served.command();
+    command.env("BELAY_COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", words.len().to_string()).env("_CLAP_IFS", "\n");
+    command.args(["--", "belay"]).args(words);
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    text.lines().map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tab_knows_the_cluster() {
+    let served = Served::new().await;
+    let labels = serde_json::json!({"app": "web"});
+    let template =
+        serde_json::json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let deployment = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    served.post("/apis/apps/v1/namespaces/default/deployments", &deployment).await;
+    let controller = serde_json::json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"},
+        "spec": {"replicas": 0, "selector": labels, "template": template}});
+    served.post("/api/v1/namespaces/default/replicationcontrollers", &controller).await;
+    assert_eq!(tab(&served, &["hist"]), ["history"]);
+    assert_eq!(tab(&served, &["status", "dep"]), ["deployment/web"]);
+    assert_eq!(tab(&served, &["status", "we"]), ["web"]);
+    assert_eq!(tab(&served, &["rolling-update", "o"]), ["old"]);
+    assert_eq!(tab(&served, &["rolling-update", "-n", "kube-system", "o"]), Vec::<String>::new());
+    assert_eq!(tab(&served, &["status", "-n", "kube-s"]), ["kube-system"]);
+    assert_eq!(tab(&served, &["status", "--sel"]), ["--selector"]);
+    let plugin = served.home().join("kubectl_complete-belay");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_belay"), &plugin).unwrap();
+    let answer = Command::new(&plugin).env_clear().env("HOME", served.home()).args(["status", "dep"]).output().unwrap();
+    assert_eq!(String::from_utf8(answer.stdout).unwrap(), "deployment/web\n:4\n");
+}
+
+#[test]
+fn scripts_are_for_each_shell() {
+    let home = tempfile::tempdir().unwrap();
+    for (shell, word) in [("bash", "complete -o nospace"), ("zsh", "#compdef belay"), ("fish", "complete --keep-order")]
+    {
+        let ran = run(home.path(), &["completions", shell]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.out.contains(word) && ran.out.contains("BELAY_COMPLETE"), "{shell}: {}", ran.out);
+    }
+    assert_eq!(run(home.path(), &["completions", "tcsh"]).code, 2);
+}
+
+#[test]
+fn bash_takes_the_script() {
+    let home = tempfile::tempdir().unwrap();
+    let script = run(home.path(), &["completions", "bash"]).out;
+    let checked = Command::new("/bin/bash").args(["-n", "-c", &script]).status().unwrap();
+    assert!(checked.success());
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run(home.path(), &["man", "--dir", "pages"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let page = std::fs::read_to_string(home.path().join("pages/belay-history.1")).unwrap();
+    assert!(page.contains(".TH BELAY-HISTORY 1") && page.contains("belay history"), "{page}");
+    let whole = run(home.path(), &["man"]).out;
+    assert!(whole.contains(".TH BELAY 1") && whole.contains("rolling"), "{whole}");
+    let none = run(home.path(), &["man", "histroy"]);
+    assert!(none.code == 1 && none.err.contains("history"), "{none:?}");
+}
+
+#[test]
+fn help_fits_a_screen_of_24_lines() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [&["help"][..], &["--help"], &["-h"]] {
+        let ran = run(home.path(), args);
+        assert_eq!(ran.code, 0);
+        assert!(ran.out.lines().count() <= 24, "{}", ran.out);
+        for line in ran.out.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        for command in ["demo", "status", "history", "rolling-update", "completions"] {
+            assert!(ran.out.contains(command), "{command}");
+        }
+    }
+}
+
+#[test]
+fn as_a_plugin_it_is_called_kubectl_belay() {
+    let home = tempfile::tempdir().unwrap();
+    let plugin = home.path().join("kubectl-belay");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_belay"), &plugin).unwrap();
+    let ended = Command::new(&plugin).env_clear().env("HOME", home.path()).arg("show").output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("Usage: kubectl belay show"));
+    let version = Command::new(&plugin).env_clear().env("HOME", home.path()).arg("version").output().unwrap();
+    assert!(version.status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_have_a_limit_that_can_be_said() {
+    let home = tempfile::tempdir().unwrap();
+    // A port that takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    std::fs::create_dir(home.path().join(".kube")).unwrap();
+    std::fs::write(
+        home.path().join(".kube/config"),
+        format!("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nclusters: [{{name: a, cluster: {{server: \"{server}\"}}}}]\nusers: [{{name: a, user: {{token: t}}}}]\n"),
+    )
+    .unwrap();
+    let ran = run(home.path(), &["status", "--request-timeout", "200ms"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("no answer within 200ms"), "{}", ran.err);
+    assert_eq!(belay(home.path()).args(["status", "--request-timeout", "0"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(belay(home.path()).args(["status", "--as-group", "x"]).output().unwrap().status.code(), Some(2));
+}

@@ -1,0 +1,167 @@
+//! `belay rolling-update` as a process: what it prints where, how it exits, killed and taken up again. Real time.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::program::Ran;
+use crate::served::Served;
+
+const FAST: [&str; 4] = ["--update-period", "100ms", "--poll-interval", "50ms"];
+
+fn controller(name: &str, image: &str, more: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ReplicationController\nmetadata: {{name: {name}}}\nspec:\n  replicas: 2\n  selector: {{app: \
+         {name}}}\n  template:\n    metadata:\n      labels: {{app: {name}}}\n      annotations: {{kubelet.belay.dev/fate: \
+         ready-after=100ms}}\n    spec: {{containers: [{{name: app, image: \"{image}\"}}{more}]}}\n"
+    )
+}
+
+async fn make(served: &Served, name: &str, image: &str, more: &str) {
+    let manifest: serde_json::Value = yaml(&controller(name, image, more));
+    served.post("/api/v1/namespaces/default/replicationcontrollers", &manifest).await;
+}
+
+fn yaml(text: &str) -> serde_json::Value {
+    let bytes = belay::manifest::read_file("one.yaml", text.as_bytes(), &belay::manifest::Scopes::new("default"));
+    bytes.manifests[0].value().clone()
+}
+
+fn roll(served: &Served, args: &[&str]) -> Ran {
+    let all: Vec<&str> = ["rolling-update"].iter().chain(args).chain(&FAST).copied().collect();
+    served.run(&all)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_says_each_step_and_then_the_result() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    let dry = roll(&served, &["web", "web-v2", "--image=web:2", "--dry-run"]);
+    assert_eq!((dry.code, dry.out.as_str()), (0, "Rolling from:\nweb\nTo:\nweb-v2\n"), "{dry:?}");
+    let ran = roll(&served, &["web", "--image=web:2"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "replicationcontroller/web rolling updated\n"), "{ran:?}");
+    let said: Vec<&str> = ran.err.lines().collect();
+    assert!(said[0].starts_with("Created web-"), "{said:?}");
+    assert!(said[1].ends_with("to 0 (keep 2 pods available, don't exceed 3 pods)"), "{said:?}");
+    assert_eq!(said[3], "Scaling web down to 1");
+    let named = roll(&served, &["web", "web-v3", "--image=web:3", "-o", "name"]);
+    assert_eq!((named.code, named.out.as_str()), (0, "replicationcontroller/web-v3\n"), "{named:?}");
+    let json = roll(&served, &["web-v3", "--image=web:4", "-o", "json"]);
+    let live: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "web:4", "{json:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_say_what_to_do() {
+    let served = Served::new().await;
+    let refused = |args: &[&str], code: i32, text: &str| {
+        let ran = roll(&served, args);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(text), "{args:?}: {}", ran.err);
+    };
+    refused(&["none", "--image=web:2"], 1, "error: replicationcontrollers \"none\" not found");
+    refused(&["none", "--rollback"], 1, "\"none\" not found");
+    refused(&["none"], 2, "--image");
+    refused(&[], 2, "<OLD>");
+    refused(&["web", "--image=a", "--rollback"], 2, "cannot be used with");
+    refused(&["web", "--image=a", "-f", "b.yaml"], 2, "cannot be used with");
+    refused(&["web", "--image=a", "--deployment-label-key="], 1, "--deployment-label-key can not be empty");
+    refused(&["web", "-f", "none.yaml"], 1, "failed to read none.yaml");
+    make(&served, "two", "web:1", ", {name: log, image: log}").await;
+    refused(&["two", "--image=web:2"], 1, "must specify container to update when updating a multi-container pod");
+    refused(&["two", "--image=web:2", "--container=app", "--commit=1234567"], 1, "commit \"1234567\"");
+    served.write("two.yaml", &controller("two-b", "web:2", "").replace("app: two-b", "app: two"));
+    refused(
+        &["two", "-f", "two.yaml"],
+        1,
+        "two-b must specify a matching key with non-equal value in Selector for two",
+    );
+    served.write("many.yaml", &format!("{}---\n{}", controller("a", "a", ""), controller("b", "b", "")));
+    refused(
+        &["two", "-f", "many.yaml"],
+        1,
+        "many.yaml must hold exactly one ReplicationController; it holds 2 objects",
+    );
+    served.write("wrong.yaml", &controller("a", "a", "").replace("replicas", "replica"));
+    refused(&["two", "-f", "wrong.yaml"], 1, "replica");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_never_serve_end_it_with_4() {
+    let served = Served::new().await;
+    let mut manifest = yaml(&controller("web", "web:1", ""));
+    // What an image does is only asked where no annotation says what the pod does.
+    manifest["spec"]["template"]["metadata"].as_object_mut().unwrap().remove("annotations");
+    served.post("/api/v1/namespaces/default/replicationcontrollers", &manifest).await;
+    let ran = roll(&served, &["web", "--image=web:404", "--timeout", "1s"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.err.contains("timed out waiting for any update progress to be made"), "{}", ran.err);
+    let other = roll(&served, &["web", "--image=web:3"]);
+    assert_eq!(other.code, 1);
+    assert!(other.err.contains("Found existing in-progress update to image (web:404)."), "{}", other.err);
+    let back = roll(&served, &["web", "--rollback"]);
+    assert_eq!(
+        (back.code, back.out.as_str()),
+        (0, "replicationcontroller/web rolling updated to \"web\"\n"),
+        "{back:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_it_goes_on_by_the_same_command() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    let mut slow = served.command();
+    slow.args(["rolling-update", "web", "--image=web:2", "--update-period", "30s", "--poll-interval", "50ms"]);
+    let mut slow = slow.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    served
+        .until(async || {
+            let all = served.get("/api/v1/namespaces/default/replicationcontrollers").await;
+            all["items"].as_array().unwrap().iter().any(|one| one["spec"]["replicas"] == 1)
+        })
+        .await;
+    slow.kill().unwrap();
+    slow.wait().unwrap();
+    let ran = roll(&served, &["web", "--image=web:2"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "replicationcontroller/web rolling updated\n"), "{ran:?}");
+    assert!(ran.err.starts_with("Found existing update in progress (web-"), "{}", ran.err);
+    assert!(ran.err.lines().next().unwrap().ends_with("), resuming."), "{}", ran.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_stops_all_change() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    let mut slow = served.command();
+    slow.args(["rolling-update", "web", "--image=web:2", "--update-period", "30s", "--poll-interval", "50ms"]);
+    let slow = slow.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(Command::new("/bin/kill").args(["-INT", &slow.id().to_string()]).status().unwrap().success());
+    let ended = slow.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("the same command goes on, --rollback goes back"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_may_come_from_standard_input_and_a_commit_is_recorded() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    let mut repository = crate::world::repository::Repository::new();
+    repository.author("Ada", "ada@example.com");
+    let commit = repository.commit_file("web.yaml", "a: b", "Second version");
+    repository.push();
+    let copy = served.home().join("copy");
+    git2::Repository::clone(&repository.path().display().to_string(), &copy).unwrap();
+    let mut command = served.command();
+    command.args(["rolling-update", "web", "-f", "-", "--commit", &commit]).args(FAST);
+    command.current_dir(&copy).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    running.stdin.take().unwrap().write_all(controller("web-b", "web:2", "").as_bytes()).unwrap();
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let live = served.get("/api/v1/namespaces/default/replicationcontrollers/web-b").await;
+    assert_eq!(live["metadata"]["annotations"]["belay.dev/commit"], commit);
+    let cause = live["metadata"]["annotations"]["kubernetes.io/change-cause"].as_str().unwrap();
+    assert_eq!(cause, format!("{} Second version (Ada)", &commit[..7]));
+}

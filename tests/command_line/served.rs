@@ -1,0 +1,71 @@
+//! The embedded cluster behind a port, and belay pointed at it.
+
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::program::{Ran, belay};
+
+/// A cluster, and a home with its kubeconfig.
+pub struct Served {
+    home: tempfile::TempDir,
+    cluster: MiniCluster,
+    _door: Listening,
+}
+
+impl Served {
+    pub async fn new() -> Served {
+        let home = tempfile::tempdir().unwrap();
+        let token = "a-token-of-this-test".to_owned();
+        let access = Access {
+            tokens: vec![Token { token: token.clone(), user: User::admin() }],
+            authorization: Authorization::AllowAll,
+        };
+        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
+        let authority = Authority::new().unwrap();
+        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(authority)).await.unwrap();
+        std::fs::create_dir(home.path().join(".kube")).unwrap();
+        std::fs::write(home.path().join(".kube/config"), door.kubeconfig(Some(&token))).unwrap();
+        Served { home, cluster, _door: door }
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// belay, which finds the cluster as kubectl would.
+    pub fn command(&self) -> Command {
+        belay(self.home())
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        crate::program::run(self.home(), args)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.home().join(name), text).unwrap();
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        self.cluster.client().request(request).await.unwrap()
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Value {
+        let request = http::Request::post(path).header("Content-Type", "application/json");
+        self.cluster.client().request(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap()
+    }
+
+    pub async fn until<F: Future<Output = bool>>(&self, condition: impl Fn() -> F) {
+        let started = Instant::now();
+        while !condition().await {
+            assert!(started.elapsed() < Duration::from_secs(60), "not within a minute");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
