@@ -11,10 +11,10 @@ mod selector;
 
 use serde_json::Value;
 
-use super::Definition;
+use super::{Definition, custom};
 
 pub use errors::{Errors, Path};
-pub use metadata::Scope;
+pub use metadata::{Scope, embedded as embedded_metadata};
 pub use names::Said;
 
 /// Kinds whose finalizers need not be known or have a domain.
@@ -61,6 +61,14 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
     let scope = if definition.namespaced { Scope::Namespaced } else { Scope::Cluster };
+    if let Some(custom) = &definition.custom {
+        custom::header(definition, object, &mut errors);
+        if errors.is_empty() {
+            metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
+            custom::create(definition, custom, object, &mut errors);
+        }
+        return errors;
+    }
     metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
     if !FREE_FINALIZERS.contains(&definition.kind.as_str()) {
         metadata::finalizer_names(&object["metadata"], &at, &mut errors);
@@ -77,6 +85,14 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
 pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
+    if let Some(custom) = &definition.custom {
+        custom::header(definition, new, &mut errors);
+        if errors.is_empty() {
+            metadata::update(&new["metadata"], &old["metadata"], &at, &mut errors);
+            custom::update(custom, subresource, old, new, &mut errors);
+        }
+        return errors;
+    }
     metadata::update(&new["metadata"], &old["metadata"], &at, &mut errors);
     let kind = definition.kind.as_str();
     if !FREE_FINALIZERS.contains(&kind) {
