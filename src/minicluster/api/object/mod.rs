@@ -282,5 +282,7 @@ fn refuse(definition: &Definition, object: &Value, errors: validate::Errors) -> 
     }
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let kind = if definition.custom.is_some() { object["kind"].as_str().unwrap_or_default() } else { &definition.kind };
-    Err(ApiError::invalid(&definition.group, kind, name, errors.0))
+    // Events of both groups are one kind inside, and are refused as that.
+    let group = if definition.group == "events.k8s.io" { "" } else { &definition.group };
+    Err(ApiError::invalid(group, kind, name, errors.0))
 }

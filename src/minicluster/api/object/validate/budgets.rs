@@ -55,8 +55,11 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
             errors.invalid(&at.field(name), text, "may not contain '/'");
         }
     }
-    if !target.text("apiVersion").contains('/') {
-        errors.invalid(&at.field("apiVersion"), target.text("apiVersion"), "apiVersion must specify API group");
+    let version = target.text("apiVersion");
+    if version.matches('/').count() > 1 {
+        errors.invalid(&at.field("apiVersion"), version, &format!("unexpected GroupVersion string: {version}"));
+    } else if !version.contains('/') && target.text("kind") != "ReplicationController" {
+        errors.invalid(&at.field("apiVersion"), version, "apiVersion must specify API group");
     }
 }
 

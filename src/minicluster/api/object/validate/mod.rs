@@ -84,6 +84,10 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
     match key(definition) {
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => apps::new_stateful_set(object, &mut errors),
+        ("events.k8s.io", "Event") => {
+            always(definition, object, &mut errors);
+            events::newer_alone(object, &mut errors);
+        }
         _ => always(definition, object, &mut errors),
     }
     errors
