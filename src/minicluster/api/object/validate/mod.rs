@@ -73,7 +73,7 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         custom::header(definition, object, &mut errors);
         if errors.is_empty() {
             metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
-            custom::create(definition, custom, object, &mut errors);
+            custom::create(custom, object, &mut errors);
         }
         return errors;
     }
