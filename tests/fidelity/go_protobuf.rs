@@ -57,8 +57,8 @@ fn table(program: &Path) -> String {
     let mut messages = BTreeMap::new();
     while let Some(ty) = todo.pop() {
         let name = name_of(&image, ty);
-        if !messages.contains_key(&name) {
-            messages.insert(name, fields(&image, ty, &mut todo));
+        if let std::collections::btree_map::Entry::Vacant(place) = messages.entry(name) {
+            place.insert(fields(&image, ty, &mut todo));
         }
     }
     messages.retain(|_, fields: &mut BTreeMap<u32, String>| !fields.is_empty());

@@ -61,10 +61,8 @@ pub fn secret(object: &Value, errors: &mut Errors) {
                 names.into_iter().for_each(need);
             }
         }
-        "kubernetes.io/ssh-auth" => {
-            if data.get("ssh-privatekey").and_then(Value::as_str).is_none_or(str::is_empty) {
-                errors.required(&at.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if data.get("ssh-privatekey").and_then(Value::as_str).is_none_or(str::is_empty) => {
+            errors.required(&at.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => {
             need("tls.crt");

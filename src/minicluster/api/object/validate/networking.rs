@@ -80,7 +80,7 @@ fn ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.required(&name_at, "");
     } else {
-        errors.each_invalid(&name_at, name, &names::dns_1035_label(name));
+        errors.each_invalid(&name_at, name, &names::dns_1123_label(name));
     }
     let (port, number) = (service["port"].text("name"), service["port"].int("number").unwrap_or_default());
     match (port, number) {
