@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use belay::minicluster::MiniCluster;
+use belay::minicluster::{MiniCluster, Part};
 use kube::Client;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const INTO_CONTAINERS: [&str; 6] = ["/proxy", "/proxy/{path}", "/exec", "/attach
 async fn the_documents_are_the_reference_servers_own() {
     let Some(assets) = control_plane::assets("the OpenAPI documents of the reference API server") else { return };
     let plane = ControlPlane::start(&assets, Controllers::None).await;
-    let cluster = MiniCluster::builder().start().await.unwrap();
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
     let (real, ours) = (plane.client(), cluster.client());
     let index = get(&real, "/openapi/v3").await;
     let own_index = get(&ours, "/openapi/v3").await;
@@ -44,7 +44,7 @@ async fn the_documents_are_the_reference_servers_own() {
 async fn the_older_document_has_all_paths_and_kinds() {
     let Some(assets) = control_plane::assets("the older OpenAPI document of the reference API server") else { return };
     let plane = ControlPlane::start(&assets, Controllers::None).await;
-    let cluster = MiniCluster::builder().start().await.unwrap();
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
     let reference = get(&plane.client(), "/openapi/v2").await;
     let own = get(&cluster.client(), "/openapi/v2").await;
     for part in ["paths", "definitions"] {

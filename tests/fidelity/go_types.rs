@@ -29,13 +29,13 @@ pub fn read<'a>(
 }
 
 /// `io.k8s.api.apps.v1.Deployment` is `k8s.io/api/apps/v1.Deployment`.
-fn go_name(openapi: &str) -> String {
+pub fn go_name(openapi: &str) -> String {
     let (package, name) = openapi.rsplit_once('.').unwrap();
     let package = package.strip_prefix("io.k8s.").unwrap().replace('.', "/");
     format!("k8s.io/{package}.{name}")
 }
 
-struct Image {
+pub struct Image {
     bytes: Vec<u8>,
     /// Address, size and place in the file.
     sections: BTreeMap<String, (u64, u64, u64)>,
@@ -47,17 +47,17 @@ struct Image {
 const FLAGS: u64 = 20;
 const KIND: u64 = 23;
 const NAME: u64 = 40;
-const ELEMENT: u64 = 48;
-const STRUCT_FIELDS: u64 = 56;
+pub const ELEMENT: u64 = 48;
+pub const STRUCT_FIELDS: u64 = 56;
 const STRUCT_PACKAGE: u64 = 80;
-const FIELD_SIZE: u64 = 24;
+pub const FIELD_SIZE: u64 = 24;
 const HAS_PACKAGE: u8 = 1;
 const EXTRA_STAR: u8 = 2;
-const POINTER: u8 = 22;
-const STRUCT: u8 = 25;
+pub const POINTER: u8 = 22;
+pub const STRUCT: u8 = 25;
 
 impl Image {
-    fn open(program: &Path) -> Image {
+    pub fn open(program: &Path) -> Image {
         let mut image = Image { bytes: fs::read(program).unwrap(), sections: BTreeMap::new(), base: 0 };
         assert_eq!(&image.bytes[..5], b"\x7fELF\x02", "a 64-bit ELF file");
         let headers = image.word(0x28);
@@ -97,7 +97,7 @@ impl Image {
         offset + address - start
     }
 
-    fn pointer(&self, address: u64) -> u64 {
+    pub fn pointer(&self, address: u64) -> u64 {
         self.word(self.place(address))
     }
 
@@ -106,7 +106,7 @@ impl Image {
     }
 
     /// A name and its tag: flags, then each with its length in front.
-    fn name(&self, address: u64) -> (String, String, u8) {
+    pub fn name(&self, address: u64) -> (String, String, u8) {
         let mut at = self.place(address) as usize;
         let flags = self.bytes[at];
         at += 1;
@@ -130,27 +130,32 @@ impl Image {
         (name, tag, flags)
     }
 
-    fn type_name(&self, ty: u64) -> String {
+    pub fn type_name(&self, ty: u64) -> String {
         let name = self.name(self.base + u64::from(self.quarter(self.place(ty + NAME)))).0;
         if self.byte(ty + FLAGS) & EXTRA_STAR == 0 { name } else { name[1..].to_owned() }
     }
 
-    fn kind(&self, ty: u64) -> u8 {
+    pub fn kind(&self, ty: u64) -> u8 {
         self.byte(ty + KIND) & 31
     }
 
+    /// `k8s.io/api/apps/v1.Deployment`
+    pub fn package_and_name(&self, ty: u64) -> String {
+        let package = self.name(self.base + u64::from(self.quarter(self.place(ty + STRUCT_PACKAGE)))).0;
+        let name = self.type_name(ty);
+        let name = name.rsplit_once('.').map_or(name.as_str(), |(_, name)| name);
+        format!("{package}.{name}")
+    }
+
     /// Every named struct that something points to, by package and name.
-    fn structs(&self) -> BTreeMap<String, u64> {
+    pub fn structs(&self) -> BTreeMap<String, u64> {
         let (_, size, offset) = self.sections[".typelink"];
         let pointers = (0..size / 4).map(|index| self.base + u64::from(self.quarter(offset + index * 4)));
         let mut structs = BTreeMap::new();
         for pointer in pointers.filter(|ty| self.kind(*ty) == POINTER) {
             let ty = self.pointer(pointer + ELEMENT);
             if self.kind(ty) == STRUCT && self.byte(ty + FLAGS) & HAS_PACKAGE != 0 {
-                let package = self.name(self.base + u64::from(self.quarter(self.place(ty + STRUCT_PACKAGE)))).0;
-                let name = self.type_name(ty);
-                let name = name.rsplit_once('.').map_or(name.as_str(), |(_, name)| name);
-                structs.insert(format!("{package}.{name}"), ty);
+                structs.insert(self.package_and_name(ty), ty);
             }
         }
         structs

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use belay::minicluster::{Door, MiniCluster};
+use belay::minicluster::{Door, MiniCluster, Part};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 
@@ -17,7 +17,7 @@ const COMMANDS: &str = "tests/cases/kubectl.txt";
 async fn kubectl_sees_no_difference() {
     let Some(assets) = control_plane::assets("kubectl against the reference API server") else { return };
     let plane = ControlPlane::start(&assets, Controllers::None).await;
-    let cluster = MiniCluster::builder().start().await.unwrap();
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
     let door = cluster.listen("127.0.0.1:0".parse().unwrap(), Door::Plain).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");

@@ -12,8 +12,10 @@ mod world;
 
 mod api_documents;
 mod api_exchange;
+mod api_protobuf;
 mod controllers;
 mod facts;
+mod go_protobuf;
 mod go_types;
 mod kubectl;
 mod kubelet;

@@ -1,12 +1,13 @@
 //! One request, read: who asks, for what, and how.
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::ApiError;
 use super::object::Format;
+use super::protobuf;
 use super::query::Query;
 
 /// The largest body that is read, in bytes.
@@ -91,10 +92,26 @@ impl Call {
         sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
+    /// Takes a body in. One in protocol buffers becomes JSON, which everything that comes after reads.
+    ///
+    /// # Errors
+    /// 400 for protocol buffers that can't be read.
+    pub fn read(&mut self, body: Bytes) -> Result<(), ApiError> {
+        self.body = body;
+        if self.content_type() != protobuf::MEDIA_TYPE || self.body.is_empty() {
+            return Ok(());
+        }
+        let value = protobuf::to_json(&self.body)
+            .map_err(|error| ApiError::bad_request(format!("the object provided is unrecognized: {error}")))?;
+        self.body = value.to_string().into();
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(())
+    }
+
     /// How the body is written.
     ///
     /// # Errors
-    /// 415 for media types that are not read. Another encoding of objects finds its place here.
+    /// 415 for media types that are not read.
     pub fn body_format(&self) -> Result<Format, ApiError> {
         match self.content_type().as_str() {
             "" | "application/json" => Ok(Format::Json),

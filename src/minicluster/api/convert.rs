@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::object::converted;
 use super::resource::Resource;
 
 mod event;
@@ -14,7 +15,9 @@ pub fn from_storage(resource: &Resource, mut object: Value) -> Value {
     if resource.is_stored_version() {
         return object;
     }
-    if resource.custom.is_none() {
+    if resource.custom.is_some() {
+        converted(&resource.definition, &mut object);
+    } else {
         match resource.definition.kind.as_str() {
             "Event" => event::to_events_group(&mut object),
             "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v1(&mut object),

@@ -8,7 +8,7 @@
 //!                            store    one sequence of revisions, a window of events a resource
 //! ```
 //!
-//! Other encodings of objects find their place at two seams: [`call::Call::body_format`] on the way in, and
+//! Other encodings of objects than JSON and YAML are at home at two seams: [`call::Call::read`] on the way in, and
 //! `reply::written` with [`negotiate`] on the way out.
 
 mod access;
@@ -25,6 +25,7 @@ pub mod object;
 mod openapi;
 mod options;
 mod pretty;
+mod protobuf;
 mod query;
 mod read;
 mod registry;

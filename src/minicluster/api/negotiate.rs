@@ -1,7 +1,8 @@
-//! In which form a client wants its answer: the object, a table of it, its metadata alone; JSON or YAML.
+//! In which form a client wants its answer: the object, a table of it, its metadata alone; JSON, YAML or protocol buffers.
 
 use super::ApiError;
 use super::call::Call;
+use super::protobuf::MEDIA_TYPE;
 
 /// How an answer is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub enum Format {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 /// Whether an answer comes at once or goes on.
@@ -105,11 +108,15 @@ impl Negotiated {
             if format == Format::Yaml && delivery == Delivery::Stream {
                 continue;
             }
-            if let Some(shape) = shape(clause, call)? {
+            let shape = shape(clause, call)?;
+            // A table has no form in protocol buffers.
+            if let Some(shape) =
+                shape.filter(|shape| format != Format::Protobuf || !matches!(shape, Shape::Table { .. }))
+            {
                 return Ok(Negotiated { shape, format, pretty });
             }
         }
-        if known || clauses.iter().any(|clause| clause.media_type == "application/vnd.kubernetes.protobuf") {
+        if known {
             let types = match delivery {
                 Delivery::Whole => AVAILABLE,
                 Delivery::Stream => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
@@ -175,6 +182,7 @@ fn format(media_type: &str) -> Option<Format> {
     match media_type {
         "application/json" | "application/*" | "*/*" => Some(Format::Json),
         "application/yaml" => Some(Format::Yaml),
+        MEDIA_TYPE => Some(Format::Protobuf),
         _ => None,
     }
 }
@@ -262,7 +270,7 @@ mod tests {
         let refused = |accept: &str| Negotiated::new(&call(accept), Delivery::Whole).unwrap_err();
         assert!(refused("application/foo").generic);
         assert!(!refused("application/json;as=Foo;g=meta.k8s.io;v=v1").generic);
-        assert_eq!(refused("application/vnd.kubernetes.protobuf").code, 406);
+        assert_eq!(refused("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io").code, 406);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::ApiError;
 use super::body::Body;
 use super::negotiate::{Format, Negotiated};
 use super::pretty::pretty;
+use super::protobuf;
 
 /// An answer.
 #[derive(Debug)]
@@ -120,14 +121,18 @@ impl From<ApiError> for Reply {
     }
 }
 
-/// Writes JSON in the form that the client takes. Another encoding of objects finds its place here.
+/// Writes JSON in the form that the client takes. What has no form in protocol buffers stays JSON.
 fn written(json: Bytes, how: &Negotiated) -> (&'static str, Body) {
+    let value = || -> Value { serde_json::from_slice(&json).unwrap_or_default() };
     match how.format {
+        Format::Protobuf => match protobuf::from_json(&value()) {
+            Some(bytes) => (protobuf::MEDIA_TYPE, Body::full(bytes.into())),
+            None => ("application/json", Body::full(json)),
+        },
         Format::Json if how.pretty => ("application/json", Body::full(pretty(&json).into())),
         Format::Json => ("application/json", Body::full(json)),
         Format::Yaml => {
-            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
-            let yaml = serde_yaml::to_string(&value).unwrap_or_default();
+            let yaml = serde_yaml::to_string(&value()).unwrap_or_default();
             ("application/yaml", Body::full(yaml.into()))
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::Definition;
+use super::object::{Definition, ScalePaths};
 use super::store::ShelfName;
 use crate::kinds::{Kind, Subresource, Type};
 
@@ -49,17 +49,6 @@ pub struct CustomFacts {
     pub schemas: Vec<(String, Value)>,
     /// Whether it is served only to be left: a warning goes with every answer.
     pub deprecation: Option<String>,
-}
-
-/// Where the scale subresource of a custom kind finds its numbers.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ScalePaths {
-    /// `.spec.replicas`
-    pub spec: Vec<String>,
-    /// `.status.replicas`
-    pub status: Vec<String>,
-    /// The selector as text, where there is one.
-    pub selector: Option<Vec<String>>,
 }
 
 impl Resource {

@@ -157,7 +157,11 @@ impl ApiServer {
             let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
             let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
             match read.unwrap_or_else(|_| late()) {
-                Ok(bytes) => call.body = bytes,
+                Ok(bytes) => {
+                    if let Err(error) = call.read(bytes) {
+                        return Reply::from(error).write(&Negotiated::for_errors(&call));
+                    }
+                }
                 Err(error) => return Reply::from(error).write(&Negotiated::plain(&call)),
             }
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds::{Subresource, Type, facts};
-use crate::minicluster::api::object::{Custom, Definition};
-use crate::minicluster::api::resource::{CustomFacts, Resource, ScalePaths};
+use crate::kinds::{Subresource, facts};
+use crate::minicluster::api::object::{Custom, Definition, ScalePaths, Schema, shape};
+use crate::minicluster::api::resource::{CustomFacts, Resource};
 use crate::minicluster::api::store::ShelfName;
 use crate::minicluster::api::write::text;
 
@@ -67,10 +67,12 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
     let mut all: Vec<String> = spec["versions"].as_array().into_iter().flatten().flat_map(selectable).collect();
     all.sort();
     all.dedup();
+    let scale = scale(&subresources["scale"]);
+    let read = Schema::read(&schema);
     let list_kind = named("listKind", format!("{kind}List"));
     let facts = CustomFacts {
         columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
-        scale: scale(&subresources["scale"]),
+        scale: scale.clone(),
         schemas: schemas(group, text(version, "/name"), kind, &list_kind, &schema),
         deprecation: deprecation(group, version, kind, newest),
     };
@@ -92,8 +94,8 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
             kind: kind.to_owned(),
             resource: plural.to_owned(),
             namespaced: text(spec, "/scope") == "Namespaced",
-            schema: Type::from_openapi(&schema),
-            custom: Some(Custom { schema, status: subresources["status"].is_object() }),
+            schema: shape(&read),
+            custom: Some(Custom { schema: read.into(), status: subresources["status"].is_object(), scale }),
         },
     }
 }

@@ -62,6 +62,15 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
             pod(&mut object["spec"]["template"]);
         }
         (group, kind) => {
+            if (group, kind) == ("apps", "StatefulSet")
+                && let Some(Value::Array(claims)) =
+                    object.get_mut("spec").and_then(|spec| spec.get_mut("volumeClaimTemplates"))
+            {
+                for claim in claims.iter_mut().filter(|claim| claim.is_object()) {
+                    claim["apiVersion"] = "v1".into();
+                    claim["kind"] = "PersistentVolumeClaim".into();
+                }
+            }
             if let Some(template) = template_path(group, kind).and_then(|path| at_mut(object, path)) {
                 pod(template);
             }

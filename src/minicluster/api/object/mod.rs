@@ -22,6 +22,8 @@ mod validate;
 mod warn;
 mod words;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -29,6 +31,7 @@ use super::ApiError;
 use crate::kinds::Type;
 use canonical::EmptyLists;
 
+pub use custom::{Schema, converted, shape};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
@@ -56,9 +59,22 @@ pub struct Definition {
 #[derive(Clone, Debug)]
 pub struct Custom {
     /// The definition's `openAPIV3Schema`.
-    pub schema: Value,
+    pub schema: Arc<Schema>,
     /// Whether `/status` is served, so that status and the rest are written apart.
     pub status: bool,
+    /// Where the scale subresource finds its numbers, if it is served.
+    pub scale: Option<ScalePaths>,
+}
+
+/// Where the scale subresource of a custom kind finds its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// `.spec.replicas`
+    pub spec: Vec<String>,
+    /// `.status.replicas`
+    pub status: Vec<String>,
+    /// The selector as text, where there is one.
+    pub selector: Option<Vec<String>>,
 }
 
 /// What to do about fields that a kind does not have, and keys that are written twice.
@@ -206,8 +222,8 @@ pub fn needs_version(definition: &Definition) -> bool {
 
 /// Defaults, and the stored form.
 fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
-    if definition.custom.is_some() {
-        custom::complete(definition, object);
+    if let Some(custom) = &definition.custom {
+        custom::complete(custom, object);
     } else {
         defaults::fill(definition, object);
         read::settle(definition, object, empty);
@@ -265,5 +281,8 @@ fn refuse(definition: &Definition, object: &Value, errors: validate::Errors) -> 
         return Ok(());
     }
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Err(ApiError::invalid(&definition.group, &definition.kind, name, errors.0))
+    let kind = if definition.custom.is_some() { object["kind"].as_str().unwrap_or_default() } else { &definition.kind };
+    // Events of both groups are one kind inside, and are refused as that.
+    let group = if definition.group == "events.k8s.io" { "" } else { &definition.group };
+    Err(ApiError::invalid(group, kind, name, errors.0))
 }

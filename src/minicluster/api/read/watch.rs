@@ -14,8 +14,9 @@ use super::list::selected;
 use super::view::{View, error_line};
 use crate::clock::Clock;
 use crate::minicluster::api::body::Body;
-use crate::minicluster::api::negotiate::Negotiated;
+use crate::minicluster::api::negotiate::{Format, Negotiated, Shape};
 use crate::minicluster::api::options::{ListOptions, Start};
+use crate::minicluster::api::protobuf;
 use crate::minicluster::api::reply::{Content, Reply};
 use crate::minicluster::api::resource::Resource;
 use crate::minicluster::api::route::Target;
@@ -33,7 +34,12 @@ const SHORTEST: Duration = Duration::from_secs(1800);
 
 impl ApiServer {
     /// A watch of a scope. What is wrong with its beginning is told in its first line, as the real server does.
-    pub(super) fn watch(&self, target: &Target, options: &ListOptions, how: Negotiated, scope: &Scope) -> Reply {
+    pub(super) fn watch(&self, target: &Target, options: &ListOptions, mut how: Negotiated, scope: &Scope) -> Reply {
+        // Objects of custom kinds have no form in protocol buffers; their metadata has.
+        if target.resource.custom.is_some() && how.shape == Shape::Object {
+            how.format = Format::Json;
+        }
+        let protobuf = how.format == Format::Protobuf;
         let lasts = match options.timeout_seconds {
             0 => SHORTEST + Duration::from_secs(self.random().below(SHORTEST.as_secs())),
             seconds => Duration::from_secs(seconds),
@@ -56,9 +62,11 @@ impl ApiServer {
                     timeout: Box::pin(tokio::time::sleep_until(end)),
                 })
             }
+            Err(error) if protobuf => Body::full(protobuf::frame(&error_line(&error)).unwrap_or_default()),
             Err(error) => Body::full(error_line(&error)),
         };
-        Reply::new(200, Content::Other("application/json", body))
+        let media_type = if protobuf { protobuf::STREAM } else { "application/json" };
+        Reply::new(200, Content::Other(media_type, body))
     }
 
     /// What a watch begins with, the changes after that, and the revision in between.
@@ -130,7 +138,8 @@ impl Stream for WatchStream {
             return Poll::Ready(Some(this.line(Change::Added, &object)));
         }
         if let Some(revision) = this.present_ends.take() {
-            return Poll::Ready(Some(this.view().bookmark(revision, true)));
+            let line = this.view().bookmark(revision, true);
+            return Poll::Ready(Some(this.written(line)));
         }
         if this.timeout.as_mut().poll(context).is_ready() {
             this.watcher = None;
@@ -153,7 +162,7 @@ impl Stream for WatchStream {
         this.bookmark.as_mut().reset(next_bookmark(Instant::now(), this.end));
         context.waker().wake_by_ref();
         let line = this.view().bookmark(this.last_revision, false);
-        Poll::Ready(Some(line))
+        Poll::Ready(Some(this.written(line)))
     }
 }
 
@@ -164,7 +173,16 @@ impl WatchStream {
 
     fn line(&mut self, change: Change, object: &Stored) -> Bytes {
         let first = std::mem::take(&mut self.first);
-        self.view().line(change, object, first)
+        let line = self.view().line(change, object, first);
+        self.written(line)
+    }
+
+    /// A line in the form that the client takes.
+    fn written(&self, line: Bytes) -> Bytes {
+        match self.how.format {
+            Format::Protobuf => protobuf::frame(&line).unwrap_or_default(),
+            _ => line,
+        }
     }
 }
 

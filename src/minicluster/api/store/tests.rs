@@ -163,3 +163,33 @@ fn dropped_watches_are_forgotten_and_closing_ends_the_others() {
     let mut late = store.watch(&shelf(), &scope, 0).unwrap();
     assert!(matches!(late.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(Next::End)));
 }
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Count(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_watch_of_one_namespace_costs_nothing_for_writes_in_others() {
+    let store = Store::default();
+    let scope = Scope::Namespace("a".to_owned());
+    let mut watches: Vec<_> = (0..100).map(|_| store.watch(&shelf(), &scope, 0).unwrap()).collect();
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let mut poll = |watcher: &mut Watcher| watcher.poll_next(&mut Context::from_waker(&waker)).is_ready();
+    assert!(!watches.iter_mut().any(&mut poll));
+    for number in 0..1000 {
+        put(&store, "b/x", &number.to_string());
+    }
+    let woken = || count.0.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(woken(), 0, "nobody is woken");
+    assert!(watches.iter().all(Watcher::is_idle), "nothing waits for anybody");
+    put(&store, "a/x", "1");
+    assert_eq!(woken(), 100);
+    assert!(watches.iter_mut().all(poll));
+}

@@ -50,7 +50,8 @@ impl ApiServer {
             check_uid(target, old, &sent)?;
             check_version(target, old, &sent)?;
             let scaled = scaled(&target.resource, old, &sent)?;
-            object::update(&meaning(target, &options, self.now()), old, scaled).map(|read| counted(old, read))
+            let done = object::update(&meaning(target, &options, self.now()), old, scaled);
+            done.map(|read| noted(target, counted(old, read)))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -73,7 +74,8 @@ impl ApiServer {
             check_name(target, &sent)?;
             settle_namespace(target, &mut sent)?;
             check_version(target, old, &sent)?;
-            object::update(&write, old, scaled(&target.resource, old, &sent)?).map(|read| counted(old, read))
+            let done = object::update(&write, old, scaled(&target.resource, old, &sent)?);
+            done.map(|read| noted(target, counted(old, read)))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -126,6 +128,22 @@ fn counted(old: &Value, mut read: Read) -> Read {
     let same = read.object["metadata"]["generation"].as_i64() == generation;
     if let Some(generation) = generation.filter(|_| same && read.object["spec"] != old["spec"]) {
         read.object["metadata"]["generation"] = json!(generation + 1);
+    }
+    read
+}
+
+/// Who scales an object of a custom kind is noted without the moment, before those who have one.
+fn noted(target: &Target, mut read: Read) -> Read {
+    if target.resource.custom.is_none() {
+        return read;
+    }
+    if let Some(managers) = read.object["metadata"]["managedFields"].as_array_mut() {
+        for manager in managers.iter_mut().filter(|manager| manager["subresource"] == "scale") {
+            if let Some(entry) = manager.as_object_mut() {
+                entry.remove("time");
+            }
+        }
+        managers.sort_by_key(|manager| (manager["operation"] != "Apply", manager["time"].is_string()));
     }
     read
 }

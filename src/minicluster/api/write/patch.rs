@@ -51,6 +51,8 @@ impl ApiServer {
         let write = meaning(target, &options, now);
         let Read { mut object, warnings } = object::read_applied(&write, &call.body)?;
         check_name(target, &object)?;
+        // What is said of an object names it as it names itself.
+        let as_sent = object.clone();
         settle_namespace(target, &mut object)?;
         if object["metadata"]["name"].is_null() {
             object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
@@ -59,7 +61,7 @@ impl ApiServer {
         let definition = &target.resource.definition;
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
-                Ok(_) => self.apply_over(target, &options, &object),
+                Ok(_) => self.apply_over(target, &options, &as_sent),
                 Err(missing) if target.subresource.is_some() => return Err(missing),
                 Err(_) => self.apply_new(target, &options, object.clone()).map(|done| (done.0, done.1, 201)),
             };

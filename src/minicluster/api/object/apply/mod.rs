@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::look::Look;
 use super::read::api_version;
 use super::times::{self, Precision};
-use super::{Write, canonical, custom};
+use super::{Write, canonical};
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 use managers::{Manager, Managers, Operation, Owned};
@@ -31,9 +31,9 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     remove_managed(new);
     let managers = known(write, live, sent.as_ref());
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
-    let ty = schema(write);
-    let before = live.map_or_else(|| nothing(write, &ty), without_managed);
-    update::update(&mut managers, &before, new, &ty, write);
+    let ty = &write.definition.schema;
+    let before = live.map_or_else(|| nothing(write, ty), without_managed);
+    update::update(&mut managers, &before, new, ty, write);
     managers.cap();
     put_managed(new, &managers);
 }
@@ -48,26 +48,26 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let managed = live.map(|live| live["metadata"].list("managedFields")).unwrap_or_default();
     let mut managers = Managers::read(managed)
         .map_err(|error| ApiError::new(500, "", format!("failed to decode managed fields: {error}")))?;
-    let ty = schema(write);
-    let empty = nothing(write, &ty);
+    let ty = &write.definition.schema;
+    let empty = nothing(write, ty);
     let before = live.map_or_else(|| empty.clone(), without_managed);
     if managers.0.is_empty() {
-        update::before_first_apply(&mut managers, &empty, &before, &ty, write);
+        update::before_first_apply(&mut managers, &empty, &before, ty, write);
     }
     if applied["metadata"].get("managedFields").is_some_and(|managed| !managed.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let misfits = check::misfits(applied, &ty);
+    let misfits = check::misfits(applied, ty);
     if !misfits.is_empty() {
         let message =
             format!("failed to create typed patch object ({}): {}", named(write, applied), check::in_one(&misfits));
         return Err(ApiError::new(500, "", message));
     }
-    let mut result = update::apply(managers.clone(), &before, applied, &ty, write, force);
+    let mut result = update::apply(managers.clone(), &before, applied, ty, write, force);
     if let (Err(conflicts), Some(live), last_applied::KUBECTL) = (&mut result, live, write.manager) {
-        last_applied::forgive(live, conflicts, write, &ty);
+        last_applied::forgive(live, conflicts, write, ty);
         if conflicts.is_empty() {
-            result = update::apply(managers.clone(), &before, applied, &ty, write, true);
+            result = update::apply(managers.clone(), &before, applied, ty, write, true);
         }
     }
     let (merged, after) = result.map_err(|conflicts| conflict_error(&conflicts))?;
@@ -118,13 +118,6 @@ fn known(write: &Write<'_>, live: Option<&Value>, sent: Option<&Value>) -> Optio
     match Managers::read(sent) {
         Ok(managers) if !managers.0.is_empty() => Some(managers),
         _ => Some(stored()),
-    }
-}
-
-fn schema(write: &Write<'_>) -> Type {
-    match &write.definition.custom {
-        Some(custom) => custom::shape(custom),
-        None => write.definition.schema.clone(),
     }
 }
 

@@ -218,7 +218,7 @@ fn service(spec: &mut Value) {
     }
     let ty = spec.text("type").to_owned();
     let external = matches!(ty.as_str(), "NodePort" | "LoadBalancer");
-    if external {
+    if external || (ty == "ClusterIP" && !spec.list("externalIPs").is_empty()) {
         put_missing(spec, "externalTrafficPolicy", "Cluster");
     }
     if external || ty == "ClusterIP" {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::super::read::duplicates;
 use super::super::read::{Node, parse_json};
-use super::duplicates;
 use crate::minicluster::api::ApiError;
 
 /// Reads a patch, and what is written twice in it.

@@ -8,9 +8,9 @@ mod strategic;
 use serde_json::Value;
 
 use super::look::Look;
-use super::read::{self, Node};
+use super::read;
 use super::validate::{Errors, Path};
-use super::{FieldValidation, PatchKind, Read, Write, custom};
+use super::{FieldValidation, PatchKind, Read, Write};
 use crate::minicluster::api::ApiError;
 
 /// See [`super::patch`].
@@ -68,9 +68,6 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 
 /// A patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
-    if write.definition.custom.is_some() {
-        return custom::read_patched(write, patched, objections);
-    }
     let shown = patched.to_string();
     let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown, &error))?;
     judge(write, read, objections, &shown)
@@ -102,40 +99,4 @@ pub fn refused(shown: &str, error: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&Path::root("patch"), shown, error);
     ApiError::invalid("", "", "", errors.0)
-}
-
-/// Keys of a patch that are written twice: `duplicate field "spec.replicas"`.
-fn duplicates(node: &Node) -> Vec<String> {
-    let mut found = Vec::new();
-    collect_duplicates(node, &mut String::new(), &mut found);
-    found
-}
-
-fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
-    let length = path.len();
-    match node {
-        Node::Map(entries) => {
-            let mut seen = std::collections::BTreeSet::new();
-            for (key, value) in entries {
-                if length > 0 {
-                    path.push('.');
-                }
-                path.push_str(key);
-                let objection = format!("duplicate field {}", super::words::quote(path));
-                if !seen.insert(key) && !found.contains(&objection) {
-                    found.push(objection);
-                }
-                collect_duplicates(value, path, found);
-                path.truncate(length);
-            }
-        }
-        Node::List(items) => {
-            for (index, item) in items.iter().enumerate() {
-                path.push_str(&format!("[{index}]"));
-                collect_duplicates(item, path, found);
-                path.truncate(length);
-            }
-        }
-        _ => {}
-    }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::super::read::duplicates;
 use super::super::read::{Node, parse_json};
 use super::super::words::printed;
-use super::duplicates;
 use super::lists::{self, Strategy};
 use crate::kinds::{Field, Type};
 use crate::minicluster::api::ApiError;

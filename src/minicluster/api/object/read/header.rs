@@ -46,6 +46,22 @@ pub fn check(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), Ap
     compare(definition, &header, node).map_err(|error| cannot_be_handled(definition, node, &error))
 }
 
+/// Whether the body of an object of a custom kind says what it is at all.
+///
+/// # Errors
+/// 400 in the real server's words.
+pub fn check_custom(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), ApiError> {
+    read(definition, node).map_err(|error| unrecognized(definition, &error, body))?;
+    if node.get("kind").is_some_and(|kind| *kind != Node::Text(String::new()) && *kind != Node::Null) {
+        return Ok(());
+    }
+    let text = match body.first() {
+        Some(b'{' | b'n') => String::from_utf8_lossy(body).into_owned(),
+        _ => node.to_value().to_string(),
+    };
+    Err(unrecognized(definition, &format!("Object 'Kind' is missing in '{text}'"), body))
+}
+
 /// What is said of an object that is not of the kind, in whatever version.
 ///
 /// # Errors

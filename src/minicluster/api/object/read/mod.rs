@@ -1,6 +1,7 @@
 //! A body becomes an object: text, then types, then the form in which it is stored.
 
 mod base64;
+mod duplicates;
 mod header;
 mod json;
 mod node;
@@ -15,6 +16,8 @@ use super::{Definition, FieldValidation, Format, Read, Write, conversions, custo
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 
+pub use duplicates::duplicates;
+pub use header::cannot_be_handled;
 pub use node::Node;
 
 /// Reads a body; see [`super::read`].
@@ -24,12 +27,16 @@ pub use node::Node;
 pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiError> {
     let definition = write.definition;
     let (node, mut objections) = parse(body, format).map_err(|error| header::unrecognized(definition, &error, body))?;
-    header::check(definition, &node, body)?;
-    if definition.custom.is_some() {
-        return custom::read(write, &node, objections);
+    if let Some(custom) = &definition.custom {
+        header::check_custom(definition, &node, body)?;
+        if format == Format::Json {
+            objections.extend(duplicates(&node));
+        }
+        return custom::read(write, custom, &node, objections);
     }
+    header::check(definition, &node, body)?;
     let typed = typed::decode(&node, &definition.schema, &definition.kind)
-        .map_err(|error| header::cannot_be_handled(definition, &node, &error))?;
+        .map_err(|error| cannot_be_handled(definition, &node, &error))?;
     objections.extend(typed.objections);
     let warnings = object_or_warn(write, &node, objections)?;
     let mut object = typed.value;
@@ -75,6 +82,9 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
 /// # Errors
 /// What is said of another kind, or of the first value of a wrong type.
 pub fn read_value(definition: &Definition, value: &Value) -> Result<Read, String> {
+    if let Some(custom) = &definition.custom {
+        return custom::from_value(custom, value);
+    }
     let node = Node::from_value(value);
     header::mismatch(definition, &node)?;
     let typed = typed::decode(&node, &definition.schema, &definition.kind)?;
@@ -136,7 +146,7 @@ pub fn object_or_warn(write: &Write<'_>, node: &Node, objections: Vec<String>) -
             let mut all = if twice.is_empty() { Vec::new() } else { vec![in_one(&twice)] };
             all.extend(others);
             let error = format!("strict decoding error: {}", all.join(", "));
-            Err(header::cannot_be_handled(write.definition, node, &error))
+            Err(cannot_be_handled(write.definition, node, &error))
         }
     }
 }
@@ -154,6 +164,27 @@ fn parse(body: &[u8], format: Format) -> Result<(Node, Vec<String>), String> {
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}")),
         Format::Yaml => yaml::parse(body).map(|document| (document.node, document.duplicates)),
     }
+}
+
+/// Reads the metadata of an object; also the paths in it that there are not.
+///
+/// # Errors
+/// Go's error for the first value of a wrong type.
+pub fn metadata_of(node: &Node) -> Result<(Value, Vec<String>), String> {
+    if !matches!(node, Node::Map(_) | Node::Null) {
+        return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", node.kind()));
+    }
+    let ty = Type::Named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned());
+    let typed = typed::decode(node, &ty, "ObjectMeta")?;
+    let unknown = |objection: String| {
+        objection.strip_prefix("unknown field \"").map(|rest| rest.trim_end_matches('"').to_owned())
+    };
+    Ok((typed.value, typed.objections.into_iter().filter_map(unknown).collect()))
+}
+
+/// Whether a text is base64.
+pub fn is_base64(text: &str) -> bool {
+    base64::canonical(text).is_ok()
 }
 
 /// Parses JSON with Go's errors.

@@ -63,7 +63,7 @@ impl<'a> Loader<'a> {
                 Some(Ok((Event::Comment(..) | Event::Anchor(..), _))) => {}
                 Some(Ok(event)) => return Ok(event),
                 Some(Err(error)) => {
-                    return Err(format!("yaml: line {}: {}", error.marker().line(), error.info()));
+                    return Err(format!("yaml: line {}: {}", error.marker().line(), worded(&error.info())));
                 }
                 None => return Ok((Event::StreamEnd, Span::default())),
             }
@@ -176,6 +176,15 @@ fn height(node: &Node) -> usize {
         Node::List(items) => 1 + items.iter().map(height).max().unwrap_or_default(),
         Node::Map(entries) => 1 + entries.iter().map(|(_, value)| height(value)).max().unwrap_or_default(),
         _ => 0,
+    }
+}
+
+/// A complaint in the words of Go's reader, where they differ.
+fn worded(complaint: &str) -> &str {
+    match complaint {
+        "unclosed bracket '['" => "did not find expected ',' or ']'",
+        "unclosed bracket '{'" => "did not find expected ',' or '}'",
+        other => other,
     }
 }
 

@@ -90,6 +90,9 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
 pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::status(old, object),
+        ("apps", "DaemonSet") => {
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(template_generation(old).to_string());
+        }
         ("", "PersistentVolume") => {
             let phase = |object: &Value| object["status"].text("phase").to_owned();
             if phase(old) == phase(object) && !object["status"].has("lastPhaseTransitionTime") {

@@ -43,7 +43,42 @@ pub fn stateful_set(old: &Value, new: &Value, errors: &mut Errors) {
 /// The counters of a status: none negative, none more than there are pods.
 pub fn status(kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
     let (status, at) = (&new["status"], Path::root("status"));
-    let counters: &[&str] = match kind {
+    for name in counters(kind) {
+        not_negative(status, name, &at, errors);
+    }
+    let count = |name: &str| status.int(name).unwrap_or_default();
+    let mut at_most = |name: &str, most: &str, said: &str| {
+        if count(name) > count(most) {
+            errors.invalid(&at.field(name), count(name), said);
+        }
+    };
+    let parts: &[&str] = match kind {
+        "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
+        "StatefulSet" => &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
+        "DaemonSet" => &[],
+        _ => &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    };
+    for name in parts {
+        at_most(name, "replicas", "cannot be greater than status.replicas");
+    }
+    if kind != "DaemonSet" {
+        let said = match kind {
+            "StatefulSet" => "cannot be greater than status.readyReplicas",
+            _ => "cannot be greater than readyReplicas",
+        };
+        at_most("availableReplicas", "readyReplicas", said);
+    }
+    if matches!(kind, "Deployment" | "StatefulSet" | "DaemonSet") {
+        let (before, after) = (old["status"].int("collisionCount"), status.int("collisionCount"));
+        if before.is_some_and(|before| after.is_none_or(|after| after < before)) {
+            errors.invalid(&at.field("collisionCount"), after.unwrap_or_default(), "cannot be decremented");
+        }
+    }
+}
+
+/// The counters in the status of a kind.
+fn counters(kind: &str) -> &'static [&'static str] {
+    match kind {
         "Deployment" => &[
             "observedGeneration",
             "replicas",
@@ -82,36 +117,5 @@ pub fn status(kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
             "observedGeneration",
             "terminatingReplicas",
         ],
-    };
-    for name in counters {
-        not_negative(status, name, &at, errors);
-    }
-    let count = |name: &str| status.int(name).unwrap_or_default();
-    let mut at_most = |name: &str, most: &str, said: &str| {
-        if count(name) > count(most) {
-            errors.invalid(&at.field(name), count(name), said);
-        }
-    };
-    let parts: &[&str] = match kind {
-        "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
-        "StatefulSet" => &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
-        "DaemonSet" => &[],
-        _ => &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-    };
-    for name in parts {
-        at_most(name, "replicas", "cannot be greater than status.replicas");
-    }
-    if kind != "DaemonSet" {
-        let said = match kind {
-            "StatefulSet" => "cannot be greater than status.readyReplicas",
-            _ => "cannot be greater than readyReplicas",
-        };
-        at_most("availableReplicas", "readyReplicas", said);
-    }
-    if matches!(kind, "Deployment" | "StatefulSet" | "DaemonSet") {
-        let (before, after) = (old["status"].int("collisionCount"), status.int("collisionCount"));
-        if before.is_some_and(|before| after.is_none_or(|after| after < before)) {
-            errors.invalid(&at.field("collisionCount"), after.unwrap_or_default(), "cannot be decremented");
-        }
     }
 }

@@ -179,18 +179,6 @@ impl Errors {
         self.add("FieldValueTooLong", at, format!("Too long: may not be more than {most} bytes"));
     }
 
-    /// Too many items.
-    pub fn too_many(&mut self, at: &Path<'_>, actual: usize, most: usize) {
-        let items = if most == 1 { "item" } else { "items" };
-        self.add("FieldValueTooMany", at, format!("Too many: {actual}: must have at most {most} {items}"));
-    }
-
-    /// A value of a wrong type.
-    pub fn wrong_type<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
-        let value = value.into();
-        self.add("FieldValueTypeInvalid", at, format!("Invalid value: {value}: {detail}"));
-    }
-
     /// Each of several reasons why a value may not be.
     pub fn each_invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, details: &[String]) {
         let value = value.into();

@@ -46,6 +46,17 @@ pub fn create(metadata: &Value, scope: Scope, name: fn(&str) -> Said, at: &Path<
     both(metadata, at, errors);
 }
 
+/// The metadata of an object in an object, which need not have a name.
+pub fn embedded(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["generateName", "name"] {
+        let text = metadata.text(name);
+        if !text.is_empty() {
+            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
+        }
+    }
+    both(metadata, at, errors);
+}
+
 /// What holds for new metadata and for changed metadata.
 fn both(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     let generation = metadata.int("generation").unwrap_or_default();

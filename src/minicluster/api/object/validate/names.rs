@@ -31,9 +31,6 @@ const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric char
                            used for validation is '[-A-Za-z0-9]+')";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
                        regex used for validation is '[0-9]+%')";
-const C_IDENTIFIER: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
-                            alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
-                            validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
 /// What a check says: nothing, if all is well.
 pub type Said = Vec<String>;
@@ -219,13 +216,6 @@ pub fn percent(text: &str) -> Said {
     let digits = text.strip_suffix('%').unwrap_or_default();
     let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if fits { Said::new() } else { vec![PERCENT.to_owned()] }
-}
-
-/// An identifier of the language C.
-pub fn c_identifier(text: &str) -> Said {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let fits = !text.is_empty() && text.bytes().all(word) && !text.starts_with(|first: char| first.is_ascii_digit());
-    if fits { Said::new() } else { vec![C_IDENTIFIER.to_owned()] }
 }
 
 /// A port's number.

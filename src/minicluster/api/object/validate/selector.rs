@@ -6,33 +6,19 @@ use super::super::look::{Look, entries_of};
 use super::errors::{Errors, Path};
 use super::{metadata, names};
 
-/// Whether values in expressions are checked like labels' values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Values {
-    /// They are.
-    Checked,
-    /// They are not.
-    Any,
-}
-
 /// A selector with `matchLabels` and `matchExpressions`.
 pub fn selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
-    selector_with(selector, Values::Checked, at, errors);
-}
-
-/// A selector, its expressions' values checked or not.
-pub fn selector_with(selector: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_null() {
         return;
     }
     metadata::labels(selector.entries("matchLabels"), &at.field("matchLabels"), errors);
     let list = at.field("matchExpressions");
     for (index, expression) in selector.list("matchExpressions").iter().enumerate() {
-        requirement(expression, values, &list.index(index), errors);
+        requirement(expression, &list.index(index), errors);
     }
 }
 
-fn requirement(expression: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
+fn requirement(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
     let given = expression.list("values");
     match expression.text("operator") {
         "In" | "NotIn" => {
@@ -52,12 +38,10 @@ fn requirement(expression: &Value, values: Values, at: &Path<'_>, errors: &mut E
     }
     let key = expression.text("key");
     errors.each_invalid(&at.field("key"), key, &names::qualified_name(key));
-    if values == Values::Checked {
-        let list = at.field("values");
-        for (index, value) in given.iter().enumerate() {
-            let value = value.as_str().unwrap_or_default();
-            errors.each_invalid(&list.index(index), value, &names::label_value(value));
-        }
+    let list = at.field("values");
+    for (index, value) in given.iter().enumerate() {
+        let value = value.as_str().unwrap_or_default();
+        errors.each_invalid(&list.index(index), value, &names::label_value(value));
     }
 }
 

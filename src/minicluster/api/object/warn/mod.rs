@@ -28,12 +28,28 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
             problems.join(" ")
         ));
     }
+    if key == ("", "Service") {
+        warnings.extend(external_addresses(object));
+    }
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
     } else if let Some((path, template)) = template(definition, object) {
         pod::warnings(&path, template, &mut warnings);
     }
     warnings
+}
+
+/// Addresses from outside that a service names itself.
+fn external_addresses(service: &Value) -> Option<String> {
+    let spec = &service["spec"];
+    if spec.list("externalIPs").is_empty() {
+        return None;
+    }
+    Some(match (spec.text("type"), spec.text("clusterIP")) {
+        ("ExternalName", _) => "spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned(),
+        (_, "None") => "spec.externalIPs is ignored for headless services".to_owned(),
+        _ => "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
+    })
 }
 
 /// Warnings about a changed object.

@@ -1,0 +1,54 @@
+//! What is asked of numbers. A whole number is compared in whole numbers, even with a limit that is none.
+
+use serde_json::Number;
+
+use super::check::Walk;
+use super::schema::{Bound, Kind, Schema};
+
+/// Whether a number is in its range, between its limits and a multiple of its factor.
+pub(super) fn check(walk: &mut Walk, number: &Number, schema: &Schema) {
+    let limits = &schema.limits;
+    let format = limits.format.as_deref();
+    let (least, most) = match format {
+        Some("int32") => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        Some("uint32") => (0.0, f64::from(u32::MAX)),
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    };
+    let value = number.as_f64().unwrap_or_default();
+    if schema.ty == Some(Kind::Integer) && (number.is_f64() || value < least || value > most) {
+        let format = format.map_or_else(|| " (default format)".to_owned(), |format| format!(" with format {format}"));
+        let path = walk.path.clone();
+        walk.placeless(&format!("Checked value must be of type integer{format} in {path}"));
+    }
+    let in_kind = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
+    if let Some(factor) = limits.factor {
+        multiple(walk, number, in_kind(factor));
+    }
+    if let Some(Bound { at, excluded }) = limits.most {
+        let at = in_kind(at);
+        if value > at || (excluded && value >= at) {
+            let or_equal = if excluded { "" } else { " or equal to" };
+            walk.invalid(&number.to_string(), &format!("should be less than{or_equal} {at}"));
+        }
+    }
+    if let Some(Bound { at, excluded }) = limits.least {
+        let at = in_kind(at);
+        if value < at || (excluded && value <= at) {
+            let or_equal = if excluded { "" } else { " or equal to" };
+            walk.invalid(&number.to_string(), &format!("should be greater than{or_equal} {at}"));
+        }
+    }
+}
+
+fn multiple(walk: &mut Walk, number: &Number, factor: f64) {
+    if factor <= 0.0 {
+        let path = &walk.path;
+        let message =
+            format!("Invalid value: {factor}: factor MultipleOf declared for {path} must be positive: {factor}");
+        return walk.say("FieldValueInvalid", message);
+    }
+    let times = number.as_f64().unwrap_or_default() / factor;
+    if times.fract() != 0.0 {
+        walk.invalid(&number.to_string(), &format!("should be a multiple of {factor}"));
+    }
+}
