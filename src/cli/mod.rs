@@ -10,13 +10,18 @@ mod exit;
 mod folder;
 mod history;
 mod output;
+mod pause;
 mod plan;
 mod progress;
+mod restart;
 mod retry;
 mod run;
 mod show;
 mod signals;
 mod status;
+mod suspend;
+mod target;
+mod undo;
 mod version;
 mod workload;
 
@@ -75,6 +80,18 @@ enum Command {
     Show(show::Args),
     /// Let go of a hold, so that the held manifest is applied again
     Retry(retry::Args),
+    /// Roll a workload back by hand; what is taken back is held
+    Undo(undo::Args),
+    /// Leave a workload alone, whatever is committed
+    Suspend(suspend::SuspendArgs),
+    /// Take a suspended workload up again
+    ResumeSync(suspend::ResumeArgs),
+    /// Pause a Deployment: changes of its template wait
+    Pause(pause::Args),
+    /// Resume a paused Deployment
+    Resume(pause::Args),
+    /// Replace a workload's pods by new ones of the same template
+    Restart(restart::Args),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Print the version
@@ -121,6 +138,12 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
+        Command::Undo(args) => undo::run(&globals, args).await,
+        Command::Suspend(args) => suspend::suspend(&globals, args).await,
+        Command::ResumeSync(args) => suspend::resume(&globals, args).await,
+        Command::Pause(args) => pause::pause(&globals, args).await,
+        Command::Resume(args) => pause::resume(&globals, args).await,
+        Command::Restart(args) => restart::run(&globals, args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Version(args) => version::run(&args),
     }

@@ -6,6 +6,7 @@ mod error;
 mod events;
 mod evidence;
 mod kinds;
+mod patch;
 mod read;
 mod retry;
 mod watch;
@@ -22,6 +23,7 @@ pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
+pub use patch::{Part, Patch};
 pub use retry::Backoff;
 pub use watch::{Seen, Watched};
 

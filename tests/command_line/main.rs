@@ -4,7 +4,9 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod desk;
 mod program;
 
 mod basics;
+mod beside_kubectl;
 mod run;

@@ -1,0 +1,65 @@
+//! `belay restart WORKLOAD`
+
+use anyhow::bail;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::Globals;
+use super::exit::Exit;
+use super::target::{Act, For, On, REVISED, Target, each};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, Mode, Part, Patch};
+
+/// What `belay restart` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+}
+
+/// The annotation by which Kubernetes' tools make new pods without changing anything else.
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let only = For { kinds: REVISED, otherwise: "restarting is not supported", verb: "Restart" };
+    let now = restarted_at(Clock::system().now(), &TimeZone::system());
+    each(globals, &args.on, only, async |cluster, target, mode| restart(cluster, target, mode, &now).await).await
+}
+
+async fn restart(cluster: &Cluster, target: &Target, mode: Mode, now: &str) -> anyhow::Result<Act> {
+    if target.live["spec"]["paused"] == true {
+        bail!("{} can't restart paused deployment (run belay resume first)", target.quoted());
+    }
+    let annotations = &target.live["spec"]["template"]["metadata"]["annotations"];
+    if annotations[RESTARTED_AT] == now {
+        bail!("{} was restarted in this very second; wait a second and try again", target.quoted());
+    }
+    let template = json!({"metadata": {"annotations": {RESTARTED_AT: now}}});
+    let patch = Patch::Strategic(json!({"spec": {"template": template}}));
+    let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+    Ok(Act::done(written.object, "restarted"))
+}
+
+/// A time as kubectl writes it: RFC 3339, to the second, in local time.
+fn restarted_at(now: Timestamp, zone: &TimeZone) -> String {
+    let local = now.to_zoned(zone.clone());
+    let written = local.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    match zone.to_offset(now).seconds() {
+        0 => format!("{written}Z"),
+        _ => format!("{written}{}", local.strftime("%:z")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_written_as_kubectl_does() {
+        let now: Timestamp = "2026-11-21T04:30:05.7Z".parse().unwrap();
+        assert_eq!(restarted_at(now, &TimeZone::UTC), "2026-11-21T04:30:05Z");
+        let berlin = TimeZone::fixed(jiff::tz::offset(1));
+        assert_eq!(restarted_at(now, &berlin), "2026-11-21T05:30:05+01:00");
+    }
+}

@@ -1,0 +1,135 @@
+//! belay's commands and kubectl's on the same cluster, side by side: the same effect on the objects, the same refusals.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, path};
+use crate::program::Ran;
+use crate::world::control_plane::assets;
+
+/// A workload of each kind for kubectl (`k…`), and its twin for belay (`b…`).
+const WORKLOADS: [(&str, &str, &str); 3] = [
+    ("Deployment", "deployments", "  replicas: 2\n"),
+    ("StatefulSet", "statefulsets", "  replicas: 2\n  serviceName: x\n"),
+    ("DaemonSet", "daemonsets", ""),
+];
+
+fn manifest(kind: &str, name: &str, more: &str, image: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: {name}, annotations: {{kubernetes.io/change-cause: \
+         {image}}}}}\nspec:\n{more}  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: \
+         {{app: {name}}}}}\n    spec:\n      initContainers: [{{name: first, image: 'busybox:1'}}]\n      containers: \
+         [{{name: app, image: '{image}', env: [{{name: A, value: a}}]}}, {{name: side, image: 'side:1'}}]\n"
+    )
+}
+
+const CONTROLLER: &str = "apiVersion: v1\nkind: ReplicationController\nmetadata: {name: NAME}\nspec:\n  replicas: 0\n  \
+                          selector: {app: NAME}\n  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: \
+                          [{name: app, image: 'web:1'}]}\n";
+
+/// What is typed to kubectl, and what to belay; `X` is the name of the workload.
+const STEPS: &[(&str, &str)] = &[
+    ("rollout pause deployment/X", "pause deployment/X"),
+    ("rollout pause deployment/X", "pause deployment/X"),
+    ("rollout undo deployment/X", "undo deployment/X"),
+    ("rollout restart deployment/X", "restart deployment/X"),
+    ("rollout resume deployment/X", "resume deployment/X"),
+    ("rollout resume deployment/X", "resume deployment/X"),
+    ("rollout pause statefulset/X", "pause statefulset/X"),
+    ("rollout resume daemonset/X", "resume daemonset/X"),
+    ("rollout pause deployment/nobody", "pause deployment/nobody"),
+    ("rollout undo daemonset nobody", "undo daemonset nobody"),
+    ("rollout undo deployment/X --to-revision=99", "undo deployment/X --to-revision=99"),
+    ("rollout undo deployment/X --to-revision=-1", "undo deployment/X --to-revision=-1"),
+    ("rollout undo statefulset/X --to-revision=99", "undo statefulset/X --to-revision=99"),
+    ("rollout undo deployment/X --to-revision=2", "undo deployment/X --to-revision=2"),
+    ("rollout undo deployment/X", "undo deployment/X"),
+    ("rollout undo deployment X", "undo deployment X"),
+    ("rollout undo deployment/X --to-revision=3", "undo deployment/X --to-revision=3"),
+    ("rollout undo statefulset/X", "undo statefulset/X"),
+    ("rollout undo daemonset/X", "undo daemonset/X"),
+    ("rollout undo daemonset/X --to-revision=2", "undo daemonset/X --to-revision=2"),
+    ("rollout restart deployment/X", "restart deployment/X"),
+    ("rollout restart statefulset/X", "restart statefulset/X"),
+    ("rollout restart daemonset/X", "restart daemonset/X"),
+    ("rollout undo deployment/X --dry-run=server", "undo deployment/X --dry-run"),
+    ("rollout undo deployment/X", "undo deployment/X"),
+    ("rollout undo statefulset/X -o name", "undo statefulset/X -o name"),
+    ("rollout pause deployment -l app=X", "pause deployment -l app=X"),
+    ("rollout restart deployment -l app=nothing", "restart deployment -l app=nothing"),
+];
+
+async fn prepare(desk: &Desk) {
+    for name in ["kx", "bx"] {
+        for image in ["web:1", "web:2"] {
+            for (kind, resource, more) in WORKLOADS {
+                let at = path(resource, name);
+                desk.apply(&at, &manifest(kind, name, more, image)).await;
+                desk.synced(&at).await;
+            }
+        }
+        desk.apply(&path("replicationcontrollers", name), &CONTROLLER.replace("NAME", name)).await;
+    }
+}
+
+/// Everything that a person's command may have changed, with the name taken out.
+async fn state(desk: &Desk, name: &str) -> Value {
+    let mut all = json!({});
+    for (_, resource, _) in WORKLOADS {
+        let live = desk.synced(&path(resource, name)).await;
+        let mut spec = live["spec"].clone();
+        if let Some(at) = spec.pointer_mut("/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt") {
+            assert!(at.as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{at}");
+            *at = json!("just now");
+        }
+        all[resource] = json!({"spec": spec, "annotations": live["metadata"]["annotations"],
+            "labels": live["metadata"]["labels"], "generation": live["metadata"]["generation"]});
+    }
+    serde_json::from_str(&all.to_string().replace(name, "X")).unwrap()
+}
+
+/// What was printed, with the name taken out, and kubectl's own words.
+fn told(ran: &Ran, name: &str) -> (i32, String, String) {
+    let plain = |text: &str| {
+        let mut text = text.replace(name, "X").replace("'kubectl rollout resume'", "'belay resume'");
+        text = text.replace("run rollout resume first", "run belay resume first");
+        let lines = text.lines().map(|line| match line.strip_prefix("Error from server (") {
+            Some(rest) => format!("error: {}", rest.split_once("): ").map_or(rest, |(_, message)| message)),
+            None => line.to_owned(),
+        });
+        // kubectl reminds of its own apply; nothing of belay's is to be compared with that.
+        lines.filter(|line| !line.starts_with("Warning: ")).collect::<Vec<_>>().join("\n")
+    };
+    (ran.code, plain(&ran.out), plain(&ran.err))
+}
+
+async fn compare(desk: &Desk) {
+    prepare(desk).await;
+    assert_eq!(state(desk, "kx").await, state(desk, "bx").await, "the twins begin alike");
+    let mut differences = Vec::new();
+    for (kubectl, belay) in STEPS {
+        let words = |line: &str, name: &str| line.replace('X', name).split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let (kubectl_words, belay_words) = (words(kubectl, "kx"), words(belay, "bx"));
+        let kubectls = told(&desk.kubectl(&kubectl_words.iter().map(String::as_str).collect::<Vec<_>>()), "kx");
+        let belays = told(&desk.belay(&belay_words.iter().map(String::as_str).collect::<Vec<_>>()), "bx");
+        if kubectls != belays {
+            differences.push(format!("{belay}\n  kubectl: {kubectls:?}\n  belay:   {belays:?}"));
+        }
+        let (kubectls, belays) = (state(desk, "kx").await, state(desk, "bx").await);
+        assert_eq!(kubectls, belays, "after {belay}");
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_embedded_cluster() {
+    if assets("belay beside kubectl on the embedded cluster").is_some() {
+        compare(&Desk::embedded().await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_real_control_plane() {
+    if let Some(assets) = assets("belay beside kubectl on the real control plane") {
+        compare(&Desk::real(&assets).await).await;
+    }
+}
