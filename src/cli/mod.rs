@@ -11,18 +11,23 @@ mod folder;
 mod history;
 mod output;
 mod pause;
+mod pick;
 mod plan;
 mod progress;
 mod restart;
 mod retry;
 mod run;
+mod selector;
+mod set;
 mod show;
 mod signals;
 mod status;
 mod suspend;
 mod target;
 mod undo;
+mod unified;
 mod version;
+mod working;
 mod workload;
 
 use std::path::PathBuf;
@@ -92,6 +97,8 @@ enum Command {
     Resume(pause::Args),
     /// Replace a workload's pods by new ones of the same template
     Restart(restart::Args),
+    /// Change images or environment variables, in the manifest and a commit
+    Set(set::Args),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Print the version
@@ -144,6 +151,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Pause(args) => pause::pause(&globals, args).await,
         Command::Resume(args) => pause::resume(&globals, args).await,
         Command::Restart(args) => restart::run(&globals, args).await,
+        Command::Set(args) => set::run(&globals, args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Version(args) => version::run(&args),
     }

@@ -211,14 +211,15 @@ pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For)
 
 /// What the words of a command line mean.
 #[derive(Debug, PartialEq)]
-enum Meant {
+pub(super) enum Meant {
     /// `KIND[,KIND] [NAME …]`; `None` for all kinds of the command.
     Kinds(Option<Vec<(String, String)>>, Vec<String>),
     /// `KIND/NAME …`, `NAME …`
     Each(Vec<Named>),
 }
 
-fn meant(words: &[String], by_label: bool) -> anyhow::Result<Meant> {
+/// Reads them.
+pub(super) fn meant(words: &[String], by_label: bool) -> anyhow::Result<Meant> {
     let Some((first, names)) = words.split_first() else { return Ok(Meant::Kinds(None, Vec::new())) };
     if !first.contains('/') && (by_label || !names.is_empty()) {
         let kinds: Option<Vec<_>> = first.split(',').map(kind).collect();

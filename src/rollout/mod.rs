@@ -33,4 +33,4 @@ pub use references::{configuration_hash, named_configuration};
 pub use template::{same_template, template_hash, without_controllers_labels};
 pub use undo::{NoTarget, as_kubectl_would, target};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
-pub use workload::{Workload, template};
+pub use workload::{Workload, pod_spec_path, template};
