@@ -9,6 +9,7 @@ mod embedded;
 mod exit;
 mod folder;
 mod history;
+mod new;
 mod output;
 mod pause;
 mod pick;
@@ -17,6 +18,7 @@ mod progress;
 mod restart;
 mod retry;
 mod run;
+mod scale;
 mod selector;
 mod set;
 mod show;
@@ -99,6 +101,10 @@ enum Command {
     Restart(restart::Args),
     /// Change images or environment variables, in the manifest and a commit
     Set(set::Args),
+    /// Change how many pods a workload has, in the manifest and a commit
+    Scale(scale::Args),
+    /// Write a new manifest, and commit it
+    New(new::Args),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Print the version
@@ -152,6 +158,8 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Resume(args) => pause::resume(&globals, args).await,
         Command::Restart(args) => restart::run(&globals, args).await,
         Command::Set(args) => set::run(&globals, args).await,
+        Command::Scale(args) => scale::run(&globals, args).await,
+        Command::New(args) => new::run(&globals, args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Version(args) => version::run(&args),
     }

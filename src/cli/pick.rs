@@ -71,8 +71,8 @@ pub(super) struct Pick<'a> {
     pub words: &'a [String],
     pub selector: Option<&'a str>,
     pub namespace: Option<&'a str>,
-    /// Whether a kind can be changed so.
-    pub fits: fn(&ObjectKey) -> bool,
+    /// The kinds that can be changed so.
+    pub kinds: &'static [(&'static str, &'static str)],
     /// What is said of another kind: `has no pods`.
     pub otherwise: &'static str,
 }
@@ -80,7 +80,7 @@ pub(super) struct Pick<'a> {
 impl Pick<'_> {
     /// The manifests that are meant, each with the path of its file; with no word and no labels, all that can be changed
     /// so where `all` is said.
-    pub(super) fn from<'d>(&self, desk: &'d Desk) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+    pub(super) fn in_desk<'d>(&self, desk: &'d Desk) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
         let all: Vec<(String, &Manifest)> = desk.manifests().map(|(path, manifest)| (path.clone(), manifest)).collect();
         self.of(all).map_err(|error| match desk.rejected().first() {
             Some(first) => {
@@ -91,11 +91,11 @@ impl Pick<'_> {
     }
 
     /// The same of the text of one file; all where nothing is named.
-    pub(super) fn from_file<'d>(&self, file: &'d File) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+    pub(super) fn in_file<'d>(&self, file: &'d File) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
         let all: Vec<(String, &Manifest)> =
             file.manifests.iter().map(|manifest| (file.path.to_string(), manifest)).collect();
         if self.words.is_empty() && self.selector.is_none() {
-            let fitting: Vec<_> = all.into_iter().filter(|(_, manifest)| (self.fits)(&manifest.key)).collect();
+            let fitting: Vec<_> = all.into_iter().filter(|(_, manifest)| self.fits(&manifest.key)).collect();
             if fitting.is_empty() {
                 bail!("there is no manifest on standard input that could be changed so");
             }
@@ -115,7 +115,7 @@ impl Pick<'_> {
                 let kind = |object: &ObjectKey| {
                     kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|(_, kind)| *kind == object.kind))
                 };
-                let fits = |manifest: &Manifest| (self.fits)(&manifest.key) && kind(&manifest.key);
+                let fits = |manifest: &Manifest| self.fits(&manifest.key) && kind(&manifest.key);
                 let found: Vec<_> = all
                     .into_iter()
                     .filter(|(_, manifest)| fits(manifest) && selector.matches(manifest.value()))
@@ -152,7 +152,7 @@ impl Pick<'_> {
             bail!("no manifest of {} {name:?} is here{hint}", kind.unwrap_or("a workload"));
         }
         let all_of_it = found.clone();
-        found.retain(|(_, manifest)| (self.fits)(&manifest.key));
+        found.retain(|(_, manifest)| self.fits(&manifest.key));
         match found.len() {
             1 => Ok(found.remove(0)),
             0 => bail!("{} {}", all_of_it[0].1.key, self.otherwise),
@@ -164,8 +164,14 @@ impl Pick<'_> {
         }
     }
 
+    fn fits(&self, object: &ObjectKey) -> bool {
+        self.kinds.iter().any(|(api_version, kind)| {
+            *kind == object.kind && api_version.split_once('/').map_or("", |(group, _)| group) == object.group
+        })
+    }
+
     fn like(&self, all: &[(String, &Manifest)], name: &str) -> Vec<String> {
-        let fitting = all.iter().filter(|(_, manifest)| (self.fits)(&manifest.key));
+        let fitting = all.iter().filter(|(_, manifest)| self.fits(&manifest.key));
         let mut by_distance: BTreeMap<(usize, String), ()> = BTreeMap::new();
         for (_, manifest) in fitting {
             let ratio = similar::TextDiff::from_chars(name, manifest.key.name.as_str()).ratio();

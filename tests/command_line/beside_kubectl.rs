@@ -55,10 +55,46 @@ const STEPS: &[(&str, &str)] = &[
     ("rollout undo deployment/X", "undo deployment/X"),
     ("rollout undo statefulset/X -o name", "undo statefulset/X -o name"),
     ("rollout pause deployment -l app=X", "pause deployment -l app=X"),
+    ("set image deployment/X app=web:3", "set image --live deployment/X app=web:3"),
+    ("set image deployment/X app=web:3", "set image --live deployment/X app=web:3"),
+    ("set image deployment/X nope=web:3", "set image --live deployment/X nope=web:3"),
+    ("set image statefulset X *=all:1", "set image --live statefulset X *=all:1"),
+    ("set image daemonset/X first=busybox:2 side=side:2", "set image --live daemonset/X first=busybox:2 side=side:2"),
+    ("set image replicationcontroller/X app=web:3", "set image --live replicationcontroller/X app=web:3"),
+    ("set image deployment/nobody app=web:3", "set image --live deployment/nobody app=web:3"),
+    ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
+    ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
+    ("set env deployment/X A-", "set env --live deployment/X A-"),
+    ("set env statefulset/X A=z Z=1 -c app", "set env --live statefulset/X A=z Z=1 -c app"),
+    ("set env daemonset/X NEW=q --overwrite=false", "set env --live daemonset/X NEW=q --overwrite=false"),
+    ("set env deployment/X --list", "set env --live deployment/X --list"),
+    (
+        "set env deployment/X --from=configmap/conf --prefix=P_",
+        "set env --live deployment/X --from=configmap/conf --prefix=P_",
+    ),
+    ("set env deployment/X --from=secret/keys --keys=k", "set env --live deployment/X --from=secret/keys --keys=k"),
+    ("set env deployment/X --list", "set env --live deployment/X --list"),
+    ("set env deployment/X K=plain", "set env --live deployment/X K=plain"),
+    ("set env replicationcontroller/X A=b", "set env --live replicationcontroller/X A=b"),
+    ("scale deployment/X --replicas=5", "scale --live deployment/X --replicas=5"),
+    (
+        "scale deployment/X --replicas=3 --current-replicas=9",
+        "scale --live deployment/X --replicas=3 --current-replicas=9",
+    ),
+    (
+        "scale statefulset/X --replicas=1 --current-replicas=2",
+        "scale --live statefulset/X --replicas=1 --current-replicas=2",
+    ),
+    ("scale replicationcontroller X --replicas=0", "scale --live replicationcontroller X --replicas=0"),
     ("rollout restart deployment -l app=nothing", "restart deployment -l app=nothing"),
 ];
 
 async fn prepare(desk: &Desk) {
+    let configuration = "api/v1/namespaces/default/configmaps/conf";
+    desk.apply(configuration, "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}, data: {a.b: x, c-d: y}}")
+        .await;
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: keys}, stringData: {k: hunter2, l: hunter3}}";
+    desk.apply("api/v1/namespaces/default/secrets/keys", secret).await;
     for name in ["kx", "bx"] {
         for image in ["web:1", "web:2"] {
             for (kind, resource, more) in WORKLOADS {
@@ -81,6 +117,8 @@ async fn state(desk: &Desk, name: &str) -> Value {
             assert!(at.as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{at}");
             *at = json!("just now");
         }
+        all["replicationcontrollers"] =
+            desk.get(&path("replicationcontrollers", name)).await.map(|live| live["spec"].clone()).unwrap_or_default();
         all[resource] = json!({"spec": spec, "annotations": live["metadata"]["annotations"],
             "labels": live["metadata"]["labels"], "generation": live["metadata"]["generation"]});
     }
@@ -97,6 +135,8 @@ fn told(ran: &Ran, name: &str) -> (i32, String, String) {
             None => line.to_owned(),
         });
         // kubectl reminds of its own apply; nothing of belay's is to be compared with that.
+        // belay says which containers there are.
+        let lines = lines.map(|line| line.split("; Deployment default/X has ").next().unwrap_or_default().to_owned());
         lines.filter(|line| !line.starts_with("Warning: ")).collect::<Vec<_>>().join("\n")
     };
     (ran.code, plain(&ran.out), plain(&ran.err))

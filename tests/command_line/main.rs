@@ -9,4 +9,6 @@ mod program;
 
 mod basics;
 mod beside_kubectl;
+mod by_hand;
+mod editing;
 mod run;

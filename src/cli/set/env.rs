@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::containers::{Container, matching};
 use super::env_args::{Args, named};
-use super::{Change, change, env_list, open};
+use super::{Change, change, env_list, in_pods, of, open};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::pick::{Op, key};
+use crate::cluster::{Part, Patch};
 use crate::manifest::ObjectKey;
 use crate::manifest::edit::{New, Step};
 
@@ -241,7 +242,7 @@ impl Change for Variables {
         Ok(ops)
     }
 
-    fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<Value>> {
+    fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<(Part, Patch)>> {
         let mut spec = Map::new();
         for container in matching(object, value, &self.containers)? {
             let env = container.value["env"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -265,21 +266,22 @@ impl Change for Variables {
                 }
             }
         }
-        Ok((!spec.is_empty()).then(|| spec.into()))
+        Ok(in_pods(object, spec))
     }
 
-    fn noun(&self) -> &'static str {
-        "env"
+    fn done(&self) -> &'static str {
+        "env updated"
     }
 
-    fn subject(&self) -> String {
+    fn subject(&self, objects: &[ObjectKey]) -> String {
+        let of = of(objects);
         let list = |names: Vec<&str>| names.join(", ");
         let set: Vec<&str> = self.order.iter().map(String::as_str).collect();
         let remove: Vec<&str> = self.remove.iter().map(String::as_str).collect();
         match (set.is_empty(), remove.is_empty()) {
-            (false, true) => format!("Set {}", list(set)),
-            (true, _) => format!("Remove {}", list(remove)),
-            (false, false) => format!("Set {}, remove {}", list(set), list(remove)),
+            (false, true) => format!("Set {} of {of}", list(set)),
+            (true, _) => format!("Remove {} of {of}", list(remove)),
+            (false, false) => format!("Set {}, remove {} of {of}", list(set), list(remove)),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::containers::matching;
 use super::env_args::Args;
-use super::{TEMPLATED, open, pick_from};
+use super::{TEMPLATED, open, pick_templated as pick};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{Format, progress, say, say_value};
@@ -37,7 +37,7 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
         objects.extend(found.into_iter().map(|target| (target.key, target.live)));
     } else {
         let desk = open(globals, place)?;
-        let picked = pick_from(globals, place, words).from(&desk)?;
+        let picked = pick(globals, place, words).in_desk(&desk)?;
         objects.extend(picked.into_iter().map(|(_, manifest)| (manifest.key.clone(), manifest.value().clone())));
     }
     let known = if args.resolve { configuration(globals, args, &objects).await? } else { BTreeMap::new() };

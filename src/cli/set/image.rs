@@ -4,10 +4,11 @@ use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use super::containers::matching;
-use super::{Change, Place, change};
+use super::{Change, Place, change, in_pods, of};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::pick::{Op, key};
+use crate::cluster::{Part, Patch};
 use crate::manifest::ObjectKey;
 use crate::manifest::edit::New;
 
@@ -64,7 +65,7 @@ impl Change for Images {
         Ok(ops)
     }
 
-    fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<Value>> {
+    fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<(Part, Patch)>> {
         let mut spec = Map::new();
         for (pattern, image) in &self.0 {
             for container in matching(object, value, pattern)? {
@@ -77,20 +78,21 @@ impl Change for Images {
                 }
             }
         }
-        Ok((!spec.is_empty()).then(|| spec.into()))
+        Ok(in_pods(object, spec))
     }
 
-    fn noun(&self) -> &'static str {
-        "image"
+    fn done(&self) -> &'static str {
+        "image updated"
     }
 
-    fn subject(&self) -> String {
+    fn subject(&self, objects: &[ObjectKey]) -> String {
+        let of = of(objects);
         match self.0.as_slice() {
-            [(_, image)] => format!("Set image {image}"),
+            [(_, image)] => format!("Set image {image} of {of}"),
             several => {
                 let all: Vec<String> =
                     several.iter().map(|(container, image)| format!("{container}={image}")).collect();
-                format!("Set images {}", all.join(", "))
+                format!("Set images {} of {of}", all.join(", "))
             }
         }
     }

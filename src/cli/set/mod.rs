@@ -10,7 +10,7 @@ use std::io::Read as _;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Globals;
 use super::exit::Exit;
@@ -39,7 +39,7 @@ enum What {
 
 /// Where a change is made.
 #[derive(clap::Args, Debug)]
-pub(super) struct Place {
+pub(in crate::cli) struct Place {
     /// Every workload with these labels: app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
@@ -74,16 +74,34 @@ pub(super) const TEMPLATED: &[(&str, &str)] = &[
     ("v1", "Pod"),
 ];
 
-/// A change of the pods of an object, in both forms.
-pub(super) trait Change {
+/// A change of an object, in both forms.
+pub(in crate::cli) trait Change {
     /// In the text: what is to be written where. Nothing where the manifest says all of it already.
     fn ops(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Vec<Op>>;
-    /// In the cluster: the specification of the pods in a strategic merge patch; `None` where nothing changes.
-    fn patch(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Option<Value>>;
-    /// `image`, `env`
-    fn noun(&self) -> &'static str;
-    /// The subject of the commit, without what it is of.
-    fn subject(&self) -> String;
+    /// In the cluster; `None` where nothing changes.
+    fn patch(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Option<(Part, Patch)>>;
+    /// What was done in the cluster, in kubectl's words: `image updated`.
+    fn done(&self) -> &'static str;
+    /// The subject of the commit: `Set image web:2 of deployment web`.
+    fn subject(&self, objects: &[ObjectKey]) -> String;
+    /// The kinds that can be changed so.
+    fn kinds(&self) -> &'static [(&'static str, &'static str)] {
+        TEMPLATED
+    }
+    /// What is said of another kind.
+    fn otherwise(&self) -> &'static str {
+        "has no pods"
+    }
+}
+
+/// A strategic merge patch of the specification of an object's pods.
+fn in_pods(key: &ObjectKey, spec: Map<String, Value>) -> Option<(Part, Patch)> {
+    if spec.is_empty() {
+        return None;
+    }
+    let path = pod_spec_path(&key.group, &key.kind)?;
+    let patch = path.iter().rev().fold(Value::Object(spec), |inner, name| json!({ *name: inner }));
+    Some((Part::Whole, Patch::Strategic(patch)))
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
@@ -94,7 +112,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Changes what is meant, where it is meant.
-pub(super) async fn change(
+pub(in crate::cli) async fn change(
     globals: &Globals,
     place: &Place,
     words: &[String],
@@ -110,7 +128,7 @@ pub(super) async fn change(
         bail!("which workload? say KIND/NAME, or -l LABELS");
     }
     let desk = open(globals, place)?;
-    let picked = pick_from(globals, place, words).from(&desk)?;
+    let picked = pick_from(globals, place, words, change).in_desk(&desk)?;
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
     for (path, manifest) in picked {
@@ -134,7 +152,7 @@ pub(super) async fn change(
     if objects.is_empty() {
         bail!("nothing would change: the manifests say that already");
     }
-    let subject = format!("{} of {}", change.subject(), of(&objects));
+    let subject = change.subject(&objects);
     let finish = Finish { to: &place.to, subject, objects, dry_run: place.dry_run, output: place.output };
     desk.finish(new, &finish).await?;
     Ok(Exit::Done)
@@ -145,12 +163,23 @@ pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Desk> {
     Desk::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
 }
 
-pub(super) fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String]) -> Pick<'a> {
+fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {
     Pick {
         words,
         selector: place.selector.as_deref(),
         namespace: globals.namespace.as_deref(),
-        fits: |key| pod_spec_path(&key.group, &key.kind).is_some(),
+        kinds: change.kinds(),
+        otherwise: change.otherwise(),
+    }
+}
+
+/// What has pods.
+fn pick_templated<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String]) -> Pick<'a> {
+    Pick {
+        words,
+        selector: place.selector.as_deref(),
+        namespace: globals.namespace.as_deref(),
+        kinds: TEMPLATED,
         otherwise: "has no pods",
     }
 }
@@ -172,7 +201,7 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
     if let Some(complaint) = file.complaints.first().filter(|_| file.manifests.is_empty()) {
         bail!("{}: {}", complaint.place, complaint.message);
     }
-    let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words).from_file(&file)?;
+    let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words, change).in_file(&file)?;
     for (_, manifest) in picked {
         let ops = change.ops(&manifest.key, manifest.value())?;
         text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
@@ -193,18 +222,16 @@ async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl 
     if on.workloads.is_empty() && on.selector.is_none() {
         bail!("which workload? say KIND/NAME, or -l LABELS");
     }
-    let only = For { kinds: TEMPLATED, otherwise: "has no pods", verb: "Change" };
+    let only = For { kinds: change.kinds(), otherwise: change.otherwise(), verb: "Change" };
     each(globals, &on, only, async |cluster, target, mode| set_live(cluster, target, mode, change).await).await
 }
 
 async fn set_live(cluster: &Cluster, target: &Target, mode: Mode, change: &impl Change) -> anyhow::Result<Act> {
-    let Some(spec) = change.patch(&target.key, &target.live)? else {
+    let Some((part, patch)) = change.patch(&target.key, &target.live)? else {
         return Ok(Act { object: target.live.clone(), done: None, notes: Vec::new() });
     };
-    let path = pod_spec_path(&target.key.group, &target.key.kind).unwrap_or_default();
-    let patch = path.iter().rev().fold(spec, |inner, name| json!({ *name: inner }));
-    let written = cluster.patch(&target.key, &target.served, Part::Whole, &Patch::Strategic(patch), mode).await?;
-    let mut act = Act::done(written.object, &format!("{} updated", change.noun()));
+    let written = cluster.patch(&target.key, &target.served, part, &patch, mode).await?;
+    let mut act = Act::done(written.object, change.done());
     if applied_fields(&target.live).is_some() && marks::annotation(&target.live, marks::SUSPEND).is_none() {
         act.notes.push(format!(
             "note: belay applies {} from Git, and may put this back; without --live the manifest is changed instead",

@@ -2,7 +2,7 @@
 
 use crate::manifest::yaml::{Content, Document, Layout, NodeId};
 
-use super::{Patch, before, content_end};
+use super::{Patch, content_end};
 
 /// The patch that takes the entry with that key out of a mapping. The last one stays: an empty mapping is not written by
 /// taking lines away.
