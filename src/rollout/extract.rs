@@ -108,7 +108,8 @@ pub fn give_up_templates(live: &Value) -> Option<Value> {
     if taken.is_empty() {
         return None;
     }
-    entries.retain(|entry| is_belays(entry) || entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
+    let says_something = |entry: &Value| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty());
+    entries.retain(|entry| entry.get("subresource").is_some() || says_something(entry));
     let own = entries.iter_mut().find(|entry| is_belays(entry))?;
     for template in taken {
         add(&mut own["fieldsV1"]["f:spec"]["f:template"], template);

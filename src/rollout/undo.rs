@@ -138,7 +138,8 @@ mod tests {
         assert_eq!(number(1, &[(1, "")], 7), Err(NoTarget::Unknown(7)));
         let nothing = number(1, &[(1, "")], 0).unwrap_err();
         assert_eq!(nothing.to_string(), "no rollout history found for deployment \"web\"");
-        let none = target(Workload::DaemonSet, "daemonset \"web\"", &live(1), &all(&[(1, "")]), 0);
+        let one = all(&[(1, "")]);
+        let none = target(Workload::DaemonSet, "daemonset \"web\"", &live(1), &one, 0);
         assert_eq!(none.unwrap_err().to_string(), "no last revision to roll back to");
     }
 

@@ -147,16 +147,16 @@ fn variables_are_set_and_removed_in_their_lines() {
         WEB.replace("value: a\n        - {name: B, value: b}\n", "value: \"1\"\n        - {name: C, value: x y}\n");
     assert_eq!(copy.read("shop/web.yaml"), wanted);
     assert_eq!(copy.git(&["log", "-1", "--format=%s"]), "Set A, C, remove B of deployment web\n");
-    let ran = copy.belay(&["set", "env", "web", "-c", "side", "N=1"]);
+    let ran = copy.belay(&["set", "env", "web", "-c", "side", "NEW=1"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         copy.read("shop/web.yaml")
-            .ends_with("        image: side:1\n        env:\n        - name: N\n          value: \"1\"\n")
+            .ends_with("        image: side:1\n        env:\n        - name: NEW\n          value: \"1\"\n")
     );
     let ran = copy.belay(&["set", "env", "web", "-c", "app", "A=again", "--overwrite=false"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: 'A' already has a value, and --overwrite is false\n"));
     let listed = copy.belay(&["set", "env", "web", "--list"]);
-    assert_eq!(listed.out, "# Deployment web, container app\nA=1\nC=x y\n# Deployment web, container side\nN=1\n");
+    assert_eq!(listed.out, "# Deployment web, container app\nA=1\nC=x y\n# Deployment web, container side\nNEW=1\n");
     let ran = copy.with_input(&["set", "env", "web", "-c", "side", "-"], "# comment\nM=2\n\nO=3\n");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(copy.read("shop/web.yaml").contains("        - name: M\n          value: \"2\"\n"));
@@ -257,4 +257,68 @@ fn a_signed_commit_is_signed() {
     let ran = copy.belay(&["set", "image", "web", "app=nginx:1.27"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(copy.git(&["cat-file", "commit", "HEAD"]).contains("BEGIN SSH SIGNATURE"));
+}
+
+#[test]
+fn what_a_secret_gives_is_never_shown() {
+    let copy = Copy::new();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {level: high}\n";
+    std::fs::write(copy.folder.join("shop/conf.yaml"), map).unwrap();
+    copy.git(&["add", "."]);
+    copy.git(&["commit", "-q", "-m", "Configuration"]);
+    for from in ["secret/keys", "configmap/conf"] {
+        let ran = copy.belay(&["set", "env", "web", "-c", "app", "--from", from]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let from = "# PASSWORD from secret keys, key password\n";
+    let listed = copy.belay(&["set", "env", "web", "-c", "app", "--list"]);
+    assert_eq!(
+        listed.out,
+        format!("# Deployment web, container app\nA=a\nB=b\n{from}# LEVEL from configmap conf, key level\n")
+    );
+    let resolved = copy.belay(&["set", "env", "web", "-c", "app", "--list", "--resolve"]);
+    assert_eq!(resolved.out, format!("# Deployment web, container app\nA=a\nB=b\n{from}LEVEL=high\n"));
+    for format in ["json", "yaml", "name", "wide"] {
+        let ran = copy.belay(&["set", "env", "web", "--list", "--resolve", "-o", format]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(!ran.out.contains("hunter2"), "{}", ran.out);
+    }
+    // From the one to the other, and to a plain value.
+    let ran = copy.belay(&["set", "env", "web", "-c", "app", "PASSWORD=plain"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(copy.read("shop/web.yaml").contains("        - name: PASSWORD\n          value: plain\n"), "{}", ran.out);
+}
+
+#[test]
+fn the_width_of_the_terminal_makes_no_difference() {
+    let copy = Copy::new();
+    let at = |columns: &str, args: &[&str]| {
+        let mut command = belay(copy.home.path());
+        command.env("COLUMNS", columns).args(args).current_dir(copy.folder.join("shop"));
+        finish(command, "")
+    };
+    for args in [
+        &[
+            "set",
+            "image",
+            "web",
+            "app=registry.example.com/a/very/long/name/of/an/image/that/goes/on:1.27",
+            "--dry-run",
+        ][..],
+        &["scale", "web", "--replicas", "7", "--dry-run"],
+        &["new", "statefulset", "db", "--image", "db:1", "--dry-run"],
+        &["set", "env", "web", "--list"],
+        &["set", "image", "web", "nope=x"],
+    ] {
+        let (narrow, wide) = (at("80", args), at("200", args));
+        assert_eq!((narrow.code, &narrow.out, &narrow.err), (wide.code, &wide.out, &wide.err), "{args:?}");
+    }
+    copy.untouched("dry runs");
+    for command in ["undo", "suspend", "resume-sync", "pause", "resume", "restart", "retry", "scale", "new"] {
+        for columns in ["80", "200"] {
+            let help = at(columns, &[command, "--help"]);
+            assert_eq!(help.code, 0, "{command}");
+            assert!(help.out.lines().all(|line| line.chars().count() <= 100), "{command}:\n{}", help.out);
+        }
+    }
 }

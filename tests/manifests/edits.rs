@@ -238,6 +238,13 @@ proptest! {
         }));
         let (gone, came) = changed(&before, &added);
         prop_assert!(gone <= 1 && came <= 4, "{gone} lines gone, {came} came:\n{before}\n=====\n{added}");
+
+        // And away again: as it was, to the letter, unless an empty list stood there.
+        let count = values(&added)[document]["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().len();
+        let removed = remove_item(&added, document, &path(&format!("{container}.env")), count - 1).unwrap();
+        if !before.contains("env: []") {
+            prop_assert_eq!(removed.trim_end(), before.trim_end());
+        }
     }
 
     /// On any text an edit says what was wanted, or refuses.

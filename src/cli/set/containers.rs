@@ -1,7 +1,7 @@
 //! The containers of a pod, and which of them are meant.
 
 use anyhow::bail;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::cli::pick::{at, key, pod_spec};
 use crate::manifest::ObjectKey;
@@ -30,6 +30,26 @@ pub(super) fn containers<'v>(object: &ObjectKey, value: &'v Value) -> Vec<Contai
         }
     }
     found
+}
+
+/// A strategic merge patch of containers, in which their order stays as it is: each with its name, and what changes of it.
+pub(super) fn patch_of(
+    object: &ObjectKey,
+    value: &Value,
+    changes: Vec<(&Container<'_>, Map<String, Value>)>,
+) -> Map<String, Value> {
+    let mut spec = Map::new();
+    for (container, mut change) in changes {
+        change.insert("name".to_owned(), json!(container.name));
+        if let Some(list) = spec.entry(container.list).or_insert_with(|| json!([])).as_array_mut() {
+            list.retain(|there| there["name"] != container.name);
+            list.push(change.into());
+        }
+        let all = containers(object, value);
+        let names = all.iter().filter(|other| other.list == container.list).map(|other| json!({"name": other.name}));
+        spec.insert(format!("$setElementOrder/{}", container.list), names.collect());
+    }
+    spec
 }
 
 /// Those whose name fits a pattern, in which `*` stands for anything.

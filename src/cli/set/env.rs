@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
-use super::containers::{Container, matching};
+use super::containers::{Container, matching, patch_of};
 use super::env_args::{Args, named};
 use super::{Change, change, env_list, in_pods, of, open};
 use crate::cli::Globals;
@@ -189,6 +189,37 @@ impl Variables {
         Ok(())
     }
 
+    /// What changes of a container; `None` where nothing does.
+    fn patch_of_one(&self, container: &Container<'_>) -> anyhow::Result<Option<Map<String, Value>>> {
+        let env = container.value["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let there = |name: &String| env.iter().rev().find(|there| there["name"] == name.as_str());
+        let mut changes = Vec::new();
+        for (name, source) in self.in_order() {
+            if let Some(before) = there(name) {
+                self.may_overwrite(name)?;
+                if source.is(before) {
+                    continue;
+                }
+            }
+            changes.push(source.patch(name));
+        }
+        let gone = self.remove.iter().filter(|name| there(name).is_some());
+        changes.extend(gone.map(|name| json!({"name": name, "$patch": "delete"})));
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let stay = env
+            .iter()
+            .filter_map(|there| there["name"].as_str())
+            .filter(|name| !self.remove.iter().any(|gone| gone == name));
+        let new = self.order.iter().filter(|name| there(name).is_none()).map(String::as_str);
+        let order: Vec<Value> = stay.chain(new).map(|name| json!({ "name": name })).collect();
+        Ok(Some(Map::from_iter([
+            ("env".to_owned(), Value::from(changes)),
+            ("$setElementOrder/env".to_owned(), Value::from(order)),
+        ])))
+    }
+
     fn may_overwrite(&self, name: &str) -> anyhow::Result<()> {
         if self.overwrite { Ok(()) } else { bail!("'{name}' already has a value, and --overwrite is false") }
     }
@@ -243,29 +274,14 @@ impl Change for Variables {
     }
 
     fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<(Part, Patch)>> {
-        let mut spec = Map::new();
+        let mut all = Vec::new();
         for container in matching(object, value, &self.containers)? {
-            let env = container.value["env"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let there = |name: &String| env.iter().rev().find(|there| there["name"] == name.as_str());
-            let mut changes = Vec::new();
-            for (name, source) in self.in_order() {
-                if let Some(before) = there(name) {
-                    self.may_overwrite(name)?;
-                    if source.is(before) {
-                        continue;
-                    }
-                }
-                changes.push(source.patch(name));
-            }
-            let gone = self.remove.iter().filter(|name| there(name).is_some());
-            changes.extend(gone.map(|name| json!({"name": name, "$patch": "delete"})));
-            if !changes.is_empty() {
-                let list = spec.entry(container.list).or_insert_with(|| json!([]));
-                if let Some(list) = list.as_array_mut() {
-                    list.push(json!({"name": container.name, "env": changes}));
-                }
+            if let Some(change) = self.patch_of_one(&container)? {
+                all.push((container, change));
             }
         }
+        let changes = all.iter().map(|(container, change)| (container, change.clone())).collect();
+        let spec = patch_of(object, value, changes);
         Ok(in_pods(object, spec))
     }
 

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use super::containers::matching;
+use super::containers::{matching, patch_of};
 use super::{Change, Place, change, in_pods, of};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -32,7 +32,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 }
 
 impl Images {
-    fn read(settings: &[String]) -> anyhow::Result<Images> {
+    /// Reads `CONTAINER=IMAGE` …
+    pub(super) fn read(settings: &[String]) -> anyhow::Result<Images> {
         let mut images = Vec::new();
         for setting in settings {
             let (container, image) = setting.split_once('=').unwrap_or_default();
@@ -66,18 +67,14 @@ impl Change for Images {
     }
 
     fn patch(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Option<(Part, Patch)>> {
-        let mut spec = Map::new();
+        let mut all = Vec::new();
         for (pattern, image) in &self.0 {
-            for container in matching(object, value, pattern)? {
-                if container.value["image"] != image.as_str() {
-                    let list = spec.entry(container.list).or_insert_with(|| json!([]));
-                    if let Some(list) = list.as_array_mut() {
-                        list.retain(|there| there["name"] != container.name);
-                        list.push(json!({"name": container.name, "image": image}));
-                    }
-                }
-            }
+            let found = matching(object, value, pattern)?.into_iter();
+            all.extend(found.filter(|found| found.value["image"] != image.as_str()).map(|found| (found, image)));
         }
+        let change = |image: &String| Map::from_iter([("image".to_owned(), json!(image))]);
+        let changes = all.iter().map(|(container, image)| (container, change(image))).collect();
+        let spec = patch_of(object, value, changes);
         Ok(in_pods(object, spec))
     }
 

@@ -5,6 +5,8 @@ mod env;
 mod env_args;
 mod env_list;
 mod image;
+#[cfg(test)]
+mod tests;
 
 use std::io::Read as _;
 
