@@ -23,6 +23,7 @@ mod selector;
 mod set;
 mod show;
 mod signals;
+mod stats;
 mod status;
 mod suspend;
 mod target;

@@ -6,9 +6,12 @@ mod world;
 
 mod desk;
 mod program;
+mod stage;
 
 mod basics;
 mod beside_kubectl;
 mod by_hand;
+mod demo;
 mod editing;
+mod reading;
 mod run;
