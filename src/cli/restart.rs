@@ -3,13 +3,14 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::rollout::{Hold, applied_fields, marks, template, template_hash};
 
 /// What `belay restart` understands.
 #[derive(clap::Args, Debug)]
@@ -35,9 +36,31 @@ async fn restart(cluster: &Cluster, target: &Target, mode: Mode, now: &str) -> a
     if annotations[RESTARTED_AT] == now {
         bail!("{} was restarted in this very second; wait a second and try again", target.quoted());
     }
+    if let Some((hold, applied)) = Hold::on(&target.live).zip(applied_fields(&target.live)) {
+        return restart_held(cluster, target, mode, now, (hold, applied)).await;
+    }
     let template = json!({"metadata": {"annotations": {RESTARTED_AT: now}}});
     let patch = Patch::Strategic(json!({"spec": {"template": template}}));
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+    Ok(Act::done(written.object, "restarted"))
+}
+
+/// A held workload is known by its template: what it has while it is held is written into the hold in the same write, or
+/// the daemon would take the restart for drift.
+async fn restart_held(
+    cluster: &Cluster,
+    target: &Target,
+    mode: Mode,
+    now: &str,
+    (hold, mut sent): (Hold, Value),
+) -> anyhow::Result<Act> {
+    let mut present = template(&target.live).cloned().unwrap_or_default();
+    present["metadata"]["annotations"][RESTARTED_AT] = json!(now);
+    let hold = Hold { template: template_hash(&present), ..hold };
+    sent["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!(now);
+    sent["metadata"]["annotations"][marks::HOLD] = json!(hold.to_annotation());
+    sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();
+    let written = cluster.apply(&target.key, &target.served, &sent, mode).await?;
     Ok(Act::done(written.object, "restarted"))
 }
 

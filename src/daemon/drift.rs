@@ -75,6 +75,10 @@ impl Source {
         let hold = Hold::on(live);
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        if facts.suspended {
+            // What it is to be may change meanwhile.
+            facts.well = None;
+        }
         if facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key) {
             facts.let_go = facts.hold.take();
         }

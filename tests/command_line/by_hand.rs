@@ -129,15 +129,21 @@ async fn an_undo_is_left_until_a_newer_commit() {
         .collect();
     assert_eq!(owners, ["belay"], "nobody else owns anything of it");
 
-    // What restarts does not change what is held, and once it is undone again the same revision is meant.
-    assert_eq!(office.belay("restart web").code, 0);
+    // A restart is no drift, and what is held stays held.
+    assert_eq!(office.belay("restart web").out, "deployment.apps/web restarted\n");
+    let live = office.in_a_while().await;
+    assert_eq!(image_of(&live), "web:1");
+    assert!(live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].is_string());
+    let known = belay::rollout::template_hash(&live["spec"]["template"]);
+    assert_eq!(hold_of(&live).expect("held")["template"], known);
     let again = office.belay("undo web --to-commit").code;
     assert_eq!(again, 2, "an option without its value");
     let third = office.push(&deployment("web", "web:3", ""), "Third version");
     office.until(&third, "complete").await;
     let live = office.in_a_while().await;
     assert_eq!((image_of(&live), hold_of(&live)), ("web:3", None));
-    assert!(live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].is_string());
+    assert_eq!(office.belay("restart web").code, 0);
+    office.in_a_while().await;
 
     // Past a restart the template still becomes just what the revision says.
     let back = office.belay(&format!("undo web --to-commit {}", short(&second)));

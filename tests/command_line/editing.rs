@@ -286,7 +286,7 @@ fn what_a_secret_gives_is_never_shown() {
     // From the one to the other, and to a plain value.
     let ran = copy.belay(&["set", "env", "web", "-c", "app", "PASSWORD=plain"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(copy.read("shop/web.yaml").contains("        - name: PASSWORD\n          value: plain\n"), "{}", ran.out);
+    assert!(copy.read("shop/web.yaml").contains("        - {name: PASSWORD, value: plain}\n"), "{}", ran.out);
 }
 
 #[test]

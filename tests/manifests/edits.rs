@@ -287,6 +287,7 @@ fn an_item_goes_with_its_lines_and_no_others() {
         "{\n  \"env\": [\n    {\"name\": \"B\"}\n  ]\n}\n",
     );
     check("a: 1\nenv:\n- name: A\nz: 1\n", 0, "a: 1\nz: 1\n");
+    check("env:\n- v: |\n    x\n\n- v: y\n", 0, "env:\n\n- v: y\n");
     check("a: 1\nenv:\n- name: A\n", 0, "a: 1\n");
     check("env: [{name: A}]\nz: 1\n", 0, "z: 1\n");
 }

@@ -26,7 +26,9 @@ pub(super) fn item(document: &Document<'_>, id: NodeId, at: usize) -> Result<Pat
     if at >= items.len() {
         return Err("a list without that item");
     }
-    let mut parts: Vec<Extent> = items.iter().map(|item| extent(document, *item, *item)).collect();
+    let start = |item: &NodeId| document.node(*item).span.start.offset as usize;
+    let whole = |item: &NodeId| Extent { start: start(item), end: content_end(document, *item).max(start(item)) };
+    let mut parts: Vec<Extent> = items.iter().map(whole).collect();
     if *layout == Layout::Block {
         for part in &mut parts {
             part.start = dash(document, part.start).ok_or("a list that is written in an unusual way")?;
@@ -35,16 +37,16 @@ pub(super) fn item(document: &Document<'_>, id: NodeId, at: usize) -> Result<Pat
     part(document, &parts, at, *layout)
 }
 
-/// From where to where something is written.
+/// From where to where an item, or an entry, is written.
 #[derive(Clone, Copy)]
 struct Extent {
     start: usize,
     end: usize,
 }
 
-fn extent(document: &Document<'_>, first: NodeId, last: NodeId) -> Extent {
-    let start = document.node(first).span.start.offset as usize;
-    let end = content_end(document, last).max(document.node(first).span.end.offset as usize);
+fn extent(document: &Document<'_>, key: NodeId, value: NodeId) -> Extent {
+    let start = document.node(key).span.start.offset as usize;
+    let end = content_end(document, value).max(document.node(key).span.end.offset as usize);
     Extent { start, end }
 }
 
