@@ -10,6 +10,9 @@ use crate::rollout::{Change, presentable};
 const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
+/// How many unchanged lines are shown before and after those of a text that differ.
+const AROUND: usize = 3;
+
 /// The lines of a difference.
 pub(super) struct Unified(Vec<String>);
 
@@ -42,6 +45,11 @@ impl Unified {
         Unified(lines)
     }
 
+    /// The lines, with their colours.
+    pub(super) fn lines(&self) -> &[String] {
+        &self.0
+    }
+
     /// Prints it.
     pub(super) fn say(&self) {
         self.0.iter().for_each(say);
@@ -52,14 +60,7 @@ impl Unified {
 fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
     if before.contains('\n') || after.contains('\n') {
         lines.push(format!("  {path}: |"));
-        for change in TextDiff::from_lines(before, after).iter_all_changes() {
-            let line = change.value().trim_end_matches('\n');
-            match change.tag() {
-                ChangeTag::Delete => lines.push(paint(REMOVED, &format!("-   {line}"))),
-                ChangeTag::Insert => lines.push(paint(ADDED, &format!("+   {line}"))),
-                ChangeTag::Equal => lines.push(format!("    {line}")),
-            }
-        }
+        folded(&TextDiff::from_lines(before, after), lines);
         return;
     }
     let words = TextDiff::from_unicode_words(before, after);
@@ -75,6 +76,29 @@ fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
             .collect();
         lines.push(format!("{style}{sign} {path}: {text}{style:#}"));
     }
+}
+
+/// The lines that differ, with some around them; how many were left out stands in their place.
+fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
+    let mut shown = 0;
+    let fold = |from: usize, to: usize| {
+        let style = Style::new().dimmed();
+        (to > from).then(|| paint(style, &format!("    … {} unchanged lines", to - from)))
+    };
+    for group in diff.grouped_ops(AROUND) {
+        let begins = group.first().map_or(shown, |op| op.old_range().start);
+        lines.extend(fold(shown, begins));
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let line = change.value().trim_end_matches(['\n', '\r']);
+            match change.tag() {
+                ChangeTag::Delete => lines.push(paint(REMOVED, &format!("-   {line}"))),
+                ChangeTag::Insert => lines.push(paint(ADDED, &format!("+   {line}"))),
+                ChangeTag::Equal => lines.push(format!("    {line}")),
+            }
+        }
+        shown = group.last().map_or(shown, |op| op.old_range().end);
+    }
+    lines.extend(fold(shown, diff.old_len()));
 }
 
 fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
@@ -94,4 +118,39 @@ fn paint(style: Style, text: &str) -> String {
 fn yaml(value: &Value) -> String {
     // Every JSON value can be written as YAML.
     serde_yaml::to_string(value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_unchanged_in_a_text_is_folded() {
+        let text = |changed: &str| -> String {
+            (1..=20).map(|n| if n == 10 { format!("{changed}\n") } else { format!("{n}\n") }).collect()
+        };
+        let (before, after) = (text("a"), text("b"));
+        let change = Change { path: "data.all".to_owned(), before: Some(json!(before)), after: Some(json!(after)) };
+        let lines: Vec<String> = Unified::of_changes(&[change])
+            .lines()
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string())
+            .collect();
+        let wanted = [
+            "  data.all: |",
+            "    … 6 unchanged lines",
+            "    7",
+            "    8",
+            "    9",
+            "-   a",
+            "+   b",
+            "    11",
+            "    12",
+            "    13",
+            "    … 7 unchanged lines",
+        ];
+        assert_eq!(lines, wanted);
+    }
 }

@@ -9,6 +9,7 @@ mod embedded;
 mod exit;
 mod folder;
 mod history;
+mod markdown;
 mod new;
 mod output;
 mod pause;

@@ -10,6 +10,7 @@ use super::Globals;
 use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
+use super::markdown;
 use super::output::{Format, output_width, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
@@ -37,7 +38,24 @@ pub struct Args {
     source: String,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
-    output: Format,
+    output: PlanFormat,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PlanFormat {
+    /// For people.
+    #[default]
+    #[value(hide = true)]
+    Text,
+    /// A comment under a pull request, at most 65,000 characters.
+    Markdown,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names only, one a line.
+    Name,
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
@@ -55,11 +73,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let wanted = wanted(&files, &commit);
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
     match output {
-        Format::Json | Format::Yaml => say_value(&as_value(&plan, &complaints), output)?,
-        Format::Name => {
+        PlanFormat::Json => say_value(&as_value(&plan, &complaints), Format::Json)?,
+        PlanFormat::Yaml => say_value(&as_value(&plan, &complaints), Format::Yaml)?,
+        PlanFormat::Markdown => say(markdown::plan(&plan, &complaints, &summary(&plan, complaints.len())).trim_end()),
+        PlanFormat::Name => {
             plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()))
         }
-        Format::Table | Format::Wide => print(&plan, &complaints),
+        PlanFormat::Text => print(&plan, &complaints),
     }
     if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(..))) {
         return Ok(Exit::Error);

@@ -41,3 +41,28 @@ impl Progress {
 fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
+
+/// Lines that are drawn over each other.
+#[derive(Default)]
+pub(super) struct Screen {
+    drawn: usize,
+}
+
+impl Screen {
+    /// Whether there is a terminal to draw on.
+    pub(super) fn is_there() -> bool {
+        on_terminal()
+    }
+
+    /// Draws these lines over those before.
+    pub(super) fn show(&mut self, lines: &[String]) {
+        if self.drawn > 0 {
+            // Up to the first of them, and clear from there on.
+            let mut out = std::io::stdout().lock();
+            // Nobody is left to be told if standard output is gone.
+            let _ = write!(out, "\x1b[{}A\x1b[J", self.drawn).and_then(|()| out.flush());
+        }
+        lines.iter().for_each(say);
+        self.drawn = lines.len();
+    }
+}

@@ -1,16 +1,19 @@
 //! `belay status`
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, say, say_value};
+use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, terminal_width};
+use super::progress::Screen;
 use super::workload::{self, Named};
-use super::{Globals, history};
+use super::{Globals, history, signals};
 use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
 use crate::history::{History, Query};
 use crate::manifest::ObjectKey;
@@ -31,6 +34,9 @@ pub struct Args {
     /// How long to wait
     #[arg(long, value_name = "TIME", default_value = "15m")]
     timeout: Span,
+    /// Go on showing it whenever it changes, until Ctrl-C: in place on a terminal, a line for each change in a pipe
+    #[arg(short, long, conflicts_with = "wait")]
+    watch: bool,
     /// All namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
@@ -41,8 +47,19 @@ pub struct Args {
 
 /// How often the history is asked while waiting.
 const ASK: Duration = Duration::from_millis(500);
+/// How often the cluster is asked while watching.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What is looked at.
+struct Look {
+    cluster: Cluster,
+    namespace: Option<String>,
+    workload: Option<Named>,
+    commit: Option<String>,
+}
 
 /// Where one workload is.
+#[derive(Clone, PartialEq)]
 struct Row {
     key: ObjectKey,
     source: String,
@@ -50,27 +67,117 @@ struct Row {
     state: &'static str,
     message: String,
     since: Option<Timestamp>,
+    updated: i64,
     available: i64,
     desired: i64,
+    /// When its rollout has failed unless something moves.
+    deadline: Option<Timestamp>,
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if args.wait {
         return wait(globals, &args).await;
     }
-    let Args { workload, commit, all_namespaces, output, .. } = args;
+    let Args { workload, commit, all_namespaces, watch, output, .. } = args;
     let cluster = globals.cluster("").await?;
     let namespace = match (&globals.namespace, all_namespaces) {
         (_, true) => None,
         (Some(namespace), false) => Some(namespace.clone()),
         (None, false) => Some(cluster.default_namespace().to_owned()),
     };
-    let live = workload::live(&cluster, namespace.as_deref(), marks::SOURCE).await?;
-    let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
-    rows.retain(|row| workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
-    rows.retain(|row| commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
-    print(&rows, output, namespace.as_deref())?;
+    let look = Look { cluster, namespace, workload, commit };
+    if watch {
+        return look.watch(output).await;
+    }
+    let rows = look.rows().await?;
+    match output {
+        Format::Json | Format::Yaml => say_value(&json!({ "workloads": as_values(&rows) }), output)?,
+        Format::Name => rows.iter().for_each(|row| say(format!("{}/{}", row.key.kind.to_lowercase(), row.key.name))),
+        Format::Table | Format::Wide => {
+            heads(globals, &rows).iter().for_each(say);
+            look.table(&rows, output).iter().for_each(say);
+        }
+    }
     Ok(if rows.iter().any(|row| row.state == "failed") { Exit::No } else { Exit::Done })
+}
+
+impl Look {
+    async fn rows(&self) -> Result<Vec<Row>, ClusterError> {
+        let live = workload::live(&self.cluster, self.namespace.as_deref(), marks::SOURCE).await?;
+        let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
+        rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
+        rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
+        Ok(rows)
+    }
+
+    /// The table, or one line that says that there is nothing to show.
+    fn table(&self, rows: &[Row], format: Format) -> Vec<String> {
+        if !rows.is_empty() {
+            return table(rows, format).lines_within(if format == Format::Wide { None } else { terminal_width() });
+        }
+        vec![match &self.namespace {
+            Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
+            None => "belay has applied no workload.".to_owned(),
+        }]
+    }
+
+    /// Shows what changes until somebody has seen enough.
+    async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
+        let mut screen = Screen::default();
+        let mut before: Vec<Row> = Vec::new();
+        let enough = signals::asked_to_stop();
+        tokio::pin!(enough);
+        loop {
+            let rows = self.rows().await?;
+            match format {
+                Format::Json | Format::Yaml | Format::Name => {
+                    let changed: Vec<Row> = rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    for value in as_values(&changed) {
+                        say(value.to_string());
+                    }
+                }
+                // The countdown moves every second, which is no change in a pipe.
+                Format::Table | Format::Wide if Screen::is_there() => screen.show(&self.table(&rows, format)),
+                Format::Table | Format::Wide => {
+                    let changed: Vec<Row> = rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    let heading = usize::from(!before.is_empty());
+                    if !changed.is_empty() {
+                        self.table(&changed, format).iter().skip(heading).for_each(say);
+                    }
+                }
+            }
+            before = rows;
+            tokio::select! {
+                biased;
+                () = &mut enough => return Ok(Exit::Done),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+}
+
+/// A line for each source: the head that its daemon was last through with, where its history can be read.
+fn heads(globals: &Globals, rows: &[Row]) -> Vec<String> {
+    let Ok(history) = history::open(globals) else { return Vec::new() };
+    let sources: BTreeSet<&str> = rows.iter().map(|row| row.source.as_str()).collect();
+    let mut lines = Vec::new();
+    for source in sources {
+        let Ok(heads) = history.heads(source) else { continue };
+        let Some(head) = heads.recorded else { continue };
+        let told = history.commit(&head).ok().flatten();
+        let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
+        let open = history.open_records(source).map_or(0, |open| open.len());
+        let state = match (open, heads.finished.as_ref() == Some(&head)) {
+            (0, true) => "all of it is through".to_owned(),
+            (0, false) => "being planned".to_owned(),
+            (open, _) => format!("{open} under way"),
+        };
+        lines.push(plain(&format!("{source} is at {}{told}: {state}", head.short())));
+    }
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
 }
 
 fn row(key: &ObjectKey, live: &Value) -> Row {
@@ -102,47 +209,71 @@ fn row(key: &ObjectKey, live: &Value) -> Row {
         state,
         message,
         since: hold.map(|hold| hold.since),
+        updated: counters.updated,
         available: counters.available,
         desired: counters.desired,
+        deadline: (state == "under way" || state == "rolling back").then(|| deadline(live)).flatten(),
     }
 }
 
-fn print(rows: &[Row], format: Format, namespace: Option<&str>) -> anyhow::Result<()> {
+/// When a Deployment's rollout has made no progress for too long, as its controller counts.
+fn deadline(live: &Value) -> Option<Timestamp> {
+    let seconds = live["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds < i64::from(i32::MAX))?;
+    let conditions = live["status"]["conditions"].as_array()?;
+    let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
+    let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
+    moved.checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+fn as_values(rows: &[Row]) -> Vec<Value> {
+    let value = |row: &Row| {
+        json!({"object": row.key, "source": row.source, "commit": row.commit, "state": row.state,
+            "message": row.message, "since": row.since, "updated": row.updated, "available": row.available,
+            "desired": row.desired, "deadline": row.deadline})
+    };
+    rows.iter().map(value).collect()
+}
+
+fn table(rows: &[Row], format: Format) -> Table {
     let now = Clock::system().now();
-    match format {
-        Format::Json | Format::Yaml => {
-            let all: Vec<Value> = rows
-                .iter()
-                .map(|row| {
-                    json!({"object": row.key, "source": row.source, "commit": row.commit, "state": row.state,
-                        "message": row.message, "since": row.since, "available": row.available, "desired": row.desired})
-                })
-                .collect();
-            say_value(&json!({ "workloads": all }), format)?;
-        }
-        Format::Name => rows.iter().for_each(|row| say(format!("{}/{}", row.key.kind.to_lowercase(), row.key.name))),
-        Format::Table | Format::Wide if rows.is_empty() => match namespace {
-            Some(namespace) => say(format!("belay has applied no workload in namespace {namespace} (-A: in all).")),
-            None => say("belay has applied no workload."),
-        },
-        Format::Table | Format::Wide => {
-            let mut table = Table::new(&["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"]);
-            for row in rows {
-                let state = Cell::styled(row.state, super::output::state_style(row.state));
-                table.row([
-                    row.source.clone().into(),
-                    row.key.to_string().into(),
-                    row.commit.chars().take(7).collect::<String>().into(),
-                    state,
-                    format!("{}/{}", row.available, row.desired).into(),
-                    row.since.map(|since| age(since, now)).unwrap_or_default().into(),
-                    row.message.clone().into(),
-                ]);
-            }
-            table.say();
-        }
+    let mut headings = vec!["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"];
+    if format == Format::Wide {
+        headings.insert(5, "UPDATED");
     }
-    Ok(())
+    let mut table = Table::new(&headings);
+    for row in rows {
+        let mut message = row.message.clone();
+        if let Some(deadline) = row.deadline {
+            message = format!("{message}; fails in {} unless something moves", duration(deadline.duration_since(now)));
+        }
+        let mut cells: Vec<Cell> = vec![
+            row.source.clone().into(),
+            row.key.to_string().into(),
+            row.commit.chars().take(7).collect::<String>().into(),
+            Cell::styled(row.state, super::output::state_style(row.state)),
+            format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
+            row.since.map(|since| age(since, now)).unwrap_or_default().into(),
+            message.into(),
+        ];
+        if format == Format::Wide {
+            cells.insert(5, row.updated.to_string().into());
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// How far a rollout is: a pod that is updated and available, one that is updated, one that is not; at most ten of them.
+fn bar(row: &Row) -> String {
+    const LONGEST: i64 = 10;
+    if row.desired <= 0 || !matches!(row.state, "under way" | "rolling back" | "paused") {
+        return String::new();
+    }
+    let length = row.desired.min(LONGEST);
+    let part = |count: i64| usize::try_from((count.clamp(0, row.desired) * length) / row.desired).unwrap_or_default();
+    let (done, begun) = (part(row.updated.min(row.available)), part(row.updated));
+    let all = usize::try_from(length).unwrap_or_default();
+    "●".repeat(done) + &"◐".repeat(begun - done) + &"○".repeat(all - begun)
 }
 
 /// Waits until everything that a commit touched is through.

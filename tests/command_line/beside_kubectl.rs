@@ -91,8 +91,7 @@ const STEPS: &[(&str, &str)] = &[
 
 async fn prepare(desk: &Desk) {
     let configuration = "api/v1/namespaces/default/configmaps/conf";
-    desk.apply(configuration, "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}, data: {a.b: x}}")
-        .await;
+    desk.apply(configuration, "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}, data: {a.b: x}}").await;
     // kubectl takes the keys of one object in an order of chance: one key each.
     let secret = "{apiVersion: v1, kind: Secret, metadata: {name: keys}, stringData: {k: hunter2, l: hunter3}}";
     desk.apply("api/v1/namespaces/default/secrets/keys", secret).await;

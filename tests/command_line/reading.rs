@@ -1,10 +1,11 @@
 //! `history`, `show`, `status` and `plan`, after a commit that was rolled out and one that was taken back.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Ran, belay};
+use crate::program::{Ran, Running, belay};
 use crate::stage::Stage;
 use crate::world::daemon::deployment;
 
@@ -133,9 +134,10 @@ async fn the_status_says_what_is_held_and_waits_for_commits() {
     let (stage, good, bad) = told().await;
     let table = stage.run(&["status"]);
     let lines: Vec<&str> = table.out.lines().collect();
-    assert!(lines[0].starts_with("SOURCE    OBJECT"), "{}", table.out);
-    assert!(lines[1].contains("held") && lines[1].contains(&format!("commit {} is held", &bad[..7])), "{}", table.out);
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0], format!("default is at {} Broken (Grace): all of it is through", &bad[..7]));
+    assert!(lines[2].starts_with("SOURCE    OBJECT"), "{}", table.out);
+    assert!(lines[3].contains("held") && lines[3].contains(&format!("commit {} is held", &bad[..7])), "{}", table.out);
+    assert_eq!(lines.len(), 4);
     let workload = json(&stage.run(&["status", "deploy/web", "-o", "json"]))["workloads"][0].take();
     assert_eq!((&workload["state"], &workload["commit"]), (&"held".into(), &good.as_str().into()));
     assert_eq!(stage.run(&["status", "-o", "name"]).out, "deployment/web\n");
@@ -148,6 +150,42 @@ async fn the_status_says_what_is_held_and_waits_for_commits() {
     assert!(waited.out.starts_with("Deployment default/web: rolled back: "), "{}", waited.out);
     let waited = stage.run(&["status", "--commit", "0123456", "--wait", "--timeout", "100ms"]);
     assert_eq!(waited.code, 4, "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_goes_on_being_shown() {
+    let (mut stage, ..) = told().await;
+    let shown = stage.home.path().join("watched");
+    let mut command = belay(stage.home.path());
+    command.args(["status", "--watch"]).args(stage.globals());
+    command.stdout(std::fs::File::create(&shown).unwrap()).stderr(std::process::Stdio::null());
+    let mut running = Running(command.spawn().unwrap());
+    let until = async |what: &str| {
+        for _ in 0..600 {
+            let text = std::fs::read_to_string(&shown).unwrap();
+            if text.contains(what) {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{what:?} was not shown: {}", std::fs::read_to_string(&shown).unwrap());
+    };
+    until("   held ").await;
+    stage.repository.commit_file("web.yaml", &slow(), "A fix, slow to start");
+    stage.repository.push();
+    once(&stage, 0);
+    let text = until("   complete ").await;
+    assert!(text.contains("   under way ") && text.contains("fails in ") && text.contains('○'), "{text}");
+    assert_eq!(text.matches("SOURCE").count(), 1, "{text}");
+    running.signal("-INT");
+    assert!(running.ended(Duration::from_secs(5)).await.expect("it ends when told").success());
+}
+
+fn slow() -> String {
+    deployment("web", "web:3", "").replace(
+        "    spec:\n      containers",
+        "      annotations: {kubelet.belay.dev/fate: ready-after=3s}\n    spec:\n      containers",
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,6 +210,11 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     assert_eq!(named.out, "Secret default/key\nDeployment default/web\n");
     let value: Value = serde_json::from_str(&stage.run(&["plan", "--from", &folder, "-o", "json"]).out).unwrap();
     assert!(value.to_string().contains("web:3") && !value.to_string().contains("hunter2"), "{value:#}");
+
+    let markdown = stage.run(&["plan", "--from", &folder, "-o", "markdown"]).out;
+    assert!(markdown.starts_with("### belay plan: 1 new, 1 changed\n"), "{markdown}");
+    assert!(markdown.contains("<details><summary><b>Deployment default/web</b> rolls out (web.yaml:1:1)</summary>"));
+    assert!(markdown.contains("```diff\n") && markdown.contains("containers[0].image: web:3"), "{markdown}");
 
     // A revision of the working copy: the first would take off the hold, the second is what is held.
     let at = |revision: &str| {
