@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
+use super::undo::is_conflict;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use crate::rollout::{Hold, applied_fields, marks, template, template_hash};
@@ -21,6 +22,8 @@ pub struct Args {
 
 /// The annotation by which Kubernetes' tools make new pods without changing anything else.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+/// How often a write is made anew because somebody else wrote in between.
+const TRIES: usize = 5;
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: REVISED, otherwise: "restarting is not supported", verb: "Restart" };
@@ -36,8 +39,22 @@ async fn restart(cluster: &Cluster, target: &Target, mode: Mode, now: &str) -> a
     if annotations[RESTARTED_AT] == now {
         bail!("{} was restarted in this very second; wait a second and try again", target.quoted());
     }
-    if let Some((hold, applied)) = Hold::on(&target.live).zip(applied_fields(&target.live)) {
-        return restart_held(cluster, target, mode, now, (hold, applied)).await;
+    let mut target = target.clone();
+    for _ in 0..TRIES {
+        let Some(held) = Hold::on(&target.live).zip(applied_fields(&target.live)) else { break };
+        match restart_held(cluster, &target, mode, now, held).await {
+            // Its controller, or the daemon, has written in between.
+            Err(error) if is_conflict(&error) => {
+                let Some(live) = cluster.get(&target.key, &target.served).await? else {
+                    bail!("{} not found", target.quoted());
+                };
+                target.live = live;
+            }
+            done => return done,
+        }
+    }
+    if Hold::on(&target.live).is_some() && applied_fields(&target.live).is_some() {
+        bail!("{} is being changed by others all the time; try again", target.quoted());
     }
     let template = json!({"metadata": {"annotations": {RESTARTED_AT: now}}});
     let patch = Patch::Strategic(json!({"spec": {"template": template}}));

@@ -196,7 +196,7 @@ impl Undo<'_> {
 }
 
 /// Whether somebody else has written between the reading and the writing.
-fn is_conflict(error: &anyhow::Error) -> bool {
+pub(super) fn is_conflict(error: &anyhow::Error) -> bool {
     match error.downcast_ref::<ClusterError>() {
         Some(ClusterError::Refused(refusal)) => {
             refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))
