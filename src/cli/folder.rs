@@ -42,7 +42,8 @@ pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) 
     Folder { files: files.into_values().collect(), complaints: set.complaints() }
 }
 
-fn contents(folder: &Path) -> anyhow::Result<BTreeMap<Arc<str>, Vec<u8>>> {
+/// The files of a folder that may hold manifests, by their paths from it.
+pub(super) fn contents(folder: &Path) -> anyhow::Result<BTreeMap<Arc<str>, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {

@@ -15,17 +15,29 @@ mod help;
 mod history;
 mod man;
 mod markdown;
+mod new;
 mod output;
+mod pause;
+mod pick;
 mod plan;
 mod progress;
+mod restart;
 mod retry;
 mod rolling_update;
 mod run;
+mod scale;
+mod selector;
+mod set;
 mod show;
 mod signals;
 mod stats;
 mod status;
+mod suspend;
+mod target;
+mod undo;
+mod unified;
 mod version;
+mod working;
 mod workload;
 
 use std::path::PathBuf;
@@ -96,6 +108,24 @@ enum Command {
     Retry(retry::Args),
     /// Replace the pods of a ReplicationController one by one
     RollingUpdate(Box<rolling_update::Args>),
+    /// Roll a workload back by hand; what is taken back is held
+    Undo(undo::Args),
+    /// Leave a workload alone, whatever is committed
+    Suspend(suspend::SuspendArgs),
+    /// Take a suspended workload up again
+    ResumeSync(suspend::ResumeArgs),
+    /// Pause a Deployment: changes of its template wait
+    Pause(pause::Args),
+    /// Resume a paused Deployment
+    Resume(pause::Args),
+    /// Replace a workload's pods by new ones of the same template
+    Restart(restart::Args),
+    /// Change images or environment variables, in the manifest and a commit
+    Set(set::Args),
+    /// Change how many pods a workload has, in the manifest and a commit
+    Scale(scale::Args),
+    /// Write a new manifest, and commit it
+    New(new::Args),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Make Tab complete commands, workloads, commits and revisions
@@ -153,6 +183,15 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
         Command::RollingUpdate(args) => rolling_update::run(&globals, *args).await,
+        Command::Undo(args) => undo::run(&globals, args).await,
+        Command::Suspend(args) => suspend::suspend(&globals, args).await,
+        Command::ResumeSync(args) => suspend::resume(&globals, args).await,
+        Command::Pause(args) => pause::pause(&globals, args).await,
+        Command::Resume(args) => pause::resume(&globals, args).await,
+        Command::Restart(args) => restart::run(&globals, args).await,
+        Command::Set(args) => set::run(&globals, args).await,
+        Command::Scale(args) => scale::run(&globals, args).await,
+        Command::New(args) => new::run(&globals, args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -65,8 +65,11 @@ impl Cluster {
         Ok(revisions(&self.revision_keepers(key, live).await?))
     }
 
-    /// The objects that keep a workload's revisions.
-    pub(super) async fn revision_keepers(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Value>, ClusterError> {
+    /// The objects that keep a workload's revisions: ReplicaSets or ControllerRevisions.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn revision_keepers(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Value>, ClusterError> {
         let kind = match Workload::of(key) {
             Some(Workload::Deployment) => "ReplicaSet",
             Some(Workload::StatefulSet | Workload::DaemonSet) => "ControllerRevision",

@@ -19,8 +19,8 @@ use crate::config::Drift;
 use crate::history::Query;
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Commit, Hold, Record, RecordId, TemplateMarks, Trigger, Wanted, body, is_as_applied, marks, template,
-    template_hash,
+    Action, Commit, Hold, Outcome, Record, RecordId, TemplateMarks, Trigger, Wanted, body, is_as_applied, marks,
+    template, template_hash,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -75,6 +75,10 @@ impl Source {
         let hold = Hold::on(live);
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        if facts.suspended {
+            // What it is to be may change meanwhile.
+            facts.well = None;
+        }
         if facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key) {
             facts.let_go = facts.hold.take();
         }
@@ -150,13 +154,22 @@ impl Source {
             return Some(self.want(Charged { manifest, commit }, trigger));
         }
         let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
-        let trigger = if let_go.is_some() { Trigger::Retry } else { Trigger::Drift(String::new()) };
+        // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
+        let passed_over = self.newest_record(key).is_some_and(|record| record.outcome == Outcome::Suspended);
+        let again = let_go.is_some() || passed_over;
+        let trigger = if again { Trigger::Retry } else { Trigger::Drift(String::new()) };
         let commit = let_go.and_then(|hold| self.commit(&hold.commit)).or_else(|| self.last_charged(key))?;
         Some(self.want(Charged { manifest, commit }, trigger))
     }
 
     /// The commit that was charged with an object last, as far as the history knows; else the head.
     fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
+        let newest = self.newest_record(key);
+        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
+    }
+
+    /// The newest record of an object, as far as the history knows.
+    fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
         let query = Query {
             source: Some(self.context.config.name.clone()),
             name: Some(key.name.clone()),
@@ -165,8 +178,7 @@ impl Source {
             limit: Some(1),
             ..Query::default()
         };
-        let newest = self.context.history.records(&query).ok().and_then(|records| records.into_iter().next());
-        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
+        self.context.history.records(&query).ok().and_then(|records| records.into_iter().next())
     }
 
     /// What the check of doubtful objects brought.

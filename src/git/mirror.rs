@@ -117,6 +117,27 @@ impl Mirror {
         }
     }
 
+    /// Opens the mirror that is in `folder`, whosever it is, for commands that read beside a running daemon. Nothing is
+    /// written. `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When it is damaged.
+    pub fn kept(folder: &Path, limits: Limits) -> Result<Option<Mirror>, GitError> {
+        settings::apply();
+        let path = folder.join("repository.git");
+        if fs::symlink_metadata(&path).is_err() {
+            return Ok(None);
+        }
+        let whose = Repository::open_bare(&path).and_then(|repository| repository.config()?.get_string(WHOSE));
+        let damaged = |message: String| GitError::DamagedMirror { path: path.clone(), message };
+        let location: Location = whose
+            .map_err(|error| damaged(error.message().to_owned()))?
+            .parse()
+            .map_err(|error: super::location::InvalidLocation| damaged(error.to_string()))?;
+        Mirror::read_only(folder, location, limits).map(Some)
+    }
+
     /// Sets the mirror aside and begins an empty one, for when something in it turned out to be unreadable. The next
     /// fetch fills it. Returns where the old one is.
     ///

@@ -24,6 +24,8 @@ pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const FAILED: &str = " — failed: ";
 /// The name under which belay owns fields.
 pub const FIELD_MANAGER: &str = "belay";
+/// The name under which the commands own what a person asks them to change by hand.
+pub const COMMAND_MANAGER: &str = "belay-command";
 
 /// An annotation of an object.
 #[must_use]

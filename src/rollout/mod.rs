@@ -3,6 +3,7 @@
 mod body;
 mod commit;
 mod diff;
+mod extract;
 pub mod health;
 mod hold;
 mod judge;
@@ -14,12 +15,14 @@ mod record;
 mod references;
 pub mod rolling_update;
 mod template;
+mod undo;
 mod way_back;
 mod workload;
 
 pub use body::{Replicas, TemplateMarks, body, with_template};
 pub use commit::{Commit, CommitId, InvalidCommitId, Person};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
 pub use hold::Hold;
 pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
@@ -29,5 +32,6 @@ pub use plan::{Action, Apply, Intent, Plan, Planned, Wanted, intent, make, settl
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 pub use references::{configuration_hash, named_configuration};
 pub use template::{same_template, template_hash, without_controllers_labels};
+pub use undo::{NoTarget, as_kubectl_would, target};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
-pub use workload::{Workload, template};
+pub use workload::{Workload, pod_spec_path, template};

@@ -34,7 +34,7 @@ fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {
 }
 
 /// The fields that belay owns by applying, from `managedFields`.
-fn owned_fields(live: &Value) -> Option<&Map<String, Value>> {
+pub(super) fn owned_fields(live: &Value) -> Option<&Map<String, Value>> {
     let entries = live["metadata"]["managedFields"].as_array()?;
     let own = |entry: &&Value| {
         entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()

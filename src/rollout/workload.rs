@@ -51,3 +51,16 @@ impl Workload {
 pub fn template(object: &Value) -> Option<&Value> {
     object["spec"].get("template").filter(|template| template.is_object())
 }
+
+/// Where the pods' own specification is in an object of that kind, key by key; `None` for a kind without pods.
+#[must_use]
+pub fn pod_spec_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
+    match (group, kind) {
+        ("", "Pod") => Some(&["spec"]),
+        ("batch", "CronJob") => Some(&["spec", "jobTemplate", "spec", "template", "spec"]),
+        ("", "ReplicationController")
+        | ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("batch", "Job") => Some(&["spec", "template", "spec"]),
+        _ => None,
+    }
+}

@@ -4,14 +4,18 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod desk;
 mod program;
 mod served;
 mod stage;
 
 mod around;
 mod basics;
+mod beside_kubectl;
+mod by_hand;
 mod demo;
 mod docs;
+mod editing;
 mod reading;
 mod rolling_update;
 mod run;

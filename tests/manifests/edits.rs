@@ -1,6 +1,6 @@
 //! Edits touch only the lines that they must, and say what was wanted.
 
-use belay::manifest::edit::{EditError, New, Step, add_entry, add_item, set};
+use belay::manifest::edit::{EditError, New, Step, add_entry, add_item, remove_entry, remove_item, set};
 use belay::manifest::{Scopes, read_file, yaml};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -238,6 +238,13 @@ proptest! {
         }));
         let (gone, came) = changed(&before, &added);
         prop_assert!(gone <= 1 && came <= 4, "{gone} lines gone, {came} came:\n{before}\n=====\n{added}");
+
+        // And away again: as it was, to the letter, unless an empty list stood there.
+        let count = values(&added)[document]["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().len();
+        let removed = remove_item(&added, document, &path(&format!("{container}.env")), count - 1).unwrap();
+        if !before.contains("env: []") {
+            prop_assert_eq!(removed.trim_end(), before.trim_end());
+        }
     }
 
     /// On any text an edit says what was wanted, or refuses.
@@ -261,4 +268,39 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_item_goes_with_its_lines_and_no_others() {
+    let check = |before: &str, at: usize, after: &str| {
+        assert_eq!(remove_item(before, 0, &path("env"), at).unwrap(), after, "{before}");
+    };
+    let both = "env:\n- name: A # a\n  value: |\n    x\n# about B\n- name: B\n  value: y # b\nz: 1\n";
+    check(both, 0, "env:\n# about B\n- name: B\n  value: y # b\nz: 1\n");
+    check(both, 1, "env:\n- name: A # a\n  value: |\n    x\n# about B\nz: 1\n");
+    check("env:\r\n  - {name: A}\r\n  - {name: B}", 1, "env:\r\n  - {name: A}");
+    check("env: [{name: A}, {name: B}] # c\n", 0, "env: [{name: B}] # c\n");
+    check("env: [{name: A}, {name: B}] # c\n", 1, "env: [{name: A}] # c\n");
+    check(
+        "{\n  \"env\": [\n    {\"name\": \"A\"},\n    {\"name\": \"B\"}\n  ]\n}\n",
+        0,
+        "{\n  \"env\": [\n    {\"name\": \"B\"}\n  ]\n}\n",
+    );
+    check("a: 1\nenv:\n- name: A\nz: 1\n", 0, "a: 1\nz: 1\n");
+    check("env:\n- v: |\n    x\n\n- v: y\n", 0, "env:\n\n- v: y\n");
+    check("a: 1\nenv:\n- name: A\n", 0, "a: 1\n");
+    check("env: [{name: A}]\nz: 1\n", 0, "z: 1\n");
+}
+
+#[test]
+fn an_entry_goes_with_its_lines_and_no_others() {
+    let check = |before: &str, key: &str, after: &str| {
+        assert_eq!(remove_entry(before, 0, &path("e.0"), key).unwrap(), after, "{before}");
+    };
+    let one = "e:\n- name: A\n  valueFrom:\n    secretKeyRef:\n      name: s\n  # last\n  x: y\n";
+    check(one, "valueFrom", "e:\n- name: A\n  # last\n  x: y\n");
+    check(one, "name", "e:\n- valueFrom:\n    secretKeyRef:\n      name: s\n  # last\n  x: y\n");
+    check("e:\n- {name: A, value: x}\n", "value", "e:\n- {name: A}\n");
+    assert!(remove_entry("a: b\n", 0, &[], "a").is_err());
+    assert!(remove_entry("a: &x 1\nb: {<<: *x}\n", 0, &path("b"), "a").is_err());
 }

@@ -4,6 +4,7 @@
 //! nothing else anew.
 
 mod insert;
+mod remove;
 mod replace;
 mod write;
 
@@ -97,6 +98,47 @@ pub fn add_item(text: &str, document: usize, path: &[Step], value: &New) -> Resu
             }
             if let Some(items) = old.as_array_mut() {
                 items.push(value.to_value());
+            }
+        },
+    )
+}
+
+/// Takes the entry with a key out of the mapping at `path`.
+///
+/// # Errors
+/// [`EditError`], also for the only entry of a mapping; the text stays as it is.
+pub fn remove_entry(text: &str, document: usize, path: &[Step], key: &str) -> Result<String, EditError> {
+    let patch = |document: &Document<'_>, node| remove::entry(document, node, key);
+    change(text, document, path, patch, |old| {
+        if let Some(members) = old.as_object_mut() {
+            members.remove(key);
+        }
+    })
+}
+
+/// Takes an item out of the list at `path`; the list itself goes with its last item.
+///
+/// # Errors
+/// [`EditError`]; the text stays as it is.
+pub fn remove_item(text: &str, document: usize, path: &[Step], at: usize) -> Result<String, EditError> {
+    if let Some((Step::Key(key), above)) = path.split_last() {
+        let (all, _) = documents(text);
+        let found = all.get(document).ok_or_else(|| EditError::NotThere(display(path)))?;
+        let list = find(found, path)?;
+        if at == 0 && remove::is_alone(found, list) {
+            return remove_entry(text, document, above, key);
+        }
+    }
+    change(
+        text,
+        document,
+        path,
+        |document, node| remove::item(document, node, at),
+        |old| {
+            if let Some(items) = old.as_array_mut()
+                && at < items.len()
+            {
+                items.remove(at);
             }
         },
     )

@@ -43,6 +43,12 @@ impl New {
         }
     }
 
+    /// The value as it is written behind a key, on one line; quoted where it would be read as something else.
+    #[must_use]
+    pub fn on_one_line(&self) -> String {
+        self.inline(Between::Lines, None)
+    }
+
     /// The value on one line. A single value keeps the style that it had, where that can hold it.
     pub(super) fn inline(&self, between: Between, style: Option<Style>) -> String {
         match self {

@@ -1,0 +1,60 @@
+//! `belay pause WORKLOAD` and `belay resume WORKLOAD`
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::Globals;
+use super::exit::Exit;
+use super::target::{Act, For, On, Target, each};
+use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::rollout::applied_fields;
+
+/// What `belay pause` and `belay resume` understand.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Paused,
+    Running,
+}
+
+const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
+
+/// `belay pause`
+pub(super) async fn pause(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let only = For { kinds: KINDS, otherwise: "pausing is not supported", verb: "Pause" };
+    each(globals, &args.on, only, async |cluster, target, mode| set(cluster, target, mode, Wanted::Paused).await).await
+}
+
+/// `belay resume`
+pub(super) async fn resume(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let only = For { kinds: KINDS, otherwise: "resuming is not supported", verb: "Resume" };
+    each(globals, &args.on, only, async |cluster, target, mode| set(cluster, target, mode, Wanted::Running).await).await
+}
+
+async fn set(cluster: &Cluster, target: &Target, mode: Mode, wanted: Wanted) -> anyhow::Result<Act> {
+    let is_paused = target.live["spec"]["paused"] == true;
+    let (value, done) = match wanted {
+        Wanted::Paused if is_paused => bail!("{} is already paused", target.quoted()),
+        Wanted::Running if !is_paused => bail!("{} is not paused", target.quoted()),
+        Wanted::Paused => (json!(true), "paused"),
+        // Left out, as it was before, so that nobody owns the field.
+        Wanted::Running => (Value::Null, "resumed"),
+    };
+    let patch = Patch::Strategic(json!({"spec": {"paused": value}}));
+    let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+    let mut act = Act::done(written.object, done);
+    if applied_fields(&target.live).is_some_and(|applied| applied["spec"].get("paused").is_some()) {
+        act.notes.push(format!(
+            "note: the manifest of {} says itself whether it is paused; belay will put that back unless the manifest \
+             changes, or it is suspended (belay suspend)",
+            target.named()
+        ));
+    }
+    Ok(act)
+}

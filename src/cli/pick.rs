@@ -1,0 +1,184 @@
+//! Which manifests of a working copy are meant, and their changes written into the text.
+
+use std::collections::BTreeMap;
+
+use anyhow::{anyhow, bail};
+use serde_json::Value;
+
+use super::selector::Selector;
+use super::target::{Meant, meant};
+use super::working::Desk;
+use super::workload::Named;
+use crate::manifest::edit::{self, EditError, New, Step};
+use crate::manifest::{File, Manifest, ObjectKey};
+use crate::rollout::pod_spec_path;
+
+/// One change in the text of a manifest; paths begin at the object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Op {
+    /// Another single value.
+    Set(Vec<Step>, New),
+    /// One more key.
+    AddEntry(Vec<Step>, String, New),
+    /// One more item.
+    AddItem(Vec<Step>, New),
+    /// One key less.
+    RemoveEntry(Vec<Step>, String),
+    /// One item less.
+    RemoveItem(Vec<Step>, usize),
+}
+
+/// A step of a path that is a key.
+pub(super) fn key(name: &str) -> Step {
+    Step::Key(name.to_owned())
+}
+
+/// Where the specification of the pods is in an object.
+pub(super) fn pod_spec(object: &ObjectKey) -> Option<Vec<Step>> {
+    Some(pod_spec_path(&object.group, &object.kind)?.iter().map(|name| key(name)).collect())
+}
+
+/// What a path of keys and items leads to.
+pub(super) fn at<'v>(value: &'v Value, path: &[Step]) -> &'v Value {
+    path.iter().fold(value, |value, step| match step {
+        Step::Key(name) => &value[name.as_str()],
+        Step::Item(index) => &value[*index],
+    })
+}
+
+/// Writes changes of one manifest into the text of its file.
+pub(super) fn write(text: &str, manifest: &Manifest, ops: &[Op]) -> Result<String, EditError> {
+    let document = manifest.document;
+    let whole = |path: &[Step]| -> Vec<Step> {
+        let item = manifest.item.map(|item| [key("items"), Step::Item(item)]);
+        item.into_iter().flatten().chain(path.iter().cloned()).collect()
+    };
+    let mut text = text.to_owned();
+    for op in ops {
+        text = match op {
+            Op::Set(path, new) => edit::set(&text, document, &whole(path), new)?,
+            Op::AddEntry(path, key, new) => edit::add_entry(&text, document, &whole(path), key, new)?,
+            Op::AddItem(path, new) => edit::add_item(&text, document, &whole(path), new)?,
+            Op::RemoveEntry(path, key) => edit::remove_entry(&text, document, &whole(path), key)?,
+            Op::RemoveItem(path, at) => edit::remove_item(&text, document, &whole(path), *at)?,
+        };
+    }
+    Ok(text)
+}
+
+/// Which manifests.
+pub(super) struct Pick<'a> {
+    pub words: &'a [String],
+    pub selector: Option<&'a str>,
+    pub namespace: Option<&'a str>,
+    /// The kinds that can be changed so.
+    pub kinds: &'static [(&'static str, &'static str)],
+    /// What is said of another kind: `has no pods`.
+    pub otherwise: &'static str,
+}
+
+impl Pick<'_> {
+    /// The manifests that are meant, each with the path of its file; with no word and no labels, all that can be changed
+    /// so where `all` is said.
+    pub(super) fn in_desk<'d>(&self, desk: &'d Desk) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+        let all: Vec<(String, &Manifest)> = desk.manifests().map(|(path, manifest)| (path.clone(), manifest)).collect();
+        self.of(all).map_err(|error| match desk.rejected().first() {
+            Some(first) => {
+                error.context(format!("some manifests here can't be read, {first} among them; `belay check` says why"))
+            }
+            None => error,
+        })
+    }
+
+    /// The same of the text of one file; all where nothing is named.
+    pub(super) fn in_file<'d>(&self, file: &'d File) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+        let all: Vec<(String, &Manifest)> =
+            file.manifests.iter().map(|manifest| (file.path.to_string(), manifest)).collect();
+        if self.words.is_empty() && self.selector.is_none() {
+            let fitting: Vec<_> = all.into_iter().filter(|(_, manifest)| self.fits(&manifest.key)).collect();
+            if fitting.is_empty() {
+                bail!("there is no manifest on standard input that could be changed so");
+            }
+            return Ok(fitting);
+        }
+        self.of(all)
+    }
+
+    fn of<'d>(&self, all: Vec<(String, &'d Manifest)>) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+        let here =
+            |object: &ObjectKey| self.namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace));
+        let all: Vec<_> = all.into_iter().filter(|(_, manifest)| here(&manifest.key)).collect();
+        match meant(self.words, self.selector.is_some())? {
+            Meant::Kinds(kinds, names) if names.is_empty() => {
+                let selector: Selector =
+                    self.selector.unwrap_or_default().parse().map_err(|error: String| anyhow!(error))?;
+                let kind = |object: &ObjectKey| {
+                    kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|(_, kind)| *kind == object.kind))
+                };
+                let fits = |manifest: &Manifest| self.fits(&manifest.key) && kind(&manifest.key);
+                let found: Vec<_> = all
+                    .into_iter()
+                    .filter(|(_, manifest)| fits(manifest) && selector.matches(manifest.value()))
+                    .collect();
+                if found.is_empty() {
+                    bail!(
+                        "no manifest here has the labels {:?} and can be changed so",
+                        self.selector.unwrap_or_default()
+                    );
+                }
+                Ok(found)
+            }
+            Meant::Kinds(kinds, names) => {
+                let mut found = Vec::new();
+                for name in &names {
+                    for (api_version, kind) in kinds.iter().flatten() {
+                        let group = api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+                        let named = Named { kind: Some((group, kind.clone())), name: name.clone() };
+                        found.push(self.one(&all, &named)?);
+                    }
+                }
+                Ok(found)
+            }
+            Meant::Each(named) => named.iter().map(|named| self.one(&all, named)).collect(),
+        }
+    }
+
+    fn one<'d>(&self, all: &[(String, &'d Manifest)], named: &Named) -> anyhow::Result<(String, &'d Manifest)> {
+        let mut found: Vec<_> = all.iter().filter(|(_, manifest)| named.means(&manifest.key, None)).cloned().collect();
+        let (kind, name) = (named.kind.as_ref().map(|(_, kind)| kind.as_str()), &named.name);
+        if found.is_empty() {
+            let like: Vec<String> = self.like(all, name);
+            let hint = if like.is_empty() { String::new() } else { format!("; there is {}", like.join(", ")) };
+            bail!("no manifest of {} {name:?} is here{hint}", kind.unwrap_or("a workload"));
+        }
+        let all_of_it = found.clone();
+        found.retain(|(_, manifest)| self.fits(&manifest.key));
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => bail!("{} {}", all_of_it[0].1.key, self.otherwise),
+            _ => {
+                let places: Vec<String> =
+                    found.iter().map(|(_, manifest)| format!("{} ({})", manifest.key, manifest.place)).collect();
+                bail!("there are several: {}; say KIND/NAME, and the namespace with -n", places.join(", "))
+            }
+        }
+    }
+
+    fn fits(&self, object: &ObjectKey) -> bool {
+        self.kinds.iter().any(|(api_version, kind)| {
+            *kind == object.kind && api_version.split_once('/').map_or("", |(group, _)| group) == object.group
+        })
+    }
+
+    fn like(&self, all: &[(String, &Manifest)], name: &str) -> Vec<String> {
+        let fitting = all.iter().filter(|(_, manifest)| self.fits(&manifest.key));
+        let mut by_distance: BTreeMap<(usize, String), ()> = BTreeMap::new();
+        for (_, manifest) in fitting {
+            let ratio = similar::TextDiff::from_chars(name, manifest.key.name.as_str()).ratio();
+            // Most alike first; a thousandth is near enough.
+            let distance = ((1.0 - ratio) * 1000.0).round();
+            by_distance.insert((distance as usize, super::target::named(&manifest.key)), ());
+        }
+        by_distance.into_keys().take(3).map(|(_, name)| name).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! What `belay set env` understands.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use anyhow::{Context as _, bail};
+
+use super::Place;
+use super::env::{Source, Variables};
+
+/// What `belay set env` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), NAME=VALUE … to set, NAME- … to remove, `-` to read
+    /// NAME=VALUE from standard input
+    #[arg(value_name = "WORKLOAD|NAME=VALUE|NAME-", allow_hyphen_values = false)]
+    pub(super) words: Vec<String>,
+    /// NAME=VALUE, as before
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    pub(super) env: Vec<String>,
+    /// Only these containers; `*` stands for anything
+    #[arg(short, long, value_name = "NAME", default_value = "*")]
+    pub(super) containers: String,
+    /// One variable for each key of this: configmap/NAME or secret/NAME
+    #[arg(long = "from", value_name = "KIND/NAME")]
+    pub(super) from: Option<String>,
+    /// Only these keys of it
+    #[arg(long, value_name = "KEY,…", value_delimiter = ',', requires = "from")]
+    pub(super) keys: Vec<String>,
+    /// What the names of those variables begin with
+    #[arg(long, value_name = "TEXT", requires = "from", default_value = "")]
+    pub(super) prefix: String,
+    /// Whether a variable that is there may be changed
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub(super) overwrite: bool,
+    /// Only list the variables
+    #[arg(long, conflicts_with_all = ["from", "env"])]
+    pub(super) list: bool,
+    /// List what a ConfigMap gives a variable, too; what a Secret gives is never shown
+    #[arg(long, requires = "list")]
+    pub(super) resolve: bool,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
+impl Args {
+    /// The words that name workloads, and the variables.
+    pub(super) fn read(&self) -> anyhow::Result<(Vec<String>, Variables)> {
+        let mut variables = Variables {
+            set: BTreeMap::new(),
+            order: Vec::new(),
+            remove: Vec::new(),
+            overwrite: self.overwrite,
+            containers: self.containers.clone(),
+        };
+        let mut workloads = Vec::new();
+        for word in self.words.iter().chain(&self.env) {
+            if word == "-" {
+                if self.place.filename.is_some() {
+                    bail!("standard input can't be both manifests and variables");
+                }
+                let mut text = String::new();
+                std::io::stdin().lock().read_to_string(&mut text).context("failed to read standard input")?;
+                for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                    let (name, value) = line.split_once('=').context("standard input has a line without =")?;
+                    variables.set(name, Source::Text(value.to_owned()))?;
+                }
+            } else if let Some((name, value)) = word.split_once('=') {
+                variables.set(name, Source::Text(value.to_owned()))?;
+            } else if let Some(name) = word.strip_suffix('-').filter(|name| !name.contains('/')) {
+                named(name)?;
+                variables.remove.push(name.to_owned());
+            } else {
+                workloads.push(word.clone());
+            }
+        }
+        if let Some(twice) = variables.remove.iter().find(|name| variables.set.contains_key(*name)) {
+            bail!("can not both modify and remove an environment variable in the same command: {twice}");
+        }
+        Ok((workloads, variables))
+    }
+}
+
+/// Refuses what can't be the name of a variable.
+pub(super) fn named(name: &str) -> anyhow::Result<()> {
+    let begins = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
+    let fine = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if begins && fine {
+        Ok(())
+    } else {
+        bail!("{name:?} can't be the name of a variable: letters, digits, _, - and ., and no digit first")
+    }
+}

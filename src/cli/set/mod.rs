@@ -1,0 +1,244 @@
+//! `belay set image` and `belay set env`: in the working copy, or, with `--live`, in the cluster.
+
+mod containers;
+mod env;
+mod env_args;
+mod env_list;
+mod image;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read as _;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use serde_json::{Map, Value, json};
+
+use super::Globals;
+use super::exit::Exit;
+use super::output::{Format, say};
+use super::pick::{self, Op, Pick};
+use super::target::{Act, For, On, Target, each};
+use super::working::{Desk, Finish, Where};
+use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::manifest::{Manifest, ObjectKey, Scopes, read_file};
+use crate::rollout::{applied_fields, marks, pod_spec_path};
+
+/// What `belay set` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Give containers another image
+    Image(image::Args),
+    /// Give containers other environment variables
+    Env(env_args::Args),
+}
+
+/// Where a change is made.
+#[derive(clap::Args, Debug)]
+pub(in crate::cli) struct Place {
+    /// Every workload with these labels: app=web,tier!=cache
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+    /// Change the cluster, as kubectl does, and no manifest
+    #[arg(long, conflicts_with_all = ["filename", "note", "description", "push"])]
+    live: bool,
+    /// `-`: read manifests from standard input, and write them to standard output
+    #[arg(short, long, value_name = "-", value_parser = ["-"], conflicts_with_all = ["note", "description", "push"])]
+    filename: Option<String>,
+    /// Show the change, and make none
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before changing several in the cluster
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    to: Where,
+    /// How to print what was changed
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+/// The kinds that have pods.
+pub(super) const TEMPLATED: &[(&str, &str)] = &[
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+];
+
+/// A change of an object, in both forms.
+pub(in crate::cli) trait Change {
+    /// In the text: what is to be written where. Nothing where the manifest says all of it already.
+    fn ops(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Vec<Op>>;
+    /// In the cluster; `None` where nothing changes.
+    fn patch(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Option<(Part, Patch)>>;
+    /// What was done in the cluster, in kubectl's words: `image updated`.
+    fn done(&self) -> &'static str;
+    /// The subject of the commit: `Set image web:2 of deployment web`.
+    fn subject(&self, objects: &[ObjectKey]) -> String;
+    /// The kinds that can be changed so.
+    fn kinds(&self) -> &'static [(&'static str, &'static str)] {
+        TEMPLATED
+    }
+    /// What is said of another kind.
+    fn otherwise(&self) -> &'static str {
+        "has no pods"
+    }
+}
+
+/// A strategic merge patch of the specification of an object's pods.
+fn in_pods(key: &ObjectKey, spec: Map<String, Value>) -> Option<(Part, Patch)> {
+    if spec.is_empty() {
+        return None;
+    }
+    let path = pod_spec_path(&key.group, &key.kind)?;
+    let patch = path.iter().rev().fold(Value::Object(spec), |inner, name| json!({ *name: inner }));
+    Some((Part::Whole, Patch::Strategic(patch)))
+}
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    match args.what {
+        What::Image(args) => image::run(globals, args).await,
+        What::Env(args) => env::run(globals, args).await,
+    }
+}
+
+/// Changes what is meant, where it is meant.
+pub(in crate::cli) async fn change(
+    globals: &Globals,
+    place: &Place,
+    words: &[String],
+    change: &impl Change,
+) -> anyhow::Result<Exit> {
+    if place.live {
+        return live(globals, place, words, change).await;
+    }
+    if place.filename.is_some() {
+        return filter(globals, place, words, change);
+    }
+    if words.is_empty() && place.selector.is_none() {
+        bail!("which workload? say KIND/NAME, or -l LABELS");
+    }
+    let desk = open(globals, place)?;
+    let picked = pick_from(globals, place, words, change).in_desk(&desk)?;
+    let mut new: Vec<(String, String)> = Vec::new();
+    let mut objects = Vec::new();
+    for (path, manifest) in picked {
+        let ops = change.ops(&manifest.key, manifest.value())?;
+        if ops.is_empty() {
+            continue;
+        }
+        desk.check(&path)?;
+        let known = new.iter().position(|(there, _)| *there == path);
+        let text = match known {
+            Some(at) => new[at].1.as_str(),
+            None => desk.text(&path)?,
+        };
+        let text = pick::write(text, manifest, &ops).with_context(|| manifest.place.to_string())?;
+        match known {
+            Some(at) => new[at].1 = text,
+            None => new.push((path, text)),
+        }
+        objects.push(manifest.key.clone());
+    }
+    if objects.is_empty() {
+        bail!("nothing would change: the manifests say that already");
+    }
+    let subject = change.subject(&objects);
+    let finish = Finish { to: &place.to, subject, objects, dry_run: place.dry_run, output: place.output };
+    desk.finish(new, &finish).await?;
+    Ok(Exit::Done)
+}
+
+/// The working copy.
+pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Desk> {
+    Desk::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
+}
+
+fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {
+    Pick {
+        words,
+        selector: place.selector.as_deref(),
+        namespace: globals.namespace.as_deref(),
+        kinds: change.kinds(),
+        otherwise: change.otherwise(),
+    }
+}
+
+/// What has pods.
+fn pick_templated<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String]) -> Pick<'a> {
+    Pick {
+        words,
+        selector: place.selector.as_deref(),
+        namespace: globals.namespace.as_deref(),
+        kinds: TEMPLATED,
+        otherwise: "has no pods",
+    }
+}
+
+/// `deployment web`, `3 workloads`
+pub(in crate::cli) fn of(objects: &[ObjectKey]) -> String {
+    match objects {
+        [one] => format!("{} {}", one.kind.to_lowercase(), one.name),
+        several => format!("{} workloads", several.len()),
+    }
+}
+
+/// Standard input to standard output.
+fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Change) -> anyhow::Result<Exit> {
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text).context("failed to read standard input")?;
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let file = read_file("standard input", text.as_bytes(), &Scopes::new(namespace));
+    if let Some(complaint) = file.complaints.first().filter(|_| file.manifests.is_empty()) {
+        bail!("{}: {}", complaint.place, complaint.message);
+    }
+    let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words, change).in_file(&file)?;
+    for (_, manifest) in picked {
+        let ops = change.ops(&manifest.key, manifest.value())?;
+        text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
+    }
+    say(text.strip_suffix('\n').unwrap_or(&text));
+    Ok(Exit::Done)
+}
+
+/// As kubectl does.
+async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl Change) -> anyhow::Result<Exit> {
+    let on = On {
+        workloads: words.to_vec(),
+        selector: place.selector.clone(),
+        yes: place.yes,
+        dry_run: place.dry_run,
+        output: place.output,
+    };
+    if on.workloads.is_empty() && on.selector.is_none() {
+        bail!("which workload? say KIND/NAME, or -l LABELS");
+    }
+    let only = For { kinds: change.kinds(), otherwise: change.otherwise(), verb: "Change" };
+    each(globals, &on, only, async |cluster, target, mode| set_live(cluster, target, mode, change).await).await
+}
+
+async fn set_live(cluster: &Cluster, target: &Target, mode: Mode, change: &impl Change) -> anyhow::Result<Act> {
+    let Some((part, patch)) = change.patch(&target.key, &target.live)? else {
+        return Ok(Act { object: target.live.clone(), done: None, notes: Vec::new() });
+    };
+    let written = cluster.patch(&target.key, &target.served, part, &patch, mode).await?;
+    let mut act = Act::done(written.object, change.done());
+    if applied_fields(&target.live).is_some() && marks::annotation(&target.live, marks::SUSPEND).is_none() {
+        act.notes.push(format!(
+            "note: belay applies {} from Git, and may put this back; without --live the manifest is changed instead",
+            target.named()
+        ));
+    }
+    Ok(act)
+}

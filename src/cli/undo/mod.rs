@@ -1,0 +1,221 @@
+//! `belay undo WORKLOAD`: back to an earlier revision, or to what a commit said; what is taken back is held.
+
+mod goal;
+mod memory;
+
+use anyhow::{anyhow, bail};
+use serde_json::{Value, json};
+
+use super::Globals;
+use super::exit::Exit;
+use super::target::{Act, For, On, REVISED, Target, each};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
+use crate::rollout::{
+    Hold, Replicas, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
+    same_template, template, template_hash, with_template,
+};
+use goal::Goal;
+use memory::Memory;
+
+/// What `belay undo` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+    /// Back to this revision, as `kubectl rollout history` numbers them [default: the one before the present]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "to_commit")]
+    to_revision: Option<i64>,
+    /// Back to what this commit said: an id, or how it begins
+    #[arg(long, value_name = "COMMIT", value_parser = digits)]
+    to_commit: Option<String>,
+    /// Why, for those who wonder what is held
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// How often a write is made anew because somebody else wrote in between.
+const TRIES: usize = 5;
+
+fn digits(text: &str) -> Result<String, String> {
+    let fine = (4..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if fine { Ok(text.to_ascii_lowercase()) } else { Err("a commit is 4 to 40 hexadecimal digits".to_owned()) }
+}
+
+pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let only = For { kinds: REVISED, otherwise: "has no revisions to go back to", verb: "Roll back" };
+    let memory = Memory::open(globals)?;
+    let undo = Undo { args: &args, memory: &memory };
+    each(globals, &args.on, only, async |cluster, target, mode| undo.one(cluster, target, mode).await).await
+}
+
+struct Undo<'a> {
+    args: &'a Args,
+    memory: &'a Memory,
+}
+
+impl Undo<'_> {
+    async fn one(&self, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
+        let workload = Workload::of(&target.key).filter(|workload| workload.can_go_back());
+        let Some(workload) = workload else { bail!("{} has no revisions to go back to", target.quoted()) };
+        let mut target = target.clone();
+        for _ in 0..TRIES {
+            match self.try_once(cluster, &target, workload, mode).await {
+                Err(error) if is_conflict(&error) => {
+                    let Some(live) = cluster.get(&target.key, &target.served).await? else {
+                        bail!("{} not found", target.quoted());
+                    };
+                    target.live = live;
+                }
+                done => return done,
+            }
+        }
+        bail!("{} is being changed by others all the time; try again", target.quoted())
+    }
+
+    async fn try_once(
+        &self,
+        cluster: &Cluster,
+        target: &Target,
+        workload: Workload,
+        mode: Mode,
+    ) -> anyhow::Result<Act> {
+        let live = &target.live;
+        let keepers = cluster.revision_keepers(&target.key, live).await?;
+        let all = revisions(&keepers);
+        let goal = match &self.args.to_commit {
+            Some(commit) => goal::of_commit(self.memory, target, &all, commit)?,
+            None => goal::of_revision(target, workload, &all, self.args.to_revision.unwrap_or_default())?,
+        };
+        if live["spec"]["paused"] == true {
+            bail!("you cannot rollback a paused deployment; resume it first with 'belay resume' and try again");
+        }
+        if template(live).is_some_and(|present| same_template(present, &goal.template)) {
+            let done = format!("skipped rollback (current template already matches {})", goal.asked);
+            return Ok(Act::done(live.clone(), &done));
+        }
+        match (marks::label(live, marks::SOURCE), applied_fields(live)) {
+            (Some(source), Some(applied)) => self.take_back(cluster, target, mode, &goal, (source, &applied)).await,
+            _ => {
+                let keeper = keepers.iter().find(|keeper| keeper["metadata"]["name"] == goal.keeper.as_str());
+                let patch = Patch::Json(as_kubectl_would(workload, live, keeper, &goal.template));
+                let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+                Ok(Act::done(written.object, "rolled back"))
+            }
+        }
+    }
+
+    /// Takes back what belay has applied, by the same apply that the daemon would make, with the hold in it.
+    async fn take_back(
+        &self,
+        cluster: &Cluster,
+        target: &Target,
+        mode: Mode,
+        goal: &Goal,
+        (source, applied): (&str, &Value),
+    ) -> anyhow::Result<Act> {
+        let mut notes = Vec::new();
+        let hold = self.hold(target, source, goal, &mut notes)?;
+        let sent = body(applied, source, &goal.marks, hold.as_ref(), Replicas::AsWritten);
+        let mut sent = with_template(sent, &goal.template);
+        sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();
+        if let Some(managers) = give_up_templates(&target.live) {
+            self.one_owner(cluster, target, mode, managers, &mut sent, goal).await?;
+        }
+        let written = cluster.apply(&target.key, &target.served, &sent, mode).await?;
+        notes.extend(written.warnings.iter().map(|warning| format!("Warning: {warning}")));
+        if mode == Mode::Real && !template(&written.object).is_some_and(|now| same_template(now, &goal.template)) {
+            notes.push(format!("note: {} keeps fields of its pod template that others own", target.named()));
+        }
+        Ok(Act { object: written.object, done: Some("rolled back".to_owned()), notes })
+    }
+
+    /// Takes over what others own of the pod template, where that would keep it from becoming what the revision says.
+    async fn one_owner(
+        &self,
+        cluster: &Cluster,
+        target: &Target,
+        mode: Mode,
+        managers: Value,
+        sent: &mut Value,
+        goal: &Goal,
+    ) -> anyhow::Result<()> {
+        let would_be = cluster.apply(&target.key, &target.served, sent, Mode::DryRun).await?;
+        let fits = template(&would_be.object).is_some_and(|now| same_template(now, &goal.template));
+        if fits || mode == Mode::DryRun {
+            return Ok(());
+        }
+        let patch = Patch::Json(vec![
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": sent["metadata"]["resourceVersion"]}),
+            json!({"op": "replace", "path": "/metadata/managedFields", "value": managers}),
+        ]);
+        let owned = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?.object;
+        sent["metadata"]["resourceVersion"] = owned["metadata"]["resourceVersion"].clone();
+        Ok(())
+    }
+
+    /// The hold on what is taken back, so that the daemon does not undo the undo.
+    fn hold(
+        &self,
+        target: &Target,
+        source: &str,
+        goal: &Goal,
+        notes: &mut Vec<String>,
+    ) -> anyhow::Result<Option<Hold>> {
+        let Some(head) = self.memory.head(source, target)? else {
+            notes.push(format!(
+                "note: there is no history of {} here, so that belay, when it sees this, finds out itself what to hold; \
+                 say --state-dir DIR where its daemon keeps it",
+                target.named()
+            ));
+            return Ok(None);
+        };
+        if goal.marks.commit.as_deref() == Some(head.commit.as_str()) {
+            notes.push(format!("note: this is what commit {} says, the newest; nothing is held", head.commit.short()));
+            return Ok(None);
+        }
+        let mut reason = format!("taken back by hand (belay undo) to {}", goal.describe);
+        if let Some(why) = &self.args.reason {
+            reason.push_str(&format!(": {}", why.chars().filter(|c| !c.is_control()).take(200).collect::<String>()));
+        }
+        notes.push(format!(
+            "note: back on {}; commit {} is held until a newer one changes {}, or belay retry",
+            goal.describe,
+            head.commit.short(),
+            target.named()
+        ));
+        Ok(Some(Hold {
+            manifest: head.manifest,
+            config: head.config,
+            template: template_hash(&goal.template),
+            commit: head.commit,
+            reason,
+            since: Clock::system().now(),
+        }))
+    }
+}
+
+/// Whether somebody else has written between the reading and the writing.
+pub(super) fn is_conflict(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<ClusterError>() {
+        Some(ClusterError::Refused(refusal)) => {
+            refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))
+        }
+        _ => false,
+    }
+}
+
+/// A workload in kubectl's words, `deployment "web"`.
+fn in_words(target: &Target) -> String {
+    let key = &target.key;
+    format!("{} {:?}", key.kind.to_lowercase(), key.name)
+}
+
+/// What says that something could not be found, and what there is instead.
+fn no_such_commit(commit: &str, target: &Target, known: &[String]) -> anyhow::Error {
+    let known = match known {
+        [] => "none of its revisions names its commit".to_owned(),
+        known => format!("its revisions are of {}", known.join(", ")),
+    };
+    anyhow!("no pod template of {} is known that commit {commit} made; {known}", in_words(target))
+}

@@ -1,0 +1,59 @@
+//! The writes of the commands: small patches, under a field manager of their own, so that what a person asked for by hand
+//! never passes for what belay applied.
+
+use http::Method;
+use serde_json::Value;
+
+use super::apply::{Mode, Written};
+use super::call::{Purpose, request};
+use super::{Cluster, ClusterError, Served};
+use crate::manifest::ObjectKey;
+use crate::rollout::marks;
+
+/// A change to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// Kubernetes' own way to merge: lists by their keys.
+    Strategic(Value),
+    /// RFC 7396: whole lists.
+    Merge(Value),
+    /// RFC 6902: operations; none is done unless all can be.
+    Json(Vec<Value>),
+}
+
+/// A part of an object that is written by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The object.
+    Whole,
+    /// How many pods it has.
+    Scale,
+}
+
+impl Cluster {
+    /// Changes an object as a command asks, by [`marks::COMMAND_MANAGER`].
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them; a test in a [`Patch::Json`] that fails is [`ClusterError::Refused`].
+    pub async fn patch(
+        &self,
+        key: &ObjectKey,
+        served: &Served,
+        part: Part,
+        patch: &Patch,
+        mode: Mode,
+    ) -> Result<Written, ClusterError> {
+        let what = format!("change {key}");
+        let (media_type, body) = match patch {
+            Patch::Strategic(patch) => ("application/strategic-merge-patch+json", patch.to_string()),
+            Patch::Merge(patch) => ("application/merge-patch+json", patch.to_string()),
+            Patch::Json(operations) => ("application/json-patch+json", Value::from(operations.clone()).to_string()),
+        };
+        let part = if part == Part::Scale { "/scale" } else { "" };
+        let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
+        let path = format!("{}{part}?fieldManager={}{dry}", served.path_of(key), marks::COMMAND_MANAGER);
+        let request = request(Method::PATCH, &path, media_type, body.into_bytes());
+        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?;
+        Ok(Written { object: answer.value, warnings: answer.warnings, created: false })
+    }
+}

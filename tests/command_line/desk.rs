@@ -1,0 +1,146 @@
+//! Where a person sits: a cluster with a kubeconfig, belay and kubectl beside each other, a home with a working copy.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
+use serde_json::Value;
+
+use crate::program::{Ran, belay};
+use crate::world::control_plane::{ControlPlane, Controllers};
+
+/// A cluster, and somebody who types.
+pub struct Desk {
+    pub home: tempfile::TempDir,
+    pub kubeconfig: PathBuf,
+    kubectl: Option<PathBuf>,
+    keep: Keep,
+}
+
+enum Keep {
+    // The door closes when it is dropped.
+    Embedded(MiniCluster, #[expect(dead_code, reason = "held open")] Listening),
+    Real(ControlPlane),
+}
+
+impl Desk {
+    /// The embedded cluster. kubectl is there where the reference's programs are.
+    pub async fn embedded() -> Desk {
+        let home = tempfile::tempdir().unwrap();
+        let token = "a-token-of-this-test".to_owned();
+        let access = Access {
+            tokens: vec![Token { token: token.clone(), user: User::admin() }],
+            authorization: Authorization::AllowAll,
+        };
+        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
+        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();
+        let kubeconfig = home.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, door.kubeconfig(Some(&token))).unwrap();
+        let kubectl = std::env::var_os("KUBEBUILDER_ASSETS").map(|assets| PathBuf::from(assets).join("kubectl"));
+        Desk { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, door) }
+    }
+
+    /// The real control plane, whose programs are in `assets`.
+    pub async fn real(assets: &Path) -> Desk {
+        let plane = ControlPlane::start(assets, Controllers::Real).await;
+        let home = tempfile::tempdir().unwrap();
+        Desk { home, kubeconfig: plane.kubeconfig(), kubectl: Some(assets.join("kubectl")), keep: Keep::Real(plane) }
+    }
+
+    /// A client of the cluster.
+    pub fn client(&self) -> kube::Client {
+        match &self.keep {
+            Keep::Embedded(cluster, _) => cluster.client(),
+            Keep::Real(plane) => plane.client(),
+        }
+    }
+
+    /// Runs belay to its end.
+    pub fn belay(&self, args: &[&str]) -> Ran {
+        self.belay_in(self.home.path(), args, "")
+    }
+
+    /// Runs belay in a folder, with this on its standard input.
+    pub fn belay_in(&self, folder: &Path, args: &[&str], input: &str) -> Ran {
+        let mut command = belay(self.home.path());
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--state-dir").arg(self.state()).args(args);
+        command.current_dir(folder);
+        finish(command, input)
+    }
+
+    /// Where the daemon of this desk keeps its state.
+    pub fn state(&self) -> PathBuf {
+        self.home.path().join("state")
+    }
+
+    /// Runs kubectl to its end, where there is one.
+    pub fn kubectl(&self, args: &[&str]) -> Ran {
+        let mut command = Command::new(self.kubectl.as_ref().expect("kubectl"));
+        command.env("HOME", self.home.path()).arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        finish(command, "")
+    }
+
+    /// Applies a manifest as a person with another tool.
+    pub async fn apply(&self, path: &str, manifest: &str) -> Value {
+        let manifest: Value = serde_yaml::from_str(manifest).expect("YAML");
+        let request = http::Request::patch(format!("/{path}?fieldManager=someone&force=true"))
+            .header("Content-Type", "application/apply-patch+yaml")
+            .body(manifest.to_string().into_bytes())
+            .unwrap();
+        self.client().request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// A live object by its path; `None` where there is none.
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let request = http::Request::get(format!("/{path}")).body(Vec::new()).unwrap();
+        match self.client().request::<Value>(request).await {
+            Ok(value) => Some(value),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("GET {path}: {error}"),
+        }
+    }
+
+    /// A live object, once it is as wanted. Real time: another process makes it so.
+    pub async fn until(&self, path: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..600 {
+            if let Some(live) = self.get(path).await {
+                if condition(&live) {
+                    return live;
+                }
+                last = live;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("not within 30 s: {what}\n{last:#}");
+    }
+
+    /// A workload, once its controller has seen it as it is.
+    pub async fn synced(&self, path: &str) -> Value {
+        self.until(path, "its controller has seen it", |live| {
+            let generation = live["metadata"]["generation"].as_i64();
+            live["status"]["observedGeneration"].as_i64() >= generation
+        })
+        .await
+    }
+}
+
+/// Runs a command with this on its standard input.
+pub fn finish(mut command: Command, input: &str) -> Ran {
+    use std::io::Write as _;
+
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Who does not read its input may close it.
+    drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+}
+
+/// The path of a workload in namespace default.
+pub fn path(resource: &str, name: &str) -> String {
+    let group = if resource == "replicationcontrollers" { "api/v1" } else { "apis/apps/v1" };
+    format!("{group}/namespaces/default/{resource}/{name}")
+}
