@@ -16,6 +16,7 @@ mod retry;
 mod run;
 mod show;
 mod signals;
+mod simulate;
 mod status;
 mod version;
 mod workload;
@@ -75,6 +76,8 @@ enum Command {
     Show(show::Args),
     /// Let go of a hold, so that the held manifest is applied again
     Retry(retry::Args),
+    /// Show a rollout step by step, in virtual time
+    Simulate(Box<simulate::Args>),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Print the version
@@ -121,6 +124,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,
         Command::Retry(args) => retry::run(&globals, args).await,
+        Command::Simulate(args) => simulate::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Version(args) => version::run(&args),
     }

@@ -13,11 +13,13 @@ mod random;
 mod tls;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
 pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use kubelet::{NodeSpec, Script, ScriptError};
 pub use listen::{Door, ListenError, Listening};
 pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
@@ -49,7 +51,10 @@ pub struct Builder {
     seed: u64,
     clock: Option<Clock>,
     access: Access,
-    nodes: usize,
+    nodes: Vec<NodeSpec>,
+    heartbeat: Duration,
+    speed: f64,
+    script: Option<Script>,
     without: Vec<Part>,
 }
 
@@ -65,7 +70,16 @@ impl MiniCluster {
     /// A small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
-        Builder { seed: 0, clock: None, access: Access::default(), nodes: 3, without: Vec::new() }
+        Builder {
+            seed: 0,
+            clock: None,
+            access: Access::default(),
+            nodes: NodeSpec::several(3),
+            heartbeat: Duration::from_secs(10),
+            speed: 1.0,
+            script: None,
+            without: Vec::new(),
+        }
     }
 
     /// The API server.
@@ -127,10 +141,35 @@ impl Builder {
         Builder { access, ..self }
     }
 
-    /// How many nodes there are; three if nothing is said.
+    /// How many nodes there are, all of the usual size; three if nothing is said.
     #[must_use]
     pub fn nodes(self, nodes: usize) -> Builder {
+        self.node_specs(NodeSpec::several(nodes))
+    }
+
+    /// Which nodes there are, one by one.
+    #[must_use]
+    pub fn node_specs(self, nodes: Vec<NodeSpec>) -> Builder {
         Builder { nodes, ..self }
+    }
+
+    /// How often each node renews its lease; every 10 s if nothing is said. In virtual time each costs a write for every
+    /// so many seconds that are skipped.
+    #[must_use]
+    pub fn heartbeat(self, heartbeat: Duration) -> Builder {
+        Builder { heartbeat, ..self }
+    }
+
+    /// How much faster than told pods live and die; 1 if nothing is said.
+    #[must_use]
+    pub fn speed(self, speed: f64) -> Builder {
+        Builder { speed, ..self }
+    }
+
+    /// Rules about what pods do, by image, namespace and pod, before those that come along.
+    #[must_use]
+    pub fn script(self, script: Script) -> Builder {
+        Builder { script: Some(script), ..self }
     }
 
     /// Leaves a part out.
@@ -159,7 +198,10 @@ impl Builder {
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
             let mut options = kubelet::Options::new(clock, of_kubelet, logs);
-            options.nodes = kubelet::NodeSpec::several(self.nodes);
+            options.nodes = self.nodes;
+            options.heartbeat = self.heartbeat;
+            options.speed = self.speed;
+            options.script = self.script;
             kubelet::start(client(&api, Some(HeaderValue::from_static("kubelet"))), options)
         });
         Ok(MiniCluster { api, controllers, kubelet })
