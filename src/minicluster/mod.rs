@@ -13,12 +13,13 @@ mod random;
 mod tls;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
-pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
 pub use kubelet::{NodeSpec, Script, ScriptError};
 pub use listen::{Door, ListenError, Listening};
 pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
@@ -26,7 +27,7 @@ pub use random::Random;
 pub use tls::{Authority, Credentials};
 
 use crate::clock::Clock;
-use api::Settings;
+use api::{Kept, Settings};
 
 /// A running small Kubernetes.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub struct Builder {
     speed: f64,
     script: Option<Script>,
     without: Vec<Part>,
+    folder: Option<PathBuf>,
+    signing_key: Option<[u8; 32]>,
 }
 
 /// Why a small Kubernetes did not start.
@@ -64,6 +67,9 @@ pub enum StartError {
     /// The API server refused what every cluster begins with.
     #[error("failed to set up the API server: {0}")]
     Api(String),
+    /// Its state can't be kept, or what was kept can't be read.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
 }
 
 impl MiniCluster {
@@ -79,6 +85,8 @@ impl MiniCluster {
             speed: 1.0,
             script: None,
             without: Vec::new(),
+            folder: None,
+            signing_key: None,
         }
     }
 
@@ -108,6 +116,12 @@ impl MiniCluster {
     /// The address can't be had, or no certificate be made for it.
     pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
         listen::listen(&self.api, address, door).await
+    }
+
+    /// Returns when a write could not be kept, of which the state in the folder knows nothing then: the disk is full or
+    /// failing. Never, where nothing is kept.
+    pub async fn state_is_lost(&self) {
+        self.api.lost().cancelled_owned().await;
     }
 
     /// Stops everything: watches end, controllers and nodes stop.
@@ -172,6 +186,19 @@ impl Builder {
         Builder { script: Some(script), ..self }
     }
 
+    /// Keeps everything in a folder, and begins with what lies there.
+    #[must_use]
+    pub fn keep_in(self, folder: impl Into<PathBuf>) -> Builder {
+        Builder { folder: Some(folder.into()), ..self }
+    }
+
+    /// What tokens of ServiceAccounts are signed with. If nothing is said it follows from the seed, so a cluster with a
+    /// door should be given one that nobody knows.
+    #[must_use]
+    pub fn signing_key(self, key: [u8; 32]) -> Builder {
+        Builder { signing_key: Some(key), ..self }
+    }
+
     /// Leaves a part out.
     #[must_use]
     pub fn without(mut self, part: Part) -> Builder {
@@ -182,15 +209,24 @@ impl Builder {
     /// Starts it.
     ///
     /// # Errors
-    /// The API server refused what every cluster begins with.
+    /// The API server refused what every cluster begins with, or its state can't be kept.
     pub async fn start(self) -> Result<MiniCluster, StartError> {
-        let random = Random::new(self.seed);
+        let kept = self.folder.as_deref().map(Kept::open).transpose()?;
+        // What is drawn after a restart must differ from what was drawn before.
+        let revision = kept.as_ref().map_or(0, Kept::revision);
+        let random = Random::new(self.seed ^ revision.rotate_left(32));
         let clock = self.clock.unwrap_or_else(Clock::system);
         let logs = PodLogs::default();
         // Each part draws from its own generator, also when another is left out.
         let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
-        let api =
-            ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
+        let api = ApiServer::new(Settings {
+            clock: clock.clone(),
+            random: of_api,
+            logs: logs.clone(),
+            access: self.access,
+            kept,
+            signing_key: self.signing_key,
+        });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let options = controllers::Options::new(clock.clone(), of_controllers);

@@ -148,6 +148,8 @@ fn legend(film: &Film) -> String {
 struct Axis {
     /// Where each column begins, and where the last ends.
     edges: Vec<Duration>,
+    /// In which columns something happens, and when first.
+    marks: Vec<(usize, Duration)>,
 }
 
 impl Axis {
@@ -161,12 +163,19 @@ impl Axis {
         let even = end / u32::try_from(columns).unwrap_or(u32::MAX);
         let moments: Vec<Duration> = moments.into_iter().collect();
         let shortest = moments.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(end);
-        let edges = if shortest >= even || moments.len() > columns {
+        let edges: Vec<Duration> = if shortest >= even || moments.len() > columns {
             (0..=columns).map(|column| even * u32::try_from(column).unwrap_or(u32::MAX)).collect()
         } else {
             uneven(&moments, end, columns)
         };
-        Axis { edges }
+        let mut marks: Vec<(usize, Duration)> = Vec::new();
+        for at in moments {
+            let column = edges.partition_point(|edge| *edge <= at).saturating_sub(1);
+            if column + 1 < edges.len() && marks.last().is_none_or(|(last, _)| *last < column) {
+                marks.push((column, at));
+            }
+        }
+        Axis { edges, marks }
     }
 
     fn columns(&self) -> usize {
@@ -183,18 +192,17 @@ impl Axis {
         pod.states.iter().take_while(|(at, _)| *at < upto).last().map(|(_, state)| *state)
     }
 
-    /// When columns begin, where there is room to say it.
+    /// When something happens, where there is room to say it.
     fn labels(&self) -> String {
-        let columns = self.columns();
         let mut line = String::new();
         let mut next = 0;
-        for column in 0..columns {
-            let text = format!("╵{}", moment(self.edges[column]));
-            let room = columns - column;
-            if column >= next && text.chars().count() <= room {
-                line.push_str(&" ".repeat(column.saturating_sub(line.chars().count())));
+        for (column, at) in &self.marks {
+            let text = format!("╵{}", moment(*at));
+            let end = column + text.chars().count();
+            if *column >= next && end <= self.columns() {
+                line.push_str(&" ".repeat(column - line.chars().count()));
                 line.push_str(&text);
-                next = column + (text.chars().count() + 2).max(columns / 8);
+                next = end + 1;
             }
         }
         line
