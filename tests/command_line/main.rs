@@ -7,4 +7,6 @@ mod world;
 mod program;
 
 mod basics;
+mod cluster;
 mod run;
+mod simulate;

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::film::{Film, Moment};
-use super::play::Ended;
 use super::recording::Recording;
 use crate::manifest::ObjectKey;
 
@@ -55,14 +54,8 @@ enum Rounding {
 impl Bounds {
     /// The bounds of a recording's rollout, and what was seen until it was over.
     pub(super) fn of(recording: &Recording, film: &Film) -> Bounds {
-        let over = match recording.end {
-            Ended::Complete { at }
-            | Ended::Failed { at, .. }
-            | Ended::Stuck { at, .. }
-            | Ended::Unfinished { at } => at,
-        };
         let mut bounds = Bounds::rule(&recording.key, recording.before.as_ref(), &recording.after);
-        let moments = || film.moments.iter().filter(|moment| moment.at <= over);
+        let moments = || film.moments.iter().filter(|moment| moment.at <= film.over);
         let pods = |moment: &Moment| moment.counts.pods().max(u64::try_from(moment.meant.unwrap_or(0)).unwrap_or(0));
         if let Some(most) = moments().rev().max_by_key(|moment| pods(moment)) {
             bounds.most = Extreme { pods: pods(most), at: most.at };

@@ -17,6 +17,8 @@ pub(super) struct Film {
     pub pods: Vec<PodLife>,
     /// How it was at the end of every moment at which something happened.
     pub moments: Vec<Moment>,
+    /// When the rollout was over.
+    pub over: Duration,
     /// How long the film is.
     pub length: Duration,
     /// How often containers were restarted.
@@ -141,7 +143,8 @@ impl Film {
         let restarts = cutter.pods.values().map(|pod| i64::from(pod.seen.restarts)).sum();
         let mut pods: Vec<PodLife> = std::mem::take(&mut cutter.lives);
         pods.sort_by_key(|pod| pod.side);
-        Film { steps: cutter.steps, pods, moments: cutter.moments, length: recording.length, restarts }
+        let (over, length) = (recording.end.at(), recording.length);
+        Film { steps: cutter.steps, pods, moments: cutter.moments, over, length, restarts }
     }
 }
 

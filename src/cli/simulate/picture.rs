@@ -35,7 +35,7 @@ pub(super) fn lines(film: &Film, bounds: &Bounds, width: usize) -> Vec<String> {
             lines.push(heading(pod.side, hidden));
             side = Some(pod.side);
         }
-        lines.push(format!("{:name$}  {}", end_of(&pod.name, name), row(pod, &axis)));
+        lines.push(format!("{:name$}  {}", end_of(&pod.name, name), row(pod, &axis)).trim_end().to_owned());
     }
     lines.push(format!("{:name$}  {}", "available", heights(film, bounds, &axis)));
     lines.push(format!("{:name$}  {}", "", axis.labels()));
@@ -78,7 +78,9 @@ fn end_of(name: &str, limit: usize) -> String {
 fn row(pod: &PodLife, axis: &Axis) -> String {
     let mut row = String::new();
     let mut style = Style::new();
-    for column in 0..axis.columns() {
+    let is_there = |column: &usize| !matches!(axis.state(pod, *column), None | Some(State::Gone));
+    let columns = (0..axis.columns()).rev().find(is_there).map_or(0, |last| last + 1);
+    for column in 0..columns {
         let (glyph, wanted) = glyph(axis.state(pod, column));
         if wanted != style {
             row.push_str(&format!("{}{}", style.render_reset(), wanted.render()));
@@ -119,7 +121,7 @@ fn heights(film: &Film, bounds: &Bounds, axis: &Axis) -> String {
             return char::from_digit(u32::try_from(available).unwrap_or(0), 10).unwrap_or('?');
         }
         match available {
-            0 => ' ',
+            0 => '·',
             some => HEIGHTS[usize::try_from((some * 8).div_ceil(top).clamp(1, 8) - 1).unwrap_or(0)],
         }
     };
@@ -156,10 +158,10 @@ impl Axis {
     fn of(film: &Film, columns: usize) -> Axis {
         let changes = film.pods.iter().flat_map(|pod| pod.states.iter().map(|(at, _)| *at));
         let mut moments: BTreeSet<Duration> = changes.collect();
-        moments.insert(Duration::ZERO);
+        moments.extend([Duration::ZERO, film.over]);
         let last = moments.last().copied().unwrap_or_default();
         // What is last should be seen to last.
-        let end = film.length.max(last + (last / 20).max(Duration::from_millis(500)));
+        let end = film.length.max(last + (last / 8).max(Duration::from_millis(500)));
         let even = end / u32::try_from(columns).unwrap_or(u32::MAX);
         let moments: Vec<Duration> = moments.into_iter().collect();
         let shortest = moments.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(end);

@@ -62,6 +62,18 @@ pub(super) enum Ended {
     Unfinished { at: Duration },
 }
 
+impl Ended {
+    /// When it was over.
+    pub(super) fn at(&self) -> Duration {
+        match self {
+            Ended::Complete { at }
+            | Ended::Failed { at, .. }
+            | Ended::Stuck { at, .. }
+            | Ended::Unfinished { at } => *at,
+        }
+    }
+}
+
 /// Why there was no play.
 #[derive(Debug)]
 pub(super) enum Failed {

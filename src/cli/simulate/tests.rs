@@ -58,6 +58,12 @@ fn amount() -> impl Strategy<Value = Value> {
     prop_oneof![(0..5_u32).prop_map(|pods| json!(pods)), (0..=100_u32).prop_map(|share| json!(format!("{share}%")))]
 }
 
+/// The API server refuses limits that are both written as 0.
+fn not_both_zero(surge: &Value, unavailable: Value) -> Value {
+    let is_zero = |amount: &Value| *amount == json!(0) || *amount == json!("0%");
+    if is_zero(surge) && is_zero(&unavailable) { json!(1) } else { unavailable }
+}
+
 fn fate() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["ready", "ready-after=4s", "stop-after=5s", "ready-after=300ms,stop-after=100ms"])
 }
@@ -71,6 +77,7 @@ proptest! {
         wait in 0..4_u32, fate in fate(), seed in any::<u64>(),
     ) {
         let had = if same { wants } else { had };
+        let unavailable = not_both_zero(&surge, unavailable);
         let spec = |replicas: u32| json!({
             "replicas": replicas, "minReadySeconds": wait,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
@@ -88,6 +95,7 @@ proptest! {
         replicas in 1..9_u32, surge in amount(), unavailable in amount(), deadline in 2..600_u64,
         fate in prop::sample::select(vec!["never-ready", "image-pull-error", "crash-after=0s"]),
     ) {
+        let unavailable = not_both_zero(&surge, unavailable);
         let spec = json!({
             "replicas": replicas, "progressDeadlineSeconds": deadline,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
