@@ -19,6 +19,7 @@ mod run;
 mod show;
 mod signals;
 mod simulate;
+mod stats;
 mod status;
 mod version;
 mod workload;

@@ -5,8 +5,11 @@
 mod world;
 
 mod program;
+mod stage;
 
 mod basics;
 mod cluster;
+mod demo;
+mod reading;
 mod run;
 mod simulate;
