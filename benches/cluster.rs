@@ -2,7 +2,14 @@
 //!
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, clippy::panic, missing_docs, reason = "a program for developers")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::panic,
+    missing_docs,
+    reason = "a program for developers"
+)]
 #![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
 
 #[path = "../tests/world/control_plane.rs"]
@@ -227,6 +234,10 @@ async fn available(api: &Api<Deployment>, count: usize) {
             && status.available_replicas == spec.replicas
             && status.updated_replicas == spec.replicas
             && status.replicas == spec.replicas;
-        if complete { done.insert(name) } else { done.remove(&name) };
+        if complete {
+            done.insert(name)
+        } else {
+            done.remove(&name)
+        };
     }
 }

@@ -159,9 +159,11 @@ mod tests {
     #[test]
     fn an_identity_is_the_same_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) =
-            (Identity::kept_in(folder.path()).unwrap(), Identity::kept_in(folder.path()).unwrap());
-        assert_eq!((one.token, one.signing_key, one.authority.key()), (two.token, two.signing_key, two.authority.key()));
+        let (one, two) = (Identity::kept_in(folder.path()).unwrap(), Identity::kept_in(folder.path()).unwrap());
+        assert_eq!(
+            (one.token, one.signing_key, one.authority.key()),
+            (two.token, two.signing_key, two.authority.key())
+        );
         std::fs::write(folder.path().join(IDENTITY), "{\"token\": \"secret\"}").unwrap();
         let error = format!("{:#}", Identity::kept_in(folder.path()).err().unwrap());
         assert!(error.contains(IDENTITY) && !error.contains("secret"), "{error}");

@@ -69,7 +69,10 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 
     // A link stays a link.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .map_or_else(|| PathBuf::from("."), Path::to_owned);
     std::fs::create_dir_all(&folder)?;
     let private = std::fs::Permissions::from_mode(0o600);
     let mut file = tempfile::Builder::new().prefix(".kubeconfig-").permissions(private).tempfile_in(&folder)?;

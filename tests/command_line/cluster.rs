@@ -116,8 +116,7 @@ fn what_was_there_is_there_after_a_kill() {
     stage.told(&["apply", "-f", &file]);
     let file = stage.write("token.json", "{\"kind\": \"TokenRequest\", \"apiVersion\": \"authentication.k8s.io/v1\"}");
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
-    let answer: serde_json::Value =
-        serde_json::from_str(&stage.told(&["create", "--raw", path, "-f", &file])).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&stage.told(&["create", "--raw", path, "-f", &file])).unwrap();
     let token = answer["status"]["token"].as_str().unwrap().to_owned();
     let uids = |stage: &Stage| {
         let kinds = "deployments,replicasets,pods,configmaps,nodes,backups";

@@ -129,8 +129,7 @@ fn stateful_set(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
         let why = format!("{}, OnDelete: pods are replaced when somebody deletes them", count(wanted));
         return Bounds::new(why, wanted, Some(at_most), had.map_or(0, |had| had.min(wanted)));
     }
-    let mut unavailable =
-        limit(&strategy["rollingUpdate"]["maxUnavailable"], &Value::from(1), wanted, Rounding::Up);
+    let mut unavailable = limit(&strategy["rollingUpdate"]["maxUnavailable"], &Value::from(1), wanted, Rounding::Up);
     unavailable.pods = unavailable.pods.max(1);
     let why = format!("{}, maxUnavailable {}", count(wanted), unavailable.text());
     let at_least = had.map_or(0, |had| had.min(wanted).saturating_sub(unavailable.pods));

@@ -92,7 +92,8 @@ pub(super) fn complaints(scene: &Scene, refusal: &Refusal) -> Vec<Complaint> {
         }
     };
     let fields = refusal.causes.iter().filter(|(field, _)| !field.is_empty());
-    let found: Vec<Complaint> = fields.map(|(field, message)| complaint(field, format!("{field}: {message}"))).collect();
+    let found: Vec<Complaint> =
+        fields.map(|(field, message)| complaint(field, format!("{field}: {message}"))).collect();
     if found.is_empty() { vec![complaint("", refusal.message.clone())] } else { found }
 }
 

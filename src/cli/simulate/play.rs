@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use futures::stream::BoxStream;
 use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -66,10 +66,9 @@ impl Ended {
     /// When it was over.
     pub(super) fn at(&self) -> Duration {
         match self {
-            Ended::Complete { at }
-            | Ended::Failed { at, .. }
-            | Ended::Stuck { at, .. }
-            | Ended::Unfinished { at } => *at,
+            Ended::Complete { at } | Ended::Failed { at, .. } | Ended::Stuck { at, .. } | Ended::Unfinished { at } => {
+                *at
+            }
         }
     }
 }
@@ -276,13 +275,7 @@ impl Troupe {
         }
     }
 
-    async fn rule(
-        &self,
-        judge: &mut Judge,
-        suspicion: Reason,
-        live: &Value,
-        reel: &Reel,
-    ) -> anyhow::Result<Ended> {
+    async fn rule(&self, judge: &mut Judge, suspicion: Reason, live: &Value, reel: &Reel) -> anyhow::Result<Ended> {
         let at = reel.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
         Ok(match judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), self.clock.now()) {

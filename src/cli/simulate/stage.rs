@@ -159,9 +159,9 @@ fn fitting(workloads: &[&Value], wanted: Option<NonZeroUsize>) -> Vec<NodeSpec> 
             }
         }
         for container in ["containers", "initContainers"].into_iter().flat_map(|list| items(&spec[list])) {
-            let requests = ["requests", "limits"].into_iter().flat_map(|list| {
-                container["resources"][list].as_object().into_iter().flatten().map(|(name, _)| name)
-            });
+            let requests = ["requests", "limits"]
+                .into_iter()
+                .flat_map(|list| container["resources"][list].as_object().into_iter().flatten().map(|(name, _)| name));
             let extended = requests.filter(|name| name.contains('/'));
             resources.extend(extended.map(|name| (name.clone(), "1M".to_owned())));
             alone |= items(&container["ports"]).any(|port| port["hostPort"].is_u64());

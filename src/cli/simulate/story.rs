@@ -197,11 +197,18 @@ fn verdicts(bounds: &Bounds) -> Vec<(bool, String)> {
     if bounds.at_least > 0 {
         let (held, least) = (bounds.held_at_least(), bounds.least);
         let text = if held {
-            format!("Never fewer than {} available: at least there were {}, at {}.", bounds.at_least, least.pods, at(least))
+            format!(
+                "Never fewer than {} available: at least there were {}, at {}.",
+                bounds.at_least,
+                least.pods,
+                at(least)
+            )
         } else {
             format!(
                 "Fewer than {} available: {} at {}. That is the pods' own doing, not the rollout's.",
-                bounds.at_least, least.pods, at(least)
+                bounds.at_least,
+                least.pods,
+                at(least)
             )
         };
         found.push((held, text));

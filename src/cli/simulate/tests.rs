@@ -128,7 +128,9 @@ proptest! {
 
 #[test]
 fn a_daemon_set_keeps_its_bounds() {
-    for rolling in [json!({"maxUnavailable": 1}), json!({"maxSurge": 2, "maxUnavailable": 0}), json!({"maxUnavailable": "60%"})] {
+    for rolling in
+        [json!({"maxUnavailable": 1}), json!({"maxSurge": 2, "maxUnavailable": 0}), json!({"maxUnavailable": "60%"})]
+    {
         let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
         let (recording, film, bounds) = play("DaemonSet", &spec, &spec, "ready-after=2s", 7);
         assert!(matches!(recording.end, Ended::Complete { .. }), "{:?}", recording.end);

@@ -10,6 +10,13 @@ use super::journal::{Entry, Journal, KeepError};
 use super::stored::{Stored, Written};
 use super::{Change, Inner, ShelfName, Store};
 
+/// An object as it lies in the file.
+struct Lying {
+    revision: u64,
+    fields: Vec<String>,
+    object: Vec<u8>,
+}
+
 impl Store {
     /// A store with what lies in a folder, where every write is kept from now on. All events are forgotten: whoever
     /// watched before is answered with 410 and lists anew.
@@ -18,11 +25,11 @@ impl Store {
     /// As [`KeepError`] says.
     pub fn open(folder: &Path) -> Result<Store, KeepError> {
         let mut revision = 0;
-        let mut kept: BTreeMap<(ShelfName, String), (u64, Vec<String>, Vec<u8>)> = BTreeMap::new();
+        let mut kept: BTreeMap<(ShelfName, String), Lying> = BTreeMap::new();
         let mut journal = Journal::open(folder, |entry| {
             let at = match entry {
                 Entry::Put { shelf, path, revision, fields, object } => {
-                    kept.insert((shelf, path), (revision, fields, object));
+                    kept.insert((shelf, path), Lying { revision, fields, object });
                     revision
                 }
                 Entry::Delete { shelf, path, revision } => {
@@ -34,7 +41,7 @@ impl Store {
             revision = revision.max(at);
         })?;
         let mut inner = Inner { revision, ..Inner::default() };
-        for ((shelf, path), (at, fields, object)) in kept {
+        for ((shelf, path), Lying { revision: at, fields, object }) in kept {
             let Ok(object) = serde_json::from_slice(&object) else {
                 return Err(KeepError::Damaged { path: folder.to_owned(), at: 0 });
             };
@@ -68,8 +75,7 @@ impl Inner {
     }
 
     fn settle(&self, journal: &mut Journal) {
-        let objects =
-            self.shelves.iter().flat_map(|(name, shelf)| shelf.objects().map(move |object| (name, object)));
+        let objects = self.shelves.iter().flat_map(|(name, shelf)| shelf.objects().map(move |object| (name, object)));
         journal.settle(self.revision, objects);
     }
 }
@@ -157,7 +163,7 @@ mod tests {
         put(&store, "b", 2);
         drop(store);
         let bytes = std::fs::read(&file).unwrap();
-        let mut damaged = bytes.clone();
+        let mut damaged = bytes;
         damaged[60] ^= 1;
         std::fs::write(&file, &damaged).unwrap();
         assert!(matches!(Store::open(folder.path()), Err(KeepError::Damaged { at: 22, .. })));
