@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -300,7 +300,7 @@ impl<'r> Cutter<'r> {
         match (before.ready, seen.ready) {
             (None, Some(since)) => {
                 self.counts.side(side).ready += 1;
-                let available = self.since(since).saturating_add(self.wait);
+                let available = self.available_at(since);
                 if available <= self.at {
                     self.counts.side(side).available += 1;
                     self.pods.entry(uid.to_owned()).and_modify(|pod| pod.available = true);
@@ -396,8 +396,11 @@ impl<'r> Cutter<'r> {
         }
     }
 
-    fn since(&self, moment: Timestamp) -> Duration {
-        Duration::try_from(moment.duration_since(self.recording.start)).unwrap_or_default()
+    /// When a pod is available that is ready since a moment, which may lie before the change.
+    fn available_at(&self, ready: Timestamp) -> Duration {
+        let wait = SignedDuration::try_from(self.wait).unwrap_or(SignedDuration::MAX);
+        let since_change = ready.duration_since(self.recording.start).saturating_add(wait);
+        Duration::try_from(since_change).unwrap_or_default()
     }
 }
 
