@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::input::{Before, Scene};
 use crate::config::Span;
+use crate::rollout::{same_template, template};
 
 /// The annotation that says what a pod does.
 const FATE: &str = "kubelet.belay.dev/fate";
@@ -165,6 +166,14 @@ fn images(workload: &mut Value, images: &[Image]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the pods of two workloads are the same.
+pub(super) fn same_pods(one: &Value, other: &Value) -> bool {
+    match (template(one), template(other)) {
+        (Some(one), Some(other)) => same_template(one, other),
+        (one, other) => one == other,
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::play::same_pods;
+use super::change::same_pods;
+pub(super) use super::counts::{Counts, Side};
 use super::recording::{PodState, Recording, Seen, What};
 
 /// A rollout, step by step.
@@ -67,32 +68,6 @@ pub(super) enum Act {
     Gone,
 }
 
-/// Which version a pod is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Side {
-    Old,
-    New,
-}
-
-/// How many pods there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Counts {
-    pub old: Size,
-    pub new: Size,
-    /// Pods that were told to stop and are not gone.
-    pub stopping: u64,
-}
-
-/// How many pods there are of one version, those that stop left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Size {
-    pub pods: u64,
-    pub ready: u64,
-    pub available: u64,
-}
-
 /// A pod from its creation to its end.
 #[derive(Clone, Debug)]
 pub(super) struct PodLife {
@@ -112,24 +87,6 @@ pub(super) enum State {
     Stopping,
     Ended,
     Gone,
-}
-
-impl Counts {
-    /// All pods but those that stop.
-    pub(super) fn pods(&self) -> u64 {
-        self.old.pods + self.new.pods
-    }
-
-    pub(super) fn available(&self) -> u64 {
-        self.old.available + self.new.available
-    }
-
-    fn side(&mut self, side: Side) -> &mut Size {
-        match side {
-            Side::Old => &mut self.old,
-            Side::New => &mut self.new,
-        }
-    }
 }
 
 impl Film {

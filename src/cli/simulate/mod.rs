@@ -9,6 +9,7 @@
 
 mod bounds;
 mod change;
+mod counts;
 mod film;
 mod input;
 mod json;

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
 use crate::manifest::ObjectKey;
 use crate::minicluster::{MiniCluster, NodeSpec};
-use crate::rollout::{Baseline, Judge, Reason, Ruling, Verdict, template};
+use crate::rollout::{Baseline, Judge, Reason, Ruling, Verdict};
 
 /// The moment at which the play begins, in seconds since 1970: what is shown counts from the change.
 const DAWN: i64 = 946_684_800;
@@ -45,7 +45,7 @@ pub(super) struct Play {
     pub key: ObjectKey,
     pub before: Option<Value>,
     pub after: Value,
-    /// How long pods are watched that may crash after the rollout is complete.
+    /// How long crashes are watched after the end.
     pub watch_on: Option<Duration>,
 }
 
@@ -388,13 +388,5 @@ impl Reel {
             self.note(set.resource_version(), What::Sized { set: set.name_any(), replicas: replicas.into() });
         }
         Ok(())
-    }
-}
-
-/// Whether the pods of two workloads are the same.
-pub(super) fn same_pods(one: &Value, other: &Value) -> bool {
-    match (template(one), template(other)) {
-        (Some(one), Some(other)) => crate::rollout::same_template(one, other),
-        (one, other) => one == other,
     }
 }

@@ -6,8 +6,9 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::bounds::{Bounds, Extreme};
+use super::change::same_pods;
 use super::film::{Act, Film, Side, Step};
-use super::play::{Ended, same_pods};
+use super::play::Ended;
 use super::recording::Recording;
 use crate::cli::output::{Cell, Table};
 use crate::rollout::progress_deadline_seconds;
