@@ -11,6 +11,7 @@ pub struct Clock(Source);
 enum Source {
     System,
     Tokio { epoch: Timestamp, started: Instant },
+    Fast { epoch: Timestamp, started: std::time::Instant, speed: f64 },
 }
 
 impl Clock {
@@ -27,6 +28,13 @@ impl Clock {
         Clock(Source::Tokio { epoch, started: Instant::now() })
     }
 
+    /// A clock that shows the machine's time now and goes `speed` times as fast from here on.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn fast(speed: f64) -> Clock {
+        Clock(Source::Fast { epoch: Timestamp::now(), started: std::time::Instant::now(), speed })
+    }
+
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -36,6 +44,11 @@ impl Clock {
             Source::Tokio { epoch, started } => {
                 let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
                 epoch.saturating_add(elapsed).unwrap_or(*epoch)
+            }
+            Source::Fast { epoch, started, speed } => {
+                let elapsed = std::time::Duration::try_from_secs_f64(started.elapsed().as_secs_f64() * speed);
+                let elapsed = elapsed.ok().and_then(|elapsed| SignedDuration::try_from(elapsed).ok());
+                epoch.saturating_add(elapsed.unwrap_or(SignedDuration::MAX)).unwrap_or(*epoch)
             }
         }
     }

@@ -4,54 +4,143 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 
+use super::pace::Pace;
 use crate::minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
+
+pub(super) use super::kubeconfig::write as write_kubeconfig;
+
+/// The file with a cluster's identity, beside its state.
+const IDENTITY: &str = "identity.json";
 
 /// The embedded cluster, and its door.
 pub(super) struct Embedded {
     pub cluster: MiniCluster,
     pub door: Listening,
     pub kubeconfig: String,
+    pace: Option<Pace>,
+}
+
+/// What makes a cluster the one that clients know.
+pub(super) struct Identity {
+    authority: Authority,
+    token: String,
+    signing_key: [u8; 32],
+}
+
+/// An identity as it lies in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Kept {
+    authority_key: String,
+    token: String,
+    signing_key: String,
+}
+
+impl Identity {
+    /// A new one.
+    pub(super) fn new() -> anyhow::Result<Identity> {
+        Identity::with_token(new_token()?)
+    }
+
+    fn with_token(token: String) -> anyhow::Result<Identity> {
+        let authority = Authority::new().map_err(|error| anyhow::anyhow!("failed to make a certificate: {error}"))?;
+        Ok(Identity { authority, token, signing_key: random_bytes()? })
+    }
+
+    /// The one in a folder, or a new one that is put there.
+    pub(super) fn kept_in(folder: &Path) -> anyhow::Result<Identity> {
+        let path = folder.join(IDENTITY);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Identity::read(&text).with_context(|| {
+                format!("failed to read {}; without it clients don't know the cluster again", path.display())
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let identity = Identity::new()?;
+                let kept = Kept {
+                    authority_key: identity.authority.key(),
+                    token: identity.token.clone(),
+                    signing_key: hex(&identity.signing_key),
+                };
+                write_kubeconfig(&path, &serde_json::to_string_pretty(&kept)?)?;
+                Ok(identity)
+            }
+            Err(error) => Err(error).with_context(|| format!("failed to read {}", path.display())),
+        }
+    }
+
+    fn read(text: &str) -> anyhow::Result<Identity> {
+        // The text may hold keys, which an error must not repeat.
+        let kept: Kept = serde_json::from_str(text).map_err(|_| anyhow::anyhow!("it is not as belay writes it"))?;
+        let authority = Authority::with_key(&kept.authority_key);
+        let authority = authority.map_err(|error| anyhow::anyhow!("its key can't be used: {error}"))?;
+        let signing_key = unhex(&kept.signing_key).context("its signing key can't be used")?;
+        Ok(Identity { authority, token: kept.token, signing_key })
+    }
 }
 
 /// Starts the embedded cluster and opens its door: TLS with a certificate of its own, and a token that only the
 /// kubeconfig knows.
 pub(super) async fn start(builder: Builder, address: SocketAddr, token: String) -> anyhow::Result<Embedded> {
-    let authority = Authority::new().map_err(|error| anyhow::anyhow!("failed to make a certificate: {error}"))?;
+    start_as(builder, address, Identity::with_token(token)?, 1.0).await
+}
+
+/// Starts the embedded cluster with an identity, its time `speed` times as fast as the machine's, and opens its door.
+pub(super) async fn start_as(
+    builder: Builder,
+    address: SocketAddr,
+    identity: Identity,
+    speed: f64,
+) -> anyhow::Result<Embedded> {
+    let Identity { authority, token, signing_key } = identity;
     let access = Access {
         tokens: vec![Token { token: token.clone(), user: User::admin() }],
         authorization: Authorization::AllowAll,
     };
-    let builder = builder.access(access).root_certificate(authority.certificate());
-    let cluster = builder.start().await.context("failed to start the embedded cluster")?;
+    let builder = builder.access(access).signing_key(signing_key).root_certificate(authority.certificate());
+    let usual = (speed - 1.0).abs() < f64::EPSILON;
+    let (cluster, pace) = if usual {
+        (builder.start().await, None)
+    } else {
+        let pace = Pace::start(speed).await?;
+        let starting = pace.handle().spawn(builder.clock(pace.clock()).start());
+        (starting.await.context("the embedded cluster broke off")?, Some(pace))
+    };
+    let cluster = cluster.context("failed to start the embedded cluster")?;
+    // Connections are in real time whatever the cluster's is.
     let door = cluster.listen(address, Door::Tls(authority)).await?;
     let kubeconfig = door.kubeconfig(Some(&token));
-    Ok(Embedded { cluster, door, kubeconfig })
-}
-
-/// Writes a kubeconfig that only its owner may read.
-pub(super) fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("failed to write {}", path.display()))
+    Ok(Embedded { cluster, door, kubeconfig, pace })
 }
 
 /// A token that nobody can guess: 256 bits of the system's randomness.
 pub(super) fn new_token() -> anyhow::Result<String> {
+    Ok(hex(&random_bytes()?))
+}
+
+fn random_bytes() -> anyhow::Result<[u8; 32]> {
     use std::io::Read as _;
 
     let mut bytes = [0_u8; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.context("failed to read /dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
 }
 
 impl Embedded {
@@ -59,5 +148,24 @@ impl Embedded {
     pub(super) async fn stop(self) {
         self.door.close().await;
         self.cluster.stop().await;
+        drop(self.pace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_the_same_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (Identity::kept_in(folder.path()).unwrap(), Identity::kept_in(folder.path()).unwrap());
+        assert_eq!(
+            (one.token, one.signing_key, one.authority.key()),
+            (two.token, two.signing_key, two.authority.key())
+        );
+        std::fs::write(folder.path().join(IDENTITY), "{\"token\": \"secret\"}").unwrap();
+        let error = format!("{:#}", Identity::kept_in(folder.path()).err().unwrap());
+        assert!(error.contains(IDENTITY) && !error.contains("secret"), "{error}");
     }
 }

@@ -13,10 +13,12 @@ mod exit;
 mod folder;
 mod help;
 mod history;
+mod kubeconfig;
 mod man;
 mod markdown;
 mod new;
 mod output;
+mod pace;
 mod pause;
 mod pick;
 mod plan;
@@ -30,6 +32,7 @@ mod selector;
 mod set;
 mod show;
 mod signals;
+mod simulate;
 mod stats;
 mod status;
 mod suspend;
@@ -126,6 +129,8 @@ enum Command {
     Scale(scale::Args),
     /// Write a new manifest, and commit it
     New(new::Args),
+    /// Show a rollout step by step, in virtual time
+    Simulate(Box<simulate::Args>),
     /// Serve the embedded cluster
     Cluster(cluster::Args),
     /// Make Tab complete commands, workloads, commits and revisions
@@ -192,6 +197,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Set(args) => set::run(&globals, args).await,
         Command::Scale(args) => scale::run(&globals, args).await,
         Command::New(args) => new::run(&globals, args).await,
+        Command::Simulate(args) => simulate::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

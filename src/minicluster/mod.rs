@@ -13,18 +13,21 @@ mod random;
 mod tls;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use tower::ServiceExt;
 
-pub use api::{Access, ApiServer, Authorization, Token, User};
+pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
+pub use kubelet::{NodeSpec, Script, ScriptError};
 pub use listen::{Door, ListenError, Listening};
 pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
 pub use tls::{Authority, Credentials};
 
 use crate::clock::Clock;
-use api::Settings;
+use api::{Kept, Settings};
 
 /// A running small Kubernetes.
 #[derive(Debug)]
@@ -49,9 +52,14 @@ pub struct Builder {
     seed: u64,
     clock: Option<Clock>,
     access: Access,
-    nodes: usize,
+    nodes: Vec<NodeSpec>,
+    heartbeat: Duration,
+    speed: f64,
+    script: Option<Script>,
     without: Vec<Part>,
     root_certificate: String,
+    folder: Option<PathBuf>,
+    signing_key: Option<[u8; 32]>,
 }
 
 /// Why a small Kubernetes did not start.
@@ -60,6 +68,9 @@ pub enum StartError {
     /// The API server refused what every cluster begins with.
     #[error("failed to set up the API server: {0}")]
     Api(String),
+    /// Its state can't be kept, or what was kept can't be read.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
 }
 
 impl MiniCluster {
@@ -70,9 +81,14 @@ impl MiniCluster {
             seed: 0,
             clock: None,
             access: Access::default(),
-            nodes: 3,
-            without: Vec::new(),
             root_certificate: String::new(),
+            nodes: NodeSpec::several(3),
+            heartbeat: Duration::from_secs(10),
+            speed: 1.0,
+            script: None,
+            without: Vec::new(),
+            folder: None,
+            signing_key: None,
         }
     }
 
@@ -102,6 +118,12 @@ impl MiniCluster {
     /// The address can't be had, or no certificate be made for it.
     pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
         listen::listen(&self.api, address, door).await
+    }
+
+    /// Returns when a write could not be kept, of which the state in the folder knows nothing then: the disk is full or
+    /// failing. Never, where nothing is kept.
+    pub async fn state_is_lost(&self) {
+        self.api.lost().cancelled_owned().await;
     }
 
     /// Stops everything: watches end, controllers and nodes stop.
@@ -135,9 +157,15 @@ impl Builder {
         Builder { access, ..self }
     }
 
-    /// How many nodes there are; three if nothing is said.
+    /// How many nodes there are, all of the usual size; three if nothing is said.
     #[must_use]
     pub fn nodes(self, nodes: usize) -> Builder {
+        self.node_specs(NodeSpec::several(nodes))
+    }
+
+    /// Which nodes there are, one by one.
+    #[must_use]
+    pub fn node_specs(self, nodes: Vec<NodeSpec>) -> Builder {
         Builder { nodes, ..self }
     }
 
@@ -146,6 +174,38 @@ impl Builder {
     #[must_use]
     pub fn root_certificate(self, certificate: String) -> Builder {
         Builder { root_certificate: certificate, ..self }
+    }
+
+    /// How often each node renews its lease; every 10 s if nothing is said. In virtual time each costs a write for every
+    /// so many seconds that are skipped.
+    #[must_use]
+    pub fn heartbeat(self, heartbeat: Duration) -> Builder {
+        Builder { heartbeat, ..self }
+    }
+
+    /// How much faster than told pods live and die; 1 if nothing is said.
+    #[must_use]
+    pub fn speed(self, speed: f64) -> Builder {
+        Builder { speed, ..self }
+    }
+
+    /// Rules about what pods do, by image, namespace and pod, before those that come along.
+    #[must_use]
+    pub fn script(self, script: Script) -> Builder {
+        Builder { script: Some(script), ..self }
+    }
+
+    /// Keeps everything in a folder, and begins with what lies there.
+    #[must_use]
+    pub fn keep_in(self, folder: impl Into<PathBuf>) -> Builder {
+        Builder { folder: Some(folder.into()), ..self }
+    }
+
+    /// What tokens of ServiceAccounts are signed with. If nothing is said it follows from the seed, so a cluster with a
+    /// door should be given one that nobody knows.
+    #[must_use]
+    pub fn signing_key(self, key: [u8; 32]) -> Builder {
+        Builder { signing_key: Some(key), ..self }
     }
 
     /// Leaves a part out.
@@ -158,15 +218,24 @@ impl Builder {
     /// Starts it.
     ///
     /// # Errors
-    /// The API server refused what every cluster begins with.
+    /// The API server refused what every cluster begins with, or its state can't be kept.
     pub async fn start(self) -> Result<MiniCluster, StartError> {
-        let random = Random::new(self.seed);
+        let kept = self.folder.as_deref().map(Kept::open).transpose()?;
+        // What is drawn after a restart must differ from what was drawn before.
+        let revision = kept.as_ref().map_or(0, Kept::revision);
+        let random = Random::new(self.seed ^ revision.rotate_left(32));
         let clock = self.clock.unwrap_or_else(Clock::system);
         let logs = PodLogs::default();
         // Each part draws from its own generator, also when another is left out.
         let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
-        let api =
-            ApiServer::new(Settings { clock: clock.clone(), random: of_api, logs: logs.clone(), access: self.access });
+        let api = ApiServer::new(Settings {
+            clock: clock.clone(),
+            random: of_api,
+            logs: logs.clone(),
+            access: self.access,
+            kept,
+            signing_key: self.signing_key,
+        });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let root_certificate = self.root_certificate;
@@ -176,7 +245,10 @@ impl Builder {
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
             let mut options = kubelet::Options::new(clock, of_kubelet, logs);
-            options.nodes = kubelet::NodeSpec::several(self.nodes);
+            options.nodes = self.nodes;
+            options.heartbeat = self.heartbeat;
+            options.speed = self.speed;
+            options.script = self.script;
             kubelet::start(client(&api, Some(HeaderValue::from_static("kubelet"))), options)
         });
         Ok(MiniCluster { api, controllers, kubelet })

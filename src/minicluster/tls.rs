@@ -48,12 +48,29 @@ impl Authority {
     /// # Errors
     /// The key or certificate can't be made; says why.
     pub fn new() -> Result<Authority, String> {
+        Authority::of(KeyPair::generate().map_err(|error| error.to_string())?)
+    }
+
+    /// The authority with this key, as PEM, which may have been another process's: whoever trusts that one trusts this.
+    ///
+    /// # Errors
+    /// It is no such key; says why.
+    pub fn with_key(key: &str) -> Result<Authority, String> {
+        Authority::of(KeyPair::from_pem(key).map_err(|error| error.to_string())?)
+    }
+
+    /// Its key, as PEM: whoever has it can be anybody.
+    #[must_use]
+    pub fn key(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
+    fn of(key: KeyPair) -> Result<Authority, String> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "belay-cluster-ca");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let issuer = CertifiedIssuer::self_signed(params, key).map_err(|error| error.to_string())?;
         Ok(Authority(Arc::new(issuer)))
     }

@@ -44,8 +44,9 @@ mod write;
 pub use access::{Access, Authorization, Peer, Token};
 pub use body::Body;
 pub use call::User;
-pub use server::{ApiServer, Settings};
+pub use server::{ApiServer, Kept, Settings};
 pub use status::{ApiError, Cause};
+pub use store::KeepError;
 
 #[cfg(test)]
 mod tests;

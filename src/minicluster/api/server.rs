@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use super::access::{Access, Peer};
 use super::body::Body;
@@ -20,7 +22,7 @@ use super::query::Query;
 use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
-use super::store::{Store, Stored, path};
+use super::store::{KeepError, Store, Stored, path};
 use super::subresource::hmac;
 use super::{ApiError, convert};
 use crate::clock::Clock;
@@ -40,6 +42,30 @@ pub struct Settings {
     pub logs: PodLogs,
     /// Who may do what.
     pub access: Access,
+    /// What there is already, and where it is kept; nothing, and nowhere, if `None`.
+    pub kept: Option<Kept>,
+    /// What tokens are signed with; drawn from `random` if `None`, which who knows the seed can guess.
+    pub signing_key: Option<[u8; 32]>,
+}
+
+/// State that outlives its server.
+#[derive(Clone, Debug)]
+pub struct Kept(Store);
+
+impl Kept {
+    /// What lies in a folder, which is made if there is none. Only one server at a time can have it.
+    ///
+    /// # Errors
+    /// As [`KeepError`] says.
+    pub fn open(folder: &Path) -> Result<Kept, KeepError> {
+        Store::open(folder).map(Kept)
+    }
+
+    /// The revision of the latest write; 0 before the first.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.0.revision()
+    }
 }
 
 /// The API server. Cheap to clone; all clones are one server.
@@ -66,7 +92,17 @@ impl ApiServer {
         let registry = Mutex::new(Registry::built_in());
         let mut key = [0; 32];
         key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
-        ApiServer(Arc::new(Inner { store: Store::default(), registry, settings, key }))
+        let key = settings.signing_key.unwrap_or(key);
+        let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
+        let server = ApiServer(Arc::new(Inner { store, registry, settings, key }));
+        server.serve_definitions();
+        server
+    }
+
+    /// Is cancelled when a write could not be kept; never, where nothing is kept.
+    #[must_use]
+    pub fn lost(&self) -> CancellationToken {
+        self.store().failed()
     }
 
     /// Ends every watch, now and from now on.

@@ -345,25 +345,39 @@ async fn a_pod_that_is_deleted_by_force_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn measure() {
-    for count in [1500, 3000, 6000] {
-        let world = World::start(|options| options.nodes = NodeSpec::several(count / 100)).await;
-        #[expect(clippy::disallowed_methods)]
-        let t0 = std::time::Instant::now();
-        for number in 0..count {
-            world.create(pod(&format!("pod-{number}"))).await;
-        }
-        let t1 = t0.elapsed();
-        let mut watch = world.pods().watch(&WatchParams::default(), "0").await.unwrap().boxed();
-        let mut ready = 0;
-        while ready < count {
-            if let WatchEvent::Modified(pod) | WatchEvent::Added(pod) = watch.next().await.unwrap().unwrap() {
-                ready += usize::from(is_ready(&pod));
-            }
-        }
-        eprintln!("{count}: created {t1:?}, ready {:?}", t0.elapsed());
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        eprintln!("{count}: settled {:?}", t0.elapsed());
-        world.stop().await;
-    }
+async fn a_pod_that_a_finalizer_holds_has_ended_before_it_is_gone() {
+    let world = World::start(|_| {}).await;
+    let mut held = pod("web");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.create(held).await;
+    world.until(|pods| pods.iter().all(is_ready)).await;
+    world.pods().delete("web", &DeleteParams::default()).await.unwrap();
+    world.until(|pods| pods.iter().all(|pod| matches!(phase(pod), "Succeeded" | "Failed"))).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let held = world.pods().get("web").await.unwrap();
+    let ended = held.status.unwrap().container_statuses.unwrap().remove(0).state.unwrap().terminated;
+    assert!(ended.is_some() && held.metadata.deletion_timestamp.is_some());
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world.pods().patch("web", &PatchParams::default(), &release).await.unwrap();
+    world.until(<[Pod]>::is_empty).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_host_port_is_taken_fails() {
+    let world = World::start(|_| {}).await;
+    let on_the_port = |name: &str| {
+        let mut pod = pod(name);
+        pod["spec"]["nodeName"] = json!("node-1");
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+        pod
+    };
+    world.create(on_the_port("first")).await;
+    world.until(|pods| pods.iter().all(is_ready)).await;
+    world.create(on_the_port("second")).await;
+    let pods = world.until(|pods| pods.iter().any(|pod| phase(pod) == "Failed")).await;
+    let second = pods.iter().find(|pod| pod.name_any() == "second").unwrap();
+    assert_eq!(second.status.as_ref().unwrap().reason.as_deref(), Some("NodePorts"));
+    assert!(pods.iter().any(|pod| pod.name_any() == "first" && is_ready(pod)));
+    world.stop().await;
 }

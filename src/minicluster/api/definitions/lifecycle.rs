@@ -33,6 +33,13 @@ impl ApiServer {
         }
     }
 
+    /// Serves what definitions there are already, as after a restart.
+    pub(in crate::minicluster::api) fn serve_definitions(&self) {
+        if !self.definitions().is_empty() {
+            while self.advance_definitions() {}
+        }
+    }
+
     /// Takes every definition one step further and serves what is established; whether anything was written.
     fn advance_definitions(&self) -> bool {
         let stored = self.definitions();

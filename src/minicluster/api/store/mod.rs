@@ -4,6 +4,8 @@
 //! window of its latest events, from which watches start and older lists are answered; whoever wants more than the
 //! window holds is told so ([`Gone`]).
 
+mod journal;
+mod kept;
 mod shelf;
 mod stored;
 mod watcher;
@@ -13,12 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+pub use journal::KeepError;
 pub use shelf::{Page, Snapshot};
 pub use stored::Stored;
 #[cfg(test)]
 pub use stored::Written;
 pub use watcher::{Next, Watcher};
 
+use journal::Journal;
 use shelf::Shelf;
 
 /// Events kept per resource; a watch or a list that needs older ones is refused with 410.
@@ -105,6 +109,8 @@ struct Inner {
     shelves: BTreeMap<ShelfName, Shelf>,
     watchers_made: u64,
     closed: bool,
+    /// Where writes are kept, if they are.
+    journal: Option<Journal>,
 }
 
 /// The path of an object on its shelf. Shelves are ordered by it.
@@ -169,11 +175,16 @@ impl Store {
         let mut written = Vec::with_capacity(writes.len());
         for write in writes {
             inner.revision += 1;
+            let (name, deleted) = (write.shelf.clone(), write.object.is_none());
             let shelf = inner.shelves.entry(write.shelf.clone()).or_default();
             if let Some(object) = shelf.write(write, inner.revision) {
+                if let Some(journal) = &mut inner.journal {
+                    journal.note(&name, &object, deleted);
+                }
                 written.push(object);
             }
         }
+        inner.keep();
         Ok(written)
     }
 

@@ -49,6 +49,16 @@ impl Shelf {
         self.objects.get(path).cloned()
     }
 
+    /// All objects, by path.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Stored> {
+        self.objects.values().map(|object| &**object)
+    }
+
+    /// Puts an object back as it was, and tells nobody.
+    pub(super) fn put_back(&mut self, object: Arc<Stored>) {
+        self.objects.insert(object.path.clone(), object);
+    }
+
     /// Carries out a change whose expectation holds, and tells those who watch.
     pub(super) fn write(&mut self, write: Write, revision: u64) -> Option<Arc<Stored>> {
         let Write { path, object, fields, .. } = write;

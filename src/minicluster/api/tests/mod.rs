@@ -19,7 +19,14 @@ use crate::minicluster::{PodLogs, Random};
 fn server(access: Access) -> (ApiServer, PodLogs) {
     let logs = PodLogs::default();
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
-    let server = ApiServer::new(Settings { clock, random: Random::new(1), logs: logs.clone(), access });
+    let server = ApiServer::new(Settings {
+        clock,
+        random: Random::new(1),
+        logs: logs.clone(),
+        access,
+        kept: None,
+        signing_key: None,
+    });
     server.set_up().unwrap();
     (server, logs)
 }

@@ -26,6 +26,8 @@ pub struct NodeSpec {
     pub pods: u32,
     /// Labels besides the usual ones, or in their place.
     pub labels: BTreeMap<String, String>,
+    /// What else it has, each as a Kubernetes quantity: `example.com/gpu`.
+    pub resources: BTreeMap<String, String>,
 }
 
 impl NodeSpec {
@@ -38,6 +40,7 @@ impl NodeSpec {
             memory: "32Gi".to_owned(),
             pods: 110,
             labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
         }
     }
 
@@ -121,10 +124,13 @@ pub fn object(spec: &NodeSpec, place: &Place, now: &str) -> Result<Node, serde_j
 
 /// A node's status.
 pub fn status(spec: &NodeSpec, place: &Place, now: &str) -> Value {
-    let resources = json!({
+    let mut resources = json!({
         "cpu": spec.cpu, "memory": spec.memory, "pods": spec.pods.to_string(),
         "ephemeral-storage": "100Gi", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
     });
+    for (name, amount) in &spec.resources {
+        resources[name] = json!(amount);
+    }
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
                "lastHeartbeatTime": now, "lastTransitionTime": now})

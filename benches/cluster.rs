@@ -1,0 +1,243 @@
+//! What the embedded cluster costs, measured and held against its promises: `cargo bench --bench cluster`.
+//!
+//! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
+//! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::panic,
+    missing_docs,
+    reason = "a program for developers"
+)]
+#![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
+
+#[path = "../tests/world/control_plane.rs"]
+#[allow(dead_code, reason = "it serves tests too")]
+mod control_plane;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use belay::clock::Clock;
+use belay::minicluster::kubelet::{self, Options};
+use belay::minicluster::{MiniCluster, NodeSpec, PodLogs, Random};
+use control_plane::{ControlPlane, Controllers};
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+/// Pods for which a node has room.
+const PODS: usize = 100;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["--part", part, size] => measure(part, size.parse().unwrap()),
+        _ => all(if args.contains(&"--quick") { 10 } else { 1 }),
+    }
+}
+
+/// What a part of the measurements says: seconds, and the most memory in MiB.
+struct Measured {
+    seconds: f64,
+    mebibytes: f64,
+}
+
+/// Everything, in processes of its own.
+fn all(divisor: usize) {
+    let mut kept = true;
+    let mut promise = |what: &str, is: f64, limit: f64, unit: &str, fine: bool| {
+        kept &= fine;
+        println!("{:<58} {is:>9.2} {unit:<4} (promised: {limit} {unit}) {}", what, if fine { "" } else { "  MISSED" });
+    };
+    let start = part("start", 20);
+    promise("start in process, the median of 20", start.seconds * 1000.0, 50.0, "ms", start.seconds < 0.05);
+    let rollout = part("rollout", 1000 / divisor);
+    let what = format!("rollout of {} replicas in virtual time", 1000 / divisor);
+    promise(&what, rollout.seconds, 2.0, "s", rollout.seconds < 2.0);
+    let count = 3000 / divisor;
+    let embedded = part("deployments", count);
+    let what = format!("{count} Deployments from nothing to available: memory");
+    promise(&what, embedded.mebibytes, 300.0, "MiB", embedded.mebibytes <= 300.0);
+    println!("{:<58} {:>9.2} s", format!("{count} Deployments from nothing to available: embedded"), embedded.seconds);
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_some() {
+        let real = part("real", count);
+        println!("{:<58} {:>9.2} s", format!("{count} Deployments from nothing to available: real"), real.seconds);
+        let ratio = real.seconds / embedded.seconds;
+        promise("real to embedded", ratio, 5.0, "x", ratio >= 5.0);
+    } else {
+        println!("KUBEBUILDER_ASSETS is not set: the real control plane was not measured");
+    }
+    println!("\n{:>8} {:>9} {:>14} {:>9} {:>12}", "PODS", "SECONDS", "MICROS A POD", "MIB", "KIB A POD");
+    let idle = part("pods", 1);
+    for pods in [1000, 3000, 10_000, 30_000].map(|pods| pods / divisor) {
+        let Measured { seconds, mebibytes } = part("pods", pods);
+        let each = (mebibytes - idle.mebibytes).max(0.0) * 1024.0 / pods as f64;
+        let micros = seconds * 1e6 / pods as f64;
+        println!("{pods:>8} {seconds:>9.2} {micros:>14.0} {mebibytes:>9.0} {each:>12.1}");
+    }
+    std::process::exit(i32::from(!kept));
+}
+
+/// Measures a part in a process of its own.
+fn part(part: &str, size: usize) -> Measured {
+    let this = std::env::current_exe().unwrap();
+    let output = Command::new(this).args(["--part", part, &size.to_string()]).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = out.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [seconds, mebibytes] = numbers.as_slice() else {
+        panic!("{part} {size}: {out}{}", String::from_utf8_lossy(&output.stderr));
+    };
+    Measured { seconds: *seconds, mebibytes: *mebibytes }
+}
+
+fn measure(part: &str, size: usize) {
+    let took = match part {
+        "start" => paused(start(size)),
+        "rollout" => paused(rollout(size)),
+        "pods" => paused(pods(size)),
+        "deployments" => real_time(deployments(size)),
+        "real" => real_time(real(size)),
+        other => panic!("no part {other}"),
+    };
+    println!("{} {}", took.as_secs_f64(), most_memory());
+}
+
+fn paused<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(work)
+}
+
+fn real_time<T>(work: impl Future<Output = T>) -> T {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// The most memory that this process has had, in MiB.
+fn most_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
+async fn cluster(pods: usize) -> MiniCluster {
+    let builder = MiniCluster::builder().node_specs(NodeSpec::several(pods.div_ceil(PODS) + 3));
+    let virtual_time = Clock::tokio(Timestamp::from_second(946_684_800).unwrap());
+    builder.clock(virtual_time).heartbeat(Duration::from_secs(86_400)).start().await.unwrap()
+}
+
+async fn start(times: usize) -> Duration {
+    let mut took = Vec::new();
+    for _ in 0..times {
+        let begin = Instant::now();
+        let cluster = MiniCluster::builder().start().await.unwrap();
+        took.push(begin.elapsed());
+        cluster.stop().await;
+    }
+    took.sort();
+    took[times / 2]
+}
+
+/// From one version to the next.
+async fn rollout(replicas: usize) -> Duration {
+    let cluster = cluster(2 * replicas).await;
+    let api: Api<Deployment> = Api::default_namespaced(cluster.client());
+    create(&api, "web", replicas).await;
+    available(&api, 1).await;
+    let begin = Instant::now();
+    let patch = json!({"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}});
+    api.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    available(&api, 1).await;
+    let took = begin.elapsed();
+    cluster.stop().await;
+    took
+}
+
+/// Deployments of a hundred replicas each, from nothing to available.
+async fn pods(count: usize) -> Duration {
+    let cluster = cluster(count).await;
+    let api: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let begin = Instant::now();
+    let (deployments, replicas) = (count.div_ceil(100), count.min(100));
+    for number in 0..deployments {
+        create(&api, &format!("web-{number}"), replicas).await;
+    }
+    available(&api, deployments).await;
+    let took = begin.elapsed();
+    cluster.stop().await;
+    took
+}
+
+async fn deployments(count: usize) -> Duration {
+    let builder = MiniCluster::builder().node_specs(NodeSpec::several(count.div_ceil(PODS) + 3));
+    let cluster = builder.start().await.unwrap();
+    let took = from_nothing(cluster.client(), count).await;
+    cluster.stop().await;
+    took
+}
+
+async fn real(count: usize) -> Duration {
+    let assets = control_plane::assets("the real control plane").unwrap();
+    let plane = ControlPlane::start(&assets, Controllers::Real).await;
+    let mut options = Options::new(Clock::system(), Random::new(0), PodLogs::default());
+    options.nodes = NodeSpec::several(count.div_ceil(PODS) + 3);
+    let kubelet = kubelet::start(plane.client(), options);
+    let took = from_nothing(plane.client(), count).await;
+    kubelet.stop().await;
+    took
+}
+
+/// Deployments of one replica, made by eight clients at once.
+async fn from_nothing(client: Client, count: usize) -> Duration {
+    let api: Api<Deployment> = Api::default_namespaced(client);
+    let begin = Instant::now();
+    let made = futures::stream::iter(0..count).for_each_concurrent(8, |number| {
+        let api = api.clone();
+        async move { create(&api, &format!("web-{number}"), 1).await }
+    });
+    tokio::join!(made, available(&api, count));
+    begin.elapsed()
+}
+
+async fn create(api: &Api<Deployment>, name: &str, replicas: usize) {
+    let deployment: Value = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "nginx:1.27"}]},
+            },
+        },
+    });
+    api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+}
+
+/// Waits until so many Deployments have all their pods, all of their present version.
+async fn available(api: &Api<Deployment>, count: usize) {
+    let mut done = std::collections::BTreeSet::new();
+    let mut events = watcher(api.clone(), watcher::Config::default()).boxed();
+    while done.len() < count {
+        let (Event::Apply(deployment) | Event::InitApply(deployment)) = events.next().await.unwrap().unwrap() else {
+            continue;
+        };
+        let name = deployment.name_any();
+        let (spec, status) = (deployment.spec, deployment.status.unwrap_or_default());
+        let complete = status.observed_generation == deployment.metadata.generation
+            && status.available_replicas == spec.replicas
+            && status.updated_replicas == spec.replicas
+            && status.replicas == spec.replicas;
+        if complete {
+            done.insert(name)
+        } else {
+            done.remove(&name)
+        };
+    }
+}

@@ -1,0 +1,366 @@
+//! What a recording shows: steps, and each pod's life.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::change::same_pods;
+pub(super) use super::counts::{Counts, Side};
+use super::recording::{PodState, Recording, Seen, What};
+
+/// A rollout, step by step.
+pub(super) struct Film {
+    pub steps: Vec<Step>,
+    /// Every pod there was, the old ones first, each side in the order of their creation.
+    pub pods: Vec<PodLife>,
+    /// How it was at the end of every moment at which something happened.
+    pub moments: Vec<Moment>,
+    /// When the rollout was over.
+    pub over: Duration,
+    /// How long the film is.
+    pub length: Duration,
+    /// How often containers were restarted.
+    pub restarts: i64,
+}
+
+/// How it was at the end of a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub at: Duration,
+    pub counts: Counts,
+    /// How many pods the ReplicaSets of a Deployment are meant to have together, if it is one; the most in this moment.
+    pub meant: Option<i64>,
+}
+
+/// Something that happened to some pods of one version at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub at: Duration,
+    pub act: Act,
+    pub side: Side,
+    /// Which pods, or which ReplicaSet.
+    pub names: Vec<String>,
+    /// How many pods the ReplicaSet is to have; why pods fail.
+    pub detail: Option<String>,
+    /// How it was after it.
+    pub counts: Counts,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Act {
+    /// A ReplicaSet is to have another number of pods.
+    Sized,
+    Created,
+    Ready,
+    Available,
+    NotReady,
+    /// It can't be scheduled, pulled, started, or it crashed.
+    Failing,
+    /// All its containers have ended.
+    Ended,
+    /// It was told to stop.
+    Deleted,
+    Gone,
+}
+
+/// A pod from its creation to its end.
+#[derive(Clone, Debug)]
+pub(super) struct PodLife {
+    pub name: String,
+    pub side: Side,
+    /// From when on it was in which state.
+    pub states: Vec<(Duration, State)>,
+}
+
+/// How a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Starting,
+    Failing,
+    Ready,
+    Available,
+    Stopping,
+    Ended,
+    Gone,
+}
+
+impl Film {
+    pub(super) fn of(recording: &Recording) -> Film {
+        let mut cutter = Cutter::new(recording);
+        for seen in &recording.seen {
+            cutter.see(seen);
+        }
+        cutter.pass(recording.length);
+        cutter.close();
+        let restarts = cutter.pods.values().map(|pod| i64::from(pod.seen.restarts)).sum();
+        let mut pods: Vec<PodLife> = std::mem::take(&mut cutter.lives);
+        pods.sort_by_key(|pod| pod.side);
+        let (over, length) = (recording.end.at(), recording.length);
+        Film { steps: cutter.steps, pods, moments: cutter.moments, over, length, restarts }
+    }
+}
+
+/// Cuts a film.
+struct Cutter<'r> {
+    recording: &'r Recording,
+    /// Whether old and new pods differ.
+    same: bool,
+    wait: Duration,
+    old: BTreeSet<String>,
+    pods: BTreeMap<String, Tracked>,
+    lives: Vec<PodLife>,
+    /// When pods become available that are not yet.
+    soon: BTreeSet<(Duration, String)>,
+    sizes: BTreeMap<String, i64>,
+    meant: Option<i64>,
+    counts: Counts,
+    steps: Vec<Step>,
+    moments: Vec<Moment>,
+    at: Duration,
+    /// Whether the change was made.
+    rolling: bool,
+}
+
+struct Tracked {
+    seen: PodState,
+    side: Side,
+    available: bool,
+    life: usize,
+    troubles: BTreeSet<String>,
+}
+
+impl<'r> Cutter<'r> {
+    fn new(recording: &'r Recording) -> Cutter<'r> {
+        let seconds = recording.after["spec"]["minReadySeconds"].as_u64().unwrap_or(0);
+        let before = recording.before.as_ref();
+        Cutter {
+            recording,
+            same: before.is_some_and(|before| same_pods(before, &recording.after)),
+            wait: Duration::from_secs(seconds),
+            old: BTreeSet::new(),
+            pods: BTreeMap::new(),
+            lives: Vec::new(),
+            soon: BTreeSet::new(),
+            sizes: BTreeMap::new(),
+            meant: None,
+            counts: Counts::default(),
+            steps: Vec::new(),
+            moments: Vec::new(),
+            at: Duration::ZERO,
+            rolling: false,
+        }
+    }
+
+    fn see(&mut self, seen: &Seen) {
+        let changed = revision(&self.recording.after);
+        if !self.rolling && seen.revision >= changed {
+            self.rolling = true;
+            self.close();
+        }
+        self.pass(seen.at);
+        match &seen.what {
+            What::Pod(pod) => self.pod(pod),
+            What::Gone(pod) => self.gone(pod),
+            What::Sized { set, replicas } => self.sized(set, *replicas),
+        }
+    }
+
+    /// Lets time pass: pods become available, moments end.
+    fn pass(&mut self, at: Duration) {
+        while let Some((due, uid)) = self.soon.first().filter(|(due, _)| *due <= at).cloned() {
+            self.soon.remove(&(due, uid.clone()));
+            self.tick(due);
+            if let Some(pod) = self.pods.get_mut(&uid) {
+                pod.available = true;
+                let (side, name) = (pod.side, pod.seen.name.clone());
+                self.counts.side(side).available += 1;
+                self.step(Act::Available, side, name, None);
+                self.state(&uid, State::Available);
+            }
+        }
+        self.tick(at);
+    }
+
+    fn tick(&mut self, at: Duration) {
+        if at > self.at {
+            self.close();
+            self.at = at;
+        }
+    }
+
+    /// Ends a moment.
+    fn close(&mut self) {
+        let moment = Moment { at: self.at, counts: self.counts, meant: self.meant };
+        self.meant = (!self.sizes.is_empty()).then(|| self.sizes.values().sum());
+        match self.moments.last_mut() {
+            Some(last) if last.at == moment.at && self.rolling => *last = moment,
+            Some(last) if (last.counts, last.meant) == (moment.counts, moment.meant) => {}
+            _ => self.moments.push(moment),
+        }
+    }
+
+    fn pod(&mut self, seen: &PodState) {
+        let uid = seen.uid.clone();
+        if !self.pods.contains_key(&uid) {
+            self.arrive(seen);
+        }
+        let Some(pod) = self.pods.get_mut(&uid) else { return };
+        let before = std::mem::replace(&mut pod.seen, seen.clone());
+        let (side, name, was_available) = (pod.side, seen.name.clone(), pod.available);
+        let counted = |pod: &PodState| !pod.stopping && !pod.ended;
+        if counted(&before) && !counted(seen) {
+            pod.available = false;
+            let size = self.counts.side(side);
+            size.pods -= 1;
+            size.ready -= u64::from(before.ready.is_some());
+            size.available -= u64::from(was_available);
+            self.soon.retain(|(_, waiting)| *waiting != uid);
+        }
+        if seen.stopping && !before.stopping {
+            self.counts.stopping += 1;
+            self.step(Act::Deleted, side, name, None);
+            self.state(&uid, State::Stopping);
+        } else if seen.ended && !before.ended && !seen.stopping {
+            self.step(Act::Ended, side, name, seen.trouble.clone());
+            self.state(&uid, State::Ended);
+        } else if counted(seen) {
+            self.readiness(&uid, &before, seen, side);
+        }
+    }
+
+    fn arrive(&mut self, seen: &PodState) {
+        let known = !seen.hash.is_empty();
+        let side = match (self.rolling, known) {
+            (false, _) => Side::Old,
+            (true, true) if self.old.contains(&seen.hash) => Side::Old,
+            (true, false) if self.same => Side::Old,
+            (true, _) => Side::New,
+        };
+        if !self.rolling {
+            self.old.insert(seen.hash.clone());
+        }
+        let fresh = PodState { ready: None, stopping: false, ended: false, trouble: None, ..seen.clone() };
+        let tracked =
+            Tracked { seen: fresh, side, available: false, life: self.lives.len(), troubles: BTreeSet::new() };
+        self.lives.push(PodLife { name: seen.name.clone(), side, states: vec![(self.at, State::Starting)] });
+        self.pods.insert(seen.uid.clone(), tracked);
+        self.counts.side(side).pods += 1;
+        self.step(Act::Created, side, seen.name.clone(), None);
+    }
+
+    fn readiness(&mut self, uid: &str, before: &PodState, seen: &PodState, side: Side) {
+        match (before.ready, seen.ready) {
+            (None, Some(since)) => {
+                self.counts.side(side).ready += 1;
+                let available = self.available_at(since);
+                if available <= self.at {
+                    self.counts.side(side).available += 1;
+                    self.pods.entry(uid.to_owned()).and_modify(|pod| pod.available = true);
+                } else {
+                    self.soon.insert((available, uid.to_owned()));
+                }
+                self.step(Act::Ready, side, seen.name.clone(), None);
+                self.state(uid, if available <= self.at { State::Available } else { State::Ready });
+            }
+            (Some(_), None) => {
+                self.soon.retain(|(_, waiting)| waiting != uid);
+                let available = self.pods.get_mut(uid).is_some_and(|pod| std::mem::take(&mut pod.available));
+                let size = self.counts.side(side);
+                size.ready -= 1;
+                size.available -= u64::from(available);
+                self.step(Act::NotReady, side, seen.name.clone(), None);
+                self.state(uid, State::Starting);
+            }
+            _ => {}
+        }
+        if before.trouble == seen.trouble {
+            return;
+        }
+        match &seen.trouble {
+            Some(trouble) => {
+                self.state(uid, State::Failing);
+                // Where it goes on and on, the first time is told.
+                let new = self.pods.get_mut(uid).is_some_and(|pod| pod.troubles.insert(trouble.clone()));
+                if new {
+                    self.step(Act::Failing, side, seen.name.clone(), Some(trouble.clone()));
+                }
+            }
+            None if seen.ready.is_none() => self.state(uid, State::Starting),
+            None => {}
+        }
+    }
+
+    fn gone(&mut self, seen: &PodState) {
+        self.pod(seen);
+        let Some(pod) = self.pods.get(&seen.uid) else { return };
+        let (side, stopping, ended) = (pod.side, pod.seen.stopping, pod.seen.ended);
+        if stopping {
+            self.counts.stopping -= 1;
+        } else if !ended {
+            // Deleted at once.
+            let (ready, available) = (pod.seen.ready.is_some(), pod.available);
+            let size = self.counts.side(side);
+            size.pods -= 1;
+            size.ready -= u64::from(ready);
+            size.available -= u64::from(available);
+        }
+        self.soon.retain(|(_, waiting)| *waiting != seen.uid);
+        self.step(Act::Gone, side, seen.name.clone(), None);
+        self.state(&seen.uid, State::Gone);
+    }
+
+    fn sized(&mut self, set: &str, replicas: i64) {
+        let before = self.sizes.insert(set.to_owned(), replicas);
+        let sum = self.sizes.values().sum();
+        self.meant = Some(self.meant.map_or(sum, |meant: i64| meant.max(sum)));
+        if before == Some(replicas) || !self.rolling {
+            return;
+        }
+        let hash = set.rsplit('-').next().unwrap_or_default();
+        let side = if self.old.contains(hash) { Side::Old } else { Side::New };
+        self.step(Act::Sized, side, set.to_owned(), Some(replicas.to_string()));
+    }
+
+    /// Adds a step, or a name to the one before, if it is the same.
+    fn step(&mut self, act: Act, side: Side, name: String, detail: Option<String>) {
+        if !self.rolling {
+            return;
+        }
+        let (at, counts) = (self.at, self.counts);
+        match self.steps.last_mut() {
+            Some(last)
+                if act != Act::Sized && (last.at, last.act, last.side, &last.detail) == (at, act, side, &detail) =>
+            {
+                last.names.push(name);
+                last.counts = counts;
+            }
+            _ => self.steps.push(Step { at, act, side, names: vec![name], detail, counts }),
+        }
+    }
+
+    fn state(&mut self, uid: &str, state: State) {
+        let Some(life) = self.pods.get(uid).map(|pod| pod.life) else { return };
+        let states = &mut self.lives[life].states;
+        match states.last_mut() {
+            Some(last) if last.0 == self.at => last.1 = state,
+            Some(last) if last.1 == state => {}
+            _ => states.push((self.at, state)),
+        }
+    }
+
+    /// When a pod is available that is ready since a moment, which may lie before the change.
+    fn available_at(&self, ready: Timestamp) -> Duration {
+        let wait = SignedDuration::try_from(self.wait).unwrap_or(SignedDuration::MAX);
+        let since_change = ready.duration_since(self.recording.start).saturating_add(wait);
+        Duration::try_from(since_change).unwrap_or_default()
+    }
+}
+
+fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
+}

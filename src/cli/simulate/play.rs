@@ -1,0 +1,392 @@
+//! Plays a rollout on the embedded cluster: virtual time on a runtime of its own, so that ten minutes take milliseconds
+//! and the same seed gives the same play.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::recording::{PodState, Recording, Seen, What};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
+use crate::manifest::ObjectKey;
+use crate::minicluster::{MiniCluster, NodeSpec};
+use crate::rollout::{Baseline, Judge, Reason, Ruling, Verdict};
+
+/// The moment at which the play begins, in seconds since 1970: what is shown counts from the change.
+const DAWN: i64 = 946_684_800;
+/// How long everything is left alone before the change.
+const CALM: Duration = Duration::from_secs(5);
+/// How long is watched at most.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many changes are watched at most.
+const MOST_SEEN: usize = 2_000_000;
+/// Nodes have nobody to renew leases for.
+const HEARTBEAT: Duration = Duration::from_secs(24 * 3600);
+/// How long crashes are watched beyond the first.
+const AFTERMATH: Duration = Duration::from_secs(30);
+
+/// What is to be played.
+pub(super) struct Play {
+    pub seed: u64,
+    pub nodes: Vec<NodeSpec>,
+    /// What is there before, in order.
+    pub provided: Vec<(ObjectKey, Value)>,
+    pub key: ObjectKey,
+    pub before: Option<Value>,
+    pub after: Value,
+    /// How long crashes are watched after the end.
+    pub watch_on: Option<Duration>,
+}
+
+/// What became of the rollout.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    /// It was complete.
+    Complete { at: Duration },
+    /// It failed; belay would take it back, if it has something to go back to.
+    Failed { at: Duration, reason: Reason },
+    /// It did not get on, for a reason that is not the workload's; belay would wait and say so.
+    Stuck { at: Duration, reason: Reason },
+    /// It was watched long enough.
+    Unfinished { at: Duration },
+}
+
+impl Ended {
+    /// When it was over.
+    pub(super) fn at(&self) -> Duration {
+        match self {
+            Ended::Complete { at } | Ended::Failed { at, .. } | Ended::Stuck { at, .. } | Ended::Unfinished { at } => {
+                *at
+            }
+        }
+    }
+}
+
+/// Why there was no play.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The API server refuses the workload.
+    Refused(Refusal),
+    /// Something else.
+    Other(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Failed {
+        Failed::Other(error)
+    }
+}
+
+impl From<ClusterError> for Failed {
+    fn from(error: ClusterError) -> Failed {
+        match error {
+            ClusterError::Refused(refusal) => Failed::Refused(refusal),
+            other => Failed::Other(other.into()),
+        }
+    }
+}
+
+impl Play {
+    /// Plays it. Not to be called from an async task: it has a runtime of its own.
+    pub(super) fn run(self) -> Result<Recording, Failed> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.context("failed to start the simulation")?;
+        runtime.block_on(Box::pin(self.play()))
+    }
+
+    async fn play(self) -> Result<Recording, Failed> {
+        let dawn = Timestamp::from_second(DAWN).unwrap_or_default();
+        let clock = Clock::tokio(dawn);
+        let builder = MiniCluster::builder().seed(self.seed).clock(clock.clone()).heartbeat(HEARTBEAT);
+        let started = builder.node_specs(self.nodes.clone()).start().await;
+        let running = started.context("failed to start the embedded cluster")?;
+        let cluster = Cluster::new(running.client_as("simulate"), clock.clone());
+        for (key, object) in &self.provided {
+            provide(&cluster, key, object).await?;
+        }
+        let version = self.after["apiVersion"].as_str().unwrap_or_default();
+        let served = cluster.served(version, &self.key.kind).await.map_err(anyhow::Error::from)?;
+        let troupe = Troupe { clock, cluster, client: running.client(), key: self.key.clone(), served };
+        let recording = troupe.perform(&self).await;
+        running.stop().await;
+        recording
+    }
+}
+
+/// Creates what the workload needs to be there.
+async fn provide(cluster: &Cluster, key: &ObjectKey, object: &Value) -> anyhow::Result<()> {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    match cluster.served(version, &key.kind).await {
+        Ok(served) => match cluster.apply(key, &served, object, Mode::Real).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(anyhow!("the embedded cluster refuses {key}: {error}")),
+        },
+        // What nothing here knows has nothing to do with pods.
+        Err(ClusterError::Missing { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The embedded cluster and the workload on it.
+struct Troupe {
+    clock: Clock,
+    cluster: Cluster,
+    client: Client,
+    key: ObjectKey,
+    served: Served,
+}
+
+/// What is watched while the rollout runs.
+struct Watches {
+    pods: BoxStream<'static, watcher::Result<Event<Pod>>>,
+    sets: BoxStream<'static, watcher::Result<Event<ReplicaSet>>>,
+    workload: BoxStream<'static, watcher::Result<Event<DynamicObject>>>,
+}
+
+impl Troupe {
+    async fn perform(&self, play: &Play) -> Result<Recording, Failed> {
+        let before = match &play.before {
+            Some(before) => Some(self.rehearse(before).await?),
+            None => None,
+        };
+        // On the second, as times in objects are.
+        let past = Duration::from_nanos(u64::try_from(self.clock.now().subsec_nanosecond()).unwrap_or(0));
+        tokio::time::sleep(CALM + Duration::from_secs(1).saturating_sub(past)).await;
+        let mut watches = self.watches();
+        let mut reel = Reel::default();
+        reel.first(&mut watches).await?;
+        let start = self.clock.now();
+        reel.start = Some(Instant::now());
+        let Written { object: after, warnings, .. } = self.apply(&play.after).await?;
+        let judge = self.judge(&after);
+        let end = self.watch(&mut watches, &mut reel, judge, after.clone()).await?;
+        if let (Ended::Complete { .. }, Some(more)) = (&end, play.watch_on) {
+            self.aftermath(&mut watches, &mut reel, more.saturating_add(AFTERMATH)).await?;
+        }
+        let length = reel.now();
+        let mut seen = reel.seen;
+        seen.sort_by_key(|seen| seen.revision);
+        Ok(Recording { key: self.key.clone(), before, after, start, seen, end, length, warnings })
+    }
+
+    /// Brings the workload to where it was before the change.
+    async fn rehearse(&self, before: &Value) -> Result<Value, Failed> {
+        let mut watches = self.watches();
+        let mut reel = Reel { start: Some(Instant::now()), ..Reel::default() };
+        let written = self.apply(before).await?.object;
+        let judge = self.judge(&written);
+        match self.watch(&mut watches, &mut reel, judge, written).await? {
+            Ended::Complete { .. } => {}
+            Ended::Failed { reason, .. } | Ended::Stuck { reason, .. } => {
+                return Err(Failed::Other(anyhow!(
+                    "there is nothing to roll out from: the version before does not get ready either: {reason}"
+                )));
+            }
+            Ended::Unfinished { .. } => {
+                return Err(Failed::Other(anyhow!("the version before does not get ready within a week")));
+            }
+        }
+        let live = self.cluster.get(&self.key, &self.served).await?;
+        Ok(live.context("the workload is gone")?)
+    }
+
+    async fn apply(&self, object: &Value) -> Result<Written, ClusterError> {
+        self.cluster.apply(&self.key, &self.served, object, Mode::Real).await
+    }
+
+    fn judge(&self, written: &Value) -> Judge {
+        let key = self.judged();
+        let baseline = Baseline::of(&key, written);
+        Judge::new(key, baseline, self.clock.now())
+    }
+
+    /// A ReplicaSet, which belay has no rollouts for, is judged as the ReplicationController that it succeeded.
+    fn judged(&self) -> ObjectKey {
+        match self.key.kind.as_str() {
+            "ReplicaSet" => {
+                ObjectKey { group: String::new(), kind: "ReplicationController".to_owned(), ..self.key.clone() }
+            }
+            _ => self.key.clone(),
+        }
+    }
+
+    fn watches(&self) -> Watches {
+        let namespace = self.key.namespace.as_deref().unwrap_or_default();
+        let resource = ApiResource {
+            group: self.served.group.clone(),
+            version: self.served.version.clone(),
+            api_version: self.served.api_version(),
+            kind: self.served.kind.clone(),
+            plural: self.served.resource.clone(),
+        };
+        let config = watcher::Config::default;
+        let named = config().fields(&format!("metadata.name={}", self.key.name));
+        let client = || self.client.clone();
+        Watches {
+            pods: watcher(Api::namespaced(client(), namespace), config()).boxed(),
+            sets: watcher(Api::namespaced(client(), namespace), config()).boxed(),
+            workload: watcher(Api::namespaced_with(client(), namespace, &resource), named).boxed(),
+        }
+    }
+
+    /// Watches until the judge has ruled and nothing is on its way out.
+    async fn watch(
+        &self,
+        watches: &mut Watches,
+        reel: &mut Reel,
+        mut judge: Judge,
+        mut live: Value,
+    ) -> anyhow::Result<Ended> {
+        let mut complete = None;
+        loop {
+            let now = self.clock.now();
+            match judge.observe(&live, now) {
+                Verdict::Complete => {
+                    let at = *complete.get_or_insert_with(|| reel.now());
+                    if reel.stopping.is_empty() {
+                        return Ok(Ended::Complete { at });
+                    }
+                }
+                Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, &live, reel).await,
+                Verdict::Waiting(_) => complete = None,
+            }
+            if let Some(suspicion) = judge.overdue(now).filter(|_| complete.is_none()) {
+                return self.rule(&mut judge, suspicion, &live, reel).await;
+            }
+            if reel.now() > LONGEST || reel.seen.len() > MOST_SEEN {
+                return Ok(Ended::Unfinished { at: reel.now() });
+            }
+            let due = judge.due().filter(|_| complete.is_none());
+            let wait = due.map_or(LONGEST, |due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+            if let Some(next) = self.next(watches, reel, wait).await? {
+                live = next;
+            }
+        }
+    }
+
+    async fn rule(&self, judge: &mut Judge, suspicion: Reason, live: &Value, reel: &Reel) -> anyhow::Result<Ended> {
+        let at = reel.now();
+        let scene = self.cluster.scene(&self.judged(), live).await?;
+        Ok(match judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), self.clock.now()) {
+            Ruling::Failed(reason) => Ended::Failed { at, reason },
+            Ruling::World(reason) => Ended::Stuck { at, reason },
+        })
+    }
+
+    async fn aftermath(&self, watches: &mut Watches, reel: &mut Reel, length: Duration) -> anyhow::Result<()> {
+        let over = reel.now().saturating_add(length);
+        while reel.now() < over && reel.seen.len() <= MOST_SEEN {
+            let left = over.saturating_sub(reel.now());
+            self.next(watches, reel, left).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what comes next, or returns after `wait`. The workload, where it changed.
+    async fn next(&self, watches: &mut Watches, reel: &mut Reel, wait: Duration) -> anyhow::Result<Option<Value>> {
+        let broke = || anyhow!("the watch of the embedded cluster broke");
+        tokio::select! {
+            biased;
+            pod = watches.pods.next() => reel.pod(pod.ok_or_else(broke)?)?,
+            set = watches.sets.next() => reel.set(set.ok_or_else(broke)?)?,
+            workload = watches.workload.next() => match workload.ok_or_else(broke)?.context("failed to watch")? {
+                Event::Apply(object) | Event::InitApply(object) => return Ok(Some(self.typed(&object)?)),
+                Event::Delete(_) => return Err(anyhow!("the workload is gone")),
+                Event::Init | Event::InitDone => {}
+            },
+            () = tokio::time::sleep(wait) => {}
+        }
+        Ok(None)
+    }
+
+    fn typed(&self, object: &DynamicObject) -> anyhow::Result<Value> {
+        let mut value = serde_json::to_value(object)?;
+        value["apiVersion"] = self.served.api_version().into();
+        value["kind"] = self.served.kind.clone().into();
+        Ok(value)
+    }
+}
+
+/// What was seen so far.
+#[derive(Default)]
+struct Reel {
+    start: Option<Instant>,
+    seen: Vec<Seen>,
+    /// Pods on their way out, by uid.
+    stopping: BTreeSet<String>,
+}
+
+impl Reel {
+    fn now(&self) -> Duration {
+        self.start.map_or(Duration::ZERO, |start| start.elapsed())
+    }
+
+    /// Takes what is there before anything changes.
+    async fn first(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        let broke = || anyhow!("the watch of the embedded cluster broke");
+        let mut listed = [false; 3];
+        while listed != [true; 3] {
+            tokio::select! {
+                biased;
+                pod = watches.pods.next(), if !listed[0] => {
+                    let pod = pod.ok_or_else(broke)?;
+                    listed[0] = matches!(pod, Ok(Event::InitDone));
+                    self.pod(pod)?;
+                }
+                set = watches.sets.next(), if !listed[1] => {
+                    let set = set.ok_or_else(broke)?;
+                    listed[1] = matches!(set, Ok(Event::InitDone));
+                    self.set(set)?;
+                }
+                workload = watches.workload.next(), if !listed[2] => {
+                    let workload = workload.ok_or_else(broke)?.context("failed to watch")?;
+                    listed[2] = matches!(workload, Event::InitDone);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, revision: Option<String>, what: What) {
+        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or_default();
+        self.seen.push(Seen { at: self.now(), revision, what });
+    }
+
+    fn pod(&mut self, event: watcher::Result<Event<Pod>>) -> anyhow::Result<()> {
+        match event.context("failed to watch pods")? {
+            Event::Apply(pod) | Event::InitApply(pod) => {
+                let state = PodState::of(&pod);
+                if state.stopping {
+                    self.stopping.insert(state.uid.clone());
+                }
+                self.note(pod.resource_version(), What::Pod(state));
+            }
+            Event::Delete(pod) => {
+                let state = PodState::of(&pod);
+                self.stopping.remove(&state.uid);
+                self.note(pod.resource_version(), What::Gone(state));
+            }
+            Event::Init | Event::InitDone => {}
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, event: watcher::Result<Event<ReplicaSet>>) -> anyhow::Result<()> {
+        if let Event::Apply(set) | Event::InitApply(set) = event.context("failed to watch ReplicaSets")? {
+            let replicas = set.spec.replicas.unwrap_or(1);
+            self.note(set.resource_version(), What::Sized { set: set.name_any(), replicas: replicas.into() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Bounds hold whatever the parameters are; the same seed gives the same film.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::bounds::Bounds;
+use super::film::{Act, Film, Side};
+use super::play::{Ended, Play};
+use super::recording::Recording;
+use crate::manifest::ObjectKey;
+use crate::minicluster::NodeSpec;
+
+fn key(kind: &str) -> ObjectKey {
+    ObjectKey {
+        group: "apps".to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+    }
+}
+
+fn workload(kind: &str, image: &str, spec: &Value, fate: &str) -> Value {
+    let mut object = json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}, "annotations": {"kubelet.belay.dev/fate": fate}},
+                "spec": {"containers": [{"name": "web", "image": image}]},
+            },
+        },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+fn play(kind: &str, before: &Value, after: &Value, fate: &str, seed: u64) -> (Recording, Film, Bounds) {
+    let play = Play {
+        seed,
+        nodes: NodeSpec::several(3),
+        provided: Vec::new(),
+        key: key(kind),
+        before: Some(workload(kind, "web:1", before, "ready")),
+        after: workload(kind, "web:2", after, fate),
+        watch_on: None,
+    };
+    let recording = play.run().unwrap();
+    let film = Film::of(&recording);
+    let bounds = Bounds::of(&recording, &film);
+    (recording, film, bounds)
+}
+
+fn amount() -> impl Strategy<Value = Value> {
+    prop_oneof![(0..5_u32).prop_map(|pods| json!(pods)), (0..=100_u32).prop_map(|share| json!(format!("{share}%")))]
+}
+
+/// The API server refuses limits that are both written as 0.
+fn not_both_zero(surge: &Value, unavailable: Value) -> Value {
+    let is_zero = |amount: &Value| *amount == json!(0) || *amount == json!("0%");
+    if is_zero(surge) && is_zero(&unavailable) { json!(1) } else { unavailable }
+}
+
+fn fate() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["ready", "ready-after=4s", "stop-after=5s", "ready-after=300ms,stop-after=100ms"])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_deployment_keeps_its_bounds(
+        had in 0..9_u32, wants in 1..9_u32, same in any::<bool>(), surge in amount(), unavailable in amount(),
+        wait in 0..4_u32, fate in fate(), seed in any::<u64>(),
+    ) {
+        let had = if same { wants } else { had };
+        let unavailable = not_both_zero(&surge, unavailable);
+        let spec = |replicas: u32| json!({
+            "replicas": replicas, "minReadySeconds": wait,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        });
+        let (recording, film, bounds) = play("Deployment", &spec(had), &spec(wants), fate, seed);
+        let complete = matches!(recording.end, Ended::Complete { .. });
+        prop_assert!(complete, "{:?}", recording.end);
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+        let last = film.moments.last().unwrap().counts;
+        prop_assert_eq!((last.old.pods, last.new.available, last.stopping), (0, u64::from(wants), 0));
+    }
+
+    #[test]
+    fn a_broken_deployment_keeps_its_bounds_and_fails_at_its_deadline(
+        replicas in 1..9_u32, surge in amount(), unavailable in amount(), deadline in 2..600_u64,
+        fate in prop::sample::select(vec!["never-ready", "image-pull-error", "crash-after=0s"]),
+    ) {
+        let unavailable = not_both_zero(&surge, unavailable);
+        let spec = json!({
+            "replicas": replicas, "progressDeadlineSeconds": deadline,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        });
+        let (recording, film, bounds) = play("Deployment", &spec, &spec, fate, 7);
+        let Ended::Failed { at, reason } = &recording.end else { panic!("{:?}", recording.end) };
+        prop_assert_eq!(&reason.code, "ProgressDeadlineExceeded");
+        // The last progress is made within seconds, and times in objects are whole seconds.
+        let within = Duration::from_secs(deadline)..Duration::from_secs(deadline + 8);
+        prop_assert!(within.contains(at), "{at:?} for {deadline} s");
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+        prop_assert_eq!(film.moments.last().unwrap().counts.new.available, 0);
+    }
+
+    #[test]
+    fn a_stateful_set_keeps_its_bounds(
+        replicas in 1..7_u32, unavailable in 1..4_u32, parallel in any::<bool>(), fate in fate(),
+    ) {
+        let spec = json!({
+            "replicas": replicas, "serviceName": "web",
+            "podManagementPolicy": if parallel { "Parallel" } else { "OrderedReady" },
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable}},
+        });
+        let (recording, film, bounds) = play("StatefulSet", &spec, &spec, fate, 7);
+        let complete = matches!(recording.end, Ended::Complete { .. });
+        prop_assert!(complete, "{:?}", recording.end);
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+    }
+}
+
+#[test]
+fn a_daemon_set_keeps_its_bounds() {
+    for rolling in
+        [json!({"maxUnavailable": 1}), json!({"maxSurge": 2, "maxUnavailable": 0}), json!({"maxUnavailable": "60%"})]
+    {
+        let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+        let (recording, film, bounds) = play("DaemonSet", &spec, &spec, "ready-after=2s", 7);
+        assert!(matches!(recording.end, Ended::Complete { .. }), "{:?}", recording.end);
+        assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+        assert_eq!(film.moments.last().unwrap().counts.new.available, 3);
+    }
+}
+
+#[test]
+fn recreate_never_mixes_versions() {
+    let spec = json!({"replicas": 4, "strategy": {"type": "Recreate"}});
+    let (_, film, _) = play("Deployment", &spec, &spec, "ready", 7);
+    let first_new = film.steps.iter().find(|step| step.act == Act::Created && step.side == Side::New).unwrap();
+    let gone = film.steps.iter().filter(|step| step.act == Act::Gone).map(|step| step.names.len()).sum::<usize>();
+    assert_eq!(gone, 4);
+    assert!(film.steps.iter().filter(|step| step.act == Act::Gone).all(|step| step.at <= first_new.at));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_film() {
+    let spec = json!({"replicas": 6});
+    let film = |seed| {
+        let (_, film, _) = play("Deployment", &spec, &spec, "ready-after=3s", seed);
+        film.steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>()
+    };
+    assert_eq!(film(3), film(3));
+    assert_ne!(film(3), film(4));
+}
