@@ -8,6 +8,7 @@ mod evidence;
 mod kinds;
 mod read;
 mod retry;
+mod revision;
 mod watch;
 
 use std::sync::Arc;

@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
-use super::{Reason, marks, progress_deadline_seconds};
+use super::{Reason, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// What both the cluster and the judge call a deadline that has passed.
+const OVERDUE: &str = "ProgressDeadlineExceeded";
 
 /// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +167,7 @@ impl Judge {
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
         (now >= self.due()?).then(|| Reason {
-            code: "ProgressDeadlineExceeded".to_owned(),
+            code: OVERDUE.to_owned(),
             message: "the rollout made no progress within its deadline".to_owned(),
         })
     }
@@ -178,9 +181,12 @@ impl Judge {
         cannot_make_pods: Option<&str>,
         now: Timestamp,
     ) -> Ruling {
+        // What has no pods of its own, and a Job, which does not try again, are believed.
+        let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit, seen)) => Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion }),
+            _ if own_word => Ruling::Failed(suspicion),
             _ if cannot_make_pods.is_some() => {
                 let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());
                 Ruling::Failed(Reason { message, ..suspicion })

@@ -1,32 +1,42 @@
 //! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
+mod autoscaler;
 mod body;
 mod commit;
 mod diff;
 pub mod health;
 mod hold;
+mod impatience;
 mod judge;
 pub mod marks;
 mod order;
 mod owned;
 mod plan;
+mod prune;
 mod record;
 mod references;
+mod takeover;
 mod template;
 mod way_back;
+mod wishes;
 mod workload;
 
-pub use body::{Replicas, TemplateMarks, body, with_template};
+pub use autoscaler::scaled_by;
+pub use body::{Replicas, TemplateMarks, body, held_body, with_template};
 pub use commit::{Commit, CommitId, InvalidCommitId, Person};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
 pub use health::{Counters, health, progress_deadline_seconds};
-pub use hold::Hold;
+pub use hold::{Companion, Hold};
+pub use impatience::Impatience;
 pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
 pub use order::{Rank, rank};
 pub use owned::is_as_applied;
-pub use plan::{Action, Apply, Intent, Plan, Planned, Wanted, intent, make, settle};
+pub use plan::{Action, Apply, Intent, Plan, Planned, Wanted, intent, make, settle, settle_held, take_over};
+pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 pub use references::{configuration_hash, named_configuration};
+pub use takeover::{Takeover, takeover};
 pub use template::{same_template, template_hash, without_controllers_labels};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
+pub use wishes::{Wish, wish};
 pub use workload::{Workload, template};
