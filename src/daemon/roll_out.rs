@@ -225,6 +225,8 @@ impl Work {
     async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         /// How long its operator may take to say the first word. After that it counts as one that never does.
         const FIRST_WORD: Duration = Duration::from_secs(10);
+        // What it says of a failure from here on is about this write.
+        let baseline = Baseline::of(&self.planned.wanted.key, &written);
         let mut written = Arc::new(written);
         if health(&self.planned.wanted.key, &written).is_none() {
             tokio::time::sleep(FIRST_WORD).await;
@@ -233,7 +235,6 @@ impl Work {
                 None => return self.end(Outcome::Complete, None).await,
             }
         }
-        let baseline = Baseline::of(&self.planned.wanted.key, &written);
         let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         match judging.until_ruled(Some(written)).await? {

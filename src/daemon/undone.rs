@@ -12,7 +12,8 @@ use crate::rollout::{
     Hold, Outcome, Reason, Revision, body, same_template, template, template_hash, with_template,
 };
 
-/// Respects an undo by hand. The manifest is held like a failed one. `None` where the template is no earlier one: that is drift.
+/// Respects an undo by hand. The manifest is held like a failed one. `None` where the template is no earlier one: that is
+/// drift.
 pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result<Option<Outcome>, Cancelled> {
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
@@ -20,7 +21,9 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
     let ours = revisions.iter().find(|revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str()));
-    let earlier = |revision: &&Revision| ours.is_none_or(|ours| revision.is_earlier_than(ours));
+    // What never was rolled out can't be undone.
+    let Some(ours) = ours else { return Ok(None) };
+    let earlier = |revision: &&Revision| revision.is_earlier_than(ours);
     let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
         return Ok(None);
     };

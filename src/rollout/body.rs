@@ -85,7 +85,7 @@ pub fn body(
     if template_marks.change_cause.is_some() {
         set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
     }
-    if let Some(spec) = body["spec"].as_object_mut() {
+    if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
         match replicas {
             Replicas::AsWritten => {}
             Replicas::LeftOut => drop(spec.remove("replicas")),

@@ -46,7 +46,8 @@ pub struct Judge {
     budget: Option<SignedDuration>,
     observed: bool,
     paused: bool,
-    counters: Option<Counters>,
+    /// The furthest that it has come. A pod that comes and goes makes no progress.
+    best: Option<Counters>,
     progress_at: Timestamp,
     deadline: Option<SignedDuration>,
 }
@@ -105,7 +106,7 @@ impl Judge {
             budget: None,
             observed: false,
             paused: false,
-            counters: None,
+            best: None,
             progress_at: now,
             deadline: None,
         }
@@ -221,12 +222,13 @@ impl Judge {
     fn note_progress(&mut self, health: &Health, now: Timestamp) {
         let paused = health.standing == Standing::Paused;
         // A pause stops the clock; resuming starts it anew, as Kubernetes does.
-        let moved = self.counters.is_none_or(|earlier| health.counters.progressed_since(&earlier));
+        let best = self.best.filter(|best| best.desired == health.counters.desired);
+        let moved = best.is_none_or(|best| health.counters.progressed_since(&best));
         if moved || paused || self.paused {
             self.progress_at = now;
         }
         self.paused = paused;
-        self.counters = Some(health.counters);
+        self.best = Some(best.map_or(health.counters, |best| health.counters.best_of(&best)));
     }
 
     fn waiting(&self, on: WaitingOn, health: &Health, message: &str) -> Waiting {

@@ -96,12 +96,28 @@ async fn a_daemon_set_goes_back() {
     assert!(Hold::on(&live).is_some());
 }
 
-fn job(name: &str, fate: &str) -> String {
+fn job(name: &str) -> String {
     format!(
-        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  backoffLimit: 0\n  template:\n    metadata:\n      \
-         annotations: {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      restartPolicy: Never\n      containers:\n      - \
-         name: app\n        image: migrate:1\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n      \
+         restartPolicy: Never\n      containers:\n      - name: app\n        image: migrate:1\n"
     )
+}
+
+/// Says of a job what its controller would.
+async fn job_ends(world: &World, name: &str, status: serde_json::Value) {
+    let path = format!("apis/batch/v1/namespaces/default/jobs/{name}");
+    while world.get(&path).await.is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    world.patch(&format!("{path}/status"), "kube-controller-manager", &json!({"status": status})).await;
+}
+
+async fn completes(world: &World, name: &str) {
+    let at = "2026-01-01T00:00:05Z";
+    let says = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at, "lastProbeTime": at});
+    let conditions = [says("SuccessCriteriaMet"), says("Complete")];
+    let done = json!({"startTime": at, "completionTime": at, "succeeded": 1, "conditions": conditions});
+    job_ends(world, name, done).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,11 +125,19 @@ async fn a_job_completes_or_fails() {
     let mut world = World::embedded().await;
     world
         .repository
-        .write("well.yaml", job("well", "exit-after=3s,code=0"))
-        .write("ill.yaml", job("ill", "exit-after=3s,code=1"));
+        .write("well.yaml", job("well"))
+        .write("ill.yaml", job("ill"));
     let first = world.repository.commit("Two jobs");
     world.repository.push();
     world.start();
+    completes(&world, "well").await;
+    let at = "2026-01-01T00:00:09Z";
+    let says = |kind: &str| {
+        json!({"type": kind, "status": "True", "lastTransitionTime": at, "lastProbeTime": at,
+            "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"})
+    };
+    let failed = json!({"startTime": at, "failed": 1, "conditions": [says("FailureTarget"), says("Failed")]});
+    job_ends(&world, "ill", failed).await;
     world.through(&first).await;
     assert_eq!(world.record(&first, "Job default/well").outcome, Outcome::Complete);
     let failed = world.record(&first, "Job default/ill");
@@ -123,8 +147,12 @@ async fn a_job_completes_or_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_job_is_refused_with_the_choices() {
-    let mut world = started("well.yaml", &job("well", "exit-after=3s,code=0")).await;
-    let second = world.push("well.yaml", &job("well", "exit-after=3s,code=0").replace("migrate:1", "migrate:2"), "Again");
+    let mut world = World::embedded().await;
+    let first = world.push("well.yaml", &job("well"), "First version");
+    world.start();
+    completes(&world, "well").await;
+    world.through(&first).await;
+    let second = world.push("well.yaml", &job("well").replace("migrate:1", "migrate:2"), "Again");
     world.through(&second).await;
     let record = world.record(&second, "Job default/well");
     assert_eq!(record.outcome, Outcome::Rejected);

@@ -59,7 +59,7 @@ async fn pulls_that_fail_for_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn pulls_that_heal_are_waited_for() {
-    let (outcome, ..) = after(true, &broken("web", "image-pull-error=40s")).await;
+    let (outcome, ..) = after(true, &broken("web", "image-pull-error=15s")).await;
     assert_eq!(outcome, Outcome::Complete);
 }
 
