@@ -33,11 +33,20 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
         Format::Table | Format::Wide => {
             folder.complaints.iter().for_each(plan::complain);
             progress(match folder.complaints.len() {
-                0 => format!("{objects} objects in {} files, and nothing wrong with them.", folder.files.len()),
+                0 => format!(
+                    "{} in {}, and nothing wrong.",
+                    counted(objects, "object"),
+                    counted(folder.files.len(), "file")
+                ),
                 1 => "1 complaint.".to_owned(),
                 many => format!("{many} complaints."),
             });
         }
     }
     Ok(if folder.complaints.is_empty() { Exit::Done } else { Exit::Error })
+}
+
+/// `1 file`, `3 files`.
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

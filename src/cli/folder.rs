@@ -18,8 +18,12 @@ pub(super) struct Folder {
 
 /// Reads every manifest below a folder. Links are not followed, names that begin with `.` or `_` passed over, as the
 /// daemon does.
-pub(super) fn read(folder: &Path, mut scopes: Scopes) -> anyhow::Result<Folder> {
-    let bytes = contents(folder)?;
+pub(super) fn read(folder: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
+    Ok(read_all(&contents(folder)?, scopes))
+}
+
+/// Reads every manifest of these files, by path.
+pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) -> Folder {
     let mut set = ManifestSet::new();
     let mut files: BTreeMap<Arc<str>, File> = BTreeMap::new();
     let mut waiting: BTreeSet<Arc<str>> = bytes.keys().cloned().collect();
@@ -35,7 +39,7 @@ pub(super) fn read(folder: &Path, mut scopes: Scopes) -> anyhow::Result<Folder> 
         }
         files.insert(path, file);
     }
-    Ok(Folder { files: files.into_values().collect(), complaints: set.complaints() })
+    Folder { files: files.into_values().collect(), complaints: set.complaints() }
 }
 
 fn contents(folder: &Path) -> anyhow::Result<BTreeMap<Arc<str>, Vec<u8>>> {

@@ -1,12 +1,15 @@
 //! `belay history`
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, cut, duration, outcome, say, say_value};
+use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
+use super::stats::{self, Each};
 use super::workload::Named;
 use crate::clock::Clock;
 use crate::config::Span;
@@ -39,18 +42,33 @@ pub struct Args {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
+    /// Instead, how often is deployed, how long that takes, how often it fails, how soon that is mended; of the last 30
+    /// days where --since does not say otherwise
+    #[arg(long, conflicts_with_all = ["workload", "commit", "author", "failed", "all"])]
+    stats: bool,
+    /// One line of numbers for each what
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "stats")]
+    by: Each,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
+
+/// Of how long numbers are given where nothing else is said.
+const STATS: Duration = Duration::from_secs(30 * 86_400);
 
 const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
     let history = open(globals)?;
-    let Args { workload, commit, author, since, failed, all, source, limit, output } = args;
+    let Args { workload, commit, author, since, failed, all, source, limit, stats, by, output } = args;
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
+    if stats {
+        let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
+        stats::print(&history, source, since, now, by, output)?;
+        return Ok(Exit::Done);
+    }
     let kind = workload.as_ref().and_then(|named| named.kind.clone());
     let query = Query {
         source,
@@ -160,13 +178,15 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
         }
         table.row(row);
     }
-    let mut lines = table.lines();
+    let limit = terminal_width();
+    let mut lines = table.lines_within(limit);
     // From the last record up, so that the places of those above stay.
     for (index, record) in records.iter().enumerate().rev() {
         if let Some(reason) =
             record.reason.as_ref().filter(|_| FAILED.contains(&record.outcome) || record.outcome == Outcome::Held)
         {
-            lines.insert(index + 2, format!("          └ {}", cut(&reason.message, 220)));
+            let line = format!("          └ {}", plain(&reason.message));
+            lines.insert(index + 2, limit.map_or(line.clone(), |limit| cut(&line, limit)));
         }
     }
     lines

@@ -16,6 +16,7 @@ mod retry;
 mod run;
 mod show;
 mod signals;
+mod stats;
 mod status;
 mod version;
 mod workload;

@@ -43,12 +43,24 @@ pub fn progress(line: impl AsRef<str>) {
     let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
 }
 
-/// How many columns results may have: what the terminal has, as far as the environment tells, else 100.
+/// How many columns the terminal has that results go to; `None` where they go to a file or a pipe, which has room for all.
+#[must_use]
+pub fn terminal_width() -> Option<usize> {
+    const LEAST: usize = 40;
+    let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(width).max(LEAST))
+}
+
+/// How many columns running text may have: the terminal's, else 100.
 #[must_use]
 pub fn output_width() -> usize {
-    const OTHERWISE: usize = 100;
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.filter(|columns| *columns >= 40).unwrap_or(OTHERWISE)
+    terminal_width().unwrap_or(100)
+}
+
+/// A text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Prints a value as JSON or YAML.
@@ -63,6 +75,9 @@ pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
     say(text.trim_end());
     Ok(())
 }
+
+/// How many blanks stand between two columns.
+const GAP: usize = 3;
 
 /// Rows that line up.
 #[derive(Clone, Debug)]
@@ -87,7 +102,7 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell { text: text.into(), style: Style::new() }
+        Cell { text: plain(&text.into()), style: Style::new() }
     }
 }
 
@@ -103,19 +118,50 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The lines: columns as wide as their widest field, three blanks between them, nothing after the last.
+    /// The lines: columns as wide as their widest field, [`GAP`] blanks between them, nothing after the last.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
-        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+        let widths = self.widths();
         self.rows.iter().map(|row| line(row, &widths)).collect()
     }
 
-    /// Prints it.
+    /// The lines, none of them wider than this as far as that can be: what there is too much of goes from the last column,
+    /// then from whichever is widest.
+    #[must_use]
+    pub fn lines_within(&self, limit: Option<usize>) -> Vec<String> {
+        /// How narrow the last column becomes before others have to give way.
+        const ENOUGH: usize = 24;
+        /// A column narrower than this says nothing any more; rather let the terminal wrap.
+        const LEAST: usize = 7;
+        let Some(limit) = limit else { return self.lines() };
+        let mut widths = self.widths();
+        let gaps = GAP * widths.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > limit {
+            let widest = widths.iter().copied().max().unwrap_or_default();
+            let give = |width: &mut usize| *width -= 1;
+            match widths.last_mut() {
+                Some(last) if *last > ENOUGH => give(last),
+                _ if widest <= LEAST => break,
+                _ => widths.iter_mut().rfind(|width| **width == widest).into_iter().for_each(give),
+            }
+        }
+        let mut narrow = self.clone();
+        for row in &mut narrow.rows {
+            row.iter_mut().zip(&widths).for_each(|(cell, width)| cell.text = cut(&cell.text, *width));
+        }
+        narrow.lines()
+    }
+
+    /// Prints it, no wider than the terminal.
     pub fn say(&self) {
-        self.lines().iter().for_each(say);
+        self.lines_within(terminal_width()).iter().for_each(say);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
+        (0..columns).map(|column| width(column).unwrap_or_default()).collect()
     }
 }
 
@@ -126,7 +172,7 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
         // Writing to a String can't fail.
         let _ = write!(line, "{}{}{}", cell.style.render(), cell.text, cell.style.render_reset());
         if column < last {
-            line.push_str(&" ".repeat(widths[column] - width(&cell.text) + 3));
+            line.push_str(&" ".repeat(widths[column] - width(&cell.text) + GAP));
         }
     }
     line
@@ -196,11 +242,16 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
 /// A text that fits in `limit` columns; an ellipsis shows that it was cut.
 #[must_use]
 pub fn cut(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        text.to_owned()
-    } else {
-        text.chars().take(limit.saturating_sub(1)).chain(['…']).collect()
+    if width(text) <= limit {
+        return text.to_owned();
     }
+    let mut room = limit.saturating_sub(1);
+    let fits = |c: &char| {
+        let left = room.checked_sub(width(c.encode_utf8(&mut [0; 4])));
+        room = left.unwrap_or_default();
+        left.is_some()
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -215,6 +266,28 @@ mod tests {
         let plain: Vec<String> =
             table.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(plain, ["COMMIT    OUTCOME       WHY", "1a2b3c4   complete", "5d6e7f8   rolled back   crash"]);
+    }
+
+    #[test]
+    fn a_table_is_no_wider_than_the_terminal() {
+        let mut table = Table::new(&["COMMIT", "SUBJECT"]);
+        table.row(["1a2b3c4".into(), "A subject that goes on and on and on".into()]);
+        table.row([
+            "5d6e7f8".into(),
+            "\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}".into(),
+        ]);
+        for line in table.lines_within(Some(30)) {
+            assert!(width(&anstream::adapter::strip_str(&line).to_string()) <= 30, "{line}");
+        }
+        assert_eq!(table.lines_within(None), table.lines());
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn nothing_from_elsewhere_steers_the_terminal() {
+        let cell: Cell = "red \u{1b}[31m\r\n".into();
+        assert_eq!(cell.text, "red \u{fffd}[31m\u{fffd}\u{fffd}");
     }
 
     #[test]

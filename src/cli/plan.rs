@@ -1,6 +1,6 @@
 //! `belay plan`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +13,8 @@ use super::folder::{self, Folder};
 use super::output::{Format, output_width, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
-use crate::manifest::{Colour, Complaint, File, Scopes, render};
+use crate::git::{Revision, WorkingCopy};
+use crate::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use crate::rollout::{
     Action, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
@@ -22,9 +23,15 @@ use crate::rollout::{
 /// What `belay plan` understands.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The folder with the manifests
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    from: PathBuf,
+    /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
+    #[arg(value_name = "REV", conflicts_with = "from")]
+    revision: Option<String>,
+    /// The folder in that revision with the manifests
+    #[arg(long, value_name = "DIR", default_value = "", requires = "revision", hide_default_value = true)]
+    path: String,
+    /// The folder with the manifests, committed or not [default: the present one]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     /// The name of the source that the manifests are for
     #[arg(long, value_name = "NAME", default_value = "default")]
     source: String,
@@ -34,10 +41,17 @@ pub struct Args {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { from, source, output } = args;
+    let Args { revision, path, from, source, output } = args;
     let cluster = globals.cluster("").await?;
-    let Folder { files, complaints } = folder::read(&from, Scopes::new(cluster.default_namespace()))?;
-    let commit = Arc::new(not_committed(Clock::system().now()));
+    let scopes = Scopes::new(cluster.default_namespace());
+    let (commit, Folder { files, complaints }) = match revision {
+        Some(name) => of_revision(&name, &path, scopes)?,
+        None => {
+            let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), scopes)?;
+            (not_committed(Clock::system().now()), folder)
+        }
+    };
+    let commit = Arc::new(commit);
     let wanted = wanted(&files, &commit);
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
     match output {
@@ -53,7 +67,14 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// The manifests of files that are in no commit yet.
+/// What a revision of the working copy here holds.
+fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
+    let Revision { commit, files } = WorkingCopy::open(Path::new("."))?.revision(name, path, is_manifest)?;
+    let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes)).collect();
+    Ok((commit, folder::read_all(&files, scopes)))
+}
+
+/// The manifests of files, as the plan wants them.
 fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
     let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
     let configuration = |manifest: &crate::manifest::Manifest| {

@@ -4,7 +4,7 @@ use anyhow::bail;
 use serde_json::json;
 
 use super::exit::Exit;
-use super::output::{Format, duration, outcome, say, say_value, styled};
+use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::{Globals, history, plan};
 use crate::history::{History, Query, Resolved};
 use crate::rollout::{Evidence, PodSeen, Record};
@@ -70,7 +70,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
         say(format!("  revision: {revision}"));
     }
     if let Some(reason) = &record.reason {
-        say(format!("  reason:   {reason}"));
+        say(format!("  reason:   {}", plain(&reason.to_string())));
     }
     match (&record.back_to, record.back_to_revision) {
         (Some(commit), Some(revision)) => say(format!("  back to:  {} (revision {revision})", commit.short())),
@@ -113,7 +113,7 @@ pub(super) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
         );
     }
     lines.extend(evidence.missing.iter().map(|missing| format!("  could not be read: {missing}")));
-    lines
+    lines.iter().map(|line| plain(line)).collect()
 }
 
 fn pod_lines(pod: &PodSeen, lines: &mut Vec<String>) {

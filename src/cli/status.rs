@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, cut, say, say_value};
+use super::output::{Cell, Format, Table, age, say, say_value};
 use super::workload::{self, Named};
 use super::{Globals, history};
 use crate::clock::Clock;
@@ -129,7 +129,6 @@ fn print(rows: &[Row], format: Format, namespace: Option<&str>) -> anyhow::Resul
             let mut table = Table::new(&["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"]);
             for row in rows {
                 let state = Cell::styled(row.state, super::output::state_style(row.state));
-                let message = if format == Format::Wide { row.message.clone() } else { cut(&row.message, 80) };
                 table.row([
                     row.source.clone().into(),
                     row.key.to_string().into(),
@@ -137,7 +136,7 @@ fn print(rows: &[Row], format: Format, namespace: Option<&str>) -> anyhow::Resul
                     state,
                     format!("{}/{}", row.available, row.desired).into(),
                     row.since.map(|since| age(since, now)).unwrap_or_default().into(),
-                    message.into(),
+                    row.message.clone().into(),
                 ]);
             }
             table.say();
@@ -184,7 +183,8 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
         exit = Exit::No;
     }
     if exit == Exit::Done {
-        say(format!("commit {} is complete: {} objects", records[0].commit.short(), records.len()));
+        let objects = if records.len() == 1 { "1 object".to_owned() } else { format!("{} objects", records.len()) };
+        say(format!("commit {} is complete: {objects}", records[0].commit.short()));
     }
     Ok(Some(exit))
 }

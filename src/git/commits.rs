@@ -173,7 +173,7 @@ impl Mirror {
     }
 }
 
-fn told(commit: &git2::Commit<'_>) -> Commit {
+pub(super) fn told(commit: &git2::Commit<'_>) -> Commit {
     let message = String::from_utf8_lossy(commit.message_bytes());
     let subject = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let author = commit.author();

@@ -86,20 +86,30 @@ impl WorkingCopy {
         config.set_str("user.email", email).map_err(naming())
     }
 
-    /// Names the repository that is pushed to: a path on this machine, or a URL.
+    /// Names the repository that the present branch is pushed to: a path on this machine, or a URL. From then on a plain
+    /// `git push` goes there too, as in a clone.
     ///
     /// # Errors
     ///
     /// When the configuration can't be written, or there is one already.
     pub fn set_origin(&self, location: &Location) -> Result<(), GitError> {
-        let named = self.repository.remote("origin", &location.to_string());
-        named.map(drop).map_err(while_doing("name the repository to push to"))
+        let naming = || while_doing("name the repository to push to");
+        let branch = self.branch()?;
+        self.repository.remote("origin", &location.to_string()).map_err(naming())?;
+        let mut config = self.repository.config().map_err(naming())?;
+        config.set_str(&format!("branch.{branch}.remote"), "origin").map_err(naming())?;
+        config.set_str(&format!("branch.{branch}.merge"), &format!("refs/heads/{branch}")).map_err(naming())
     }
 
     /// The folder that it is in.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The repository behind it.
+    pub(super) fn repository(&self) -> &Repository {
+        &self.repository
     }
 
     /// The branch that it is on.
@@ -402,6 +412,6 @@ pub fn create_bare(path: &Path, branch: &str) -> Result<(), GitError> {
     made.map(drop).map_err(while_doing(format!("make a repository in {}", path.display())))
 }
 
-fn wrong(why: String) -> GitError {
+pub(super) fn wrong(why: String) -> GitError {
     GitError::WorkingCopy { why }
 }

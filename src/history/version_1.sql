@@ -96,8 +96,6 @@ CREATE TABLE complaints (
     object   TEXT,                -- JSON
     message  TEXT NOT NULL,
     hint     TEXT,
-    excerpt  TEXT,                -- JSON
-    also     TEXT,                -- JSON
     PRIMARY KEY (record, number)
 ) WITHOUT ROWID;
 

@@ -236,6 +236,9 @@ impl Judge {
     }
 }
 
+/// How much of a pod's message a reason quotes at most, in characters.
+const MESSAGE: usize = 100;
+
 /// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
 fn blame(suspicion: &Reason, seen: &super::PodSeen) -> String {
     let mut text = format!("{}: pod {} is {}", suspicion.message, seen.name, seen.state);
@@ -247,7 +250,18 @@ fn blame(suspicion: &Reason, seen: &super::PodSeen) -> String {
         text.push(')');
     }
     if !seen.message.is_empty() {
-        text.push_str(&format!(": {}", seen.message));
+        text.push_str(&format!(": {}", beginning(&seen.message)));
     }
     text
+}
+
+/// How a pod's message begins: what goes wrong comes first in it, and how that came about after it, colon by colon. All of
+/// it is in the evidence.
+fn beginning(message: &str) -> String {
+    if message.chars().count() <= MESSAGE {
+        return message.to_owned();
+    }
+    let cut: String = message.chars().take(MESSAGE).collect();
+    let end = cut.rfind(": ").filter(|end| *end > 0).unwrap_or(cut.len());
+    format!("{}…", &cut[..end])
 }

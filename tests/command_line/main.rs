@@ -5,6 +5,9 @@
 mod world;
 
 mod program;
+mod stage;
 
 mod basics;
+mod demo;
+mod reading;
 mod run;

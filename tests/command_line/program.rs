@@ -1,7 +1,10 @@
 //! Runs the program in an environment of its own.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, ExitStatus, Output};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// What a run printed, and how it ended.
 #[derive(Debug)]
@@ -23,4 +26,32 @@ pub fn run(home: &Path, args: &[&str]) -> Ran {
     let Output { status, stdout, stderr } = belay(home).args(args).output().expect("belay runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+}
+
+/// A process that does not outlive its test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Running {
+    pub fn signal(&self, signal: &str) {
+        let status = Command::new("/bin/kill").args([signal, &self.0.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    pub async fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+        let started = Instant::now();
+        while started.elapsed() < within {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return Some(status);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
 }

@@ -2,102 +2,14 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
-use tokio::time::Instant;
-
-use crate::program::{belay, run};
+use crate::program::{Running, belay, run};
+use crate::stage::Stage;
 use crate::world::daemon::deployment;
+use crate::world::git_server::{self, GitServer, Temper};
 use crate::world::repository::Repository;
-
-/// An embedded cluster with a door, a repository, and a home.
-struct Stage {
-    home: tempfile::TempDir,
-    repository: Repository,
-    cluster: MiniCluster,
-    _door: Listening,
-}
-
-impl Stage {
-    async fn new() -> Stage {
-        let home = tempfile::tempdir().unwrap();
-        let authority = Authority::new().unwrap();
-        let token = "a-token-of-this-test".to_owned();
-        let access = Access {
-            tokens: vec![Token { token: token.clone(), user: User::admin() }],
-            authorization: Authorization::AllowAll,
-        };
-        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(authority)).await.unwrap();
-        std::fs::write(home.path().join("kubeconfig"), door.kubeconfig(Some(&token))).unwrap();
-        Stage { home, repository: Repository::new(), cluster, _door: door }
-    }
-
-    fn command(&self) -> Command {
-        let mut command = belay(self.home.path());
-        let repository = self.repository.path().display().to_string();
-        command.args(["run", "--interval", "1s", "--repository", &repository]).args(self.globals());
-        command.stdout(Stdio::null()).stderr(std::fs::File::create(self.home.path().join("log")).unwrap());
-        command
-    }
-
-    fn globals(&self) -> [String; 4] {
-        let at = |name: &str| self.home.path().join(name).display().to_string();
-        ["--kubeconfig".to_owned(), at("kubeconfig"), "--state-dir".to_owned(), at("state")]
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
-    }
-
-    /// Waits until the history says so of a commit.
-    async fn until(&self, commit: &str, outcome: &str) {
-        let started = Instant::now();
-        loop {
-            let globals = self.globals();
-            let mut args = vec!["history", "--commit", commit, "-o", "json"];
-            args.extend(globals.iter().map(String::as_str));
-            let ran = run(self.home.path(), &args);
-            let records: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
-            let all = records["records"].as_array().cloned().unwrap_or_default();
-            if !all.is_empty() && all.iter().all(|record| record["outcome"] == outcome) {
-                return;
-            }
-            assert!(started.elapsed() < Duration::from_secs(60), "{records:#}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-}
-
-/// A process that does not outlive its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-impl Running {
-    fn signal(&self, signal: &str) {
-        let status = Command::new("/bin/kill").args([signal, &self.0.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    async fn ended(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
-        let started = Instant::now();
-        while started.elapsed() < within {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return Some(status);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        None
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_tells_systemd_and_stops_when_told() {
@@ -183,19 +95,56 @@ async fn once_is_through_when_the_head_is() {
     stage.repository.push();
     let status = stage.command().arg("--once").status().unwrap();
     assert_eq!(status.code(), Some(3), "{}", stage.log());
-    let globals = stage.globals();
-    let text = |args: &[&str]| {
-        let mut all: Vec<&str> = args.to_vec();
-        all.extend(globals.iter().map(String::as_str));
-        run(stage.home.path(), &all)
-    };
-    let history = text(&["history"]);
+    let history = stage.run(&["history"]);
     assert!(history.out.contains("rolled back") && history.out.contains("ImagePull"), "{}", history.out);
-    let shown = text(&["status"]);
+    let shown = stage.run(&["status"]);
     assert!(shown.out.contains("held"), "{}", shown.out);
-    let retried = text(&["retry", "deploy/web"]);
+    let retried = stage.run(&["retry", "deploy/web"]);
     assert_eq!(retried.code, 0, "{}", retried.err);
-    let again = text(&["retry", "deploy/web"]);
+    let again = stage.run(&["retry", "deploy/web"]);
     assert_eq!(again.code, 1);
     assert!(again.err.contains("is not held"), "{}", again.err);
+}
+
+/// A configuration with two sources: a path that is asked once an hour, so that only a push can wake belay, and a server
+/// that wants a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_follows_a_path_and_a_server_side_by_side() {
+    if !git_server::is_there("following a server") {
+        return;
+    }
+    let mut stage = Stage::new().await;
+    let mut other = Repository::new();
+    let api = other.commit_file("staging/api.yaml", &deployment("api", "api:1", ""), "The other one");
+    other.push();
+    let served = other.path().parent().unwrap();
+    let server = GitServer::start(served, Temper { password: Some("belay:hunter2".to_owned()), ..Temper::default() });
+    let token = stage.home.path().join("token");
+    std::fs::write(&token, "hunter2\n").unwrap();
+    let name = other.path().file_name().unwrap().to_string_lossy().into_owned();
+    let config = format!(
+        "[[source]]\nname = \"path\"\nrepository = {:?}\ninterval = \"1h\"\n\n[[source]]\nname = \"server\"\nrepository = \
+         {:?}\npath = \"staging\"\ninterval = \"1s\"\n[source.credentials]\nusername = \"belay\"\ntoken_file = {:?}\n",
+        stage.repository.path().display().to_string(),
+        server.url(&name),
+        token.display().to_string(),
+    );
+    let file = stage.home.path().join("belay.toml");
+    std::fs::write(&file, config).unwrap();
+    let first = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let mut command = belay(stage.home.path());
+    command.arg("run").arg("--config").arg(&file).args(stage.globals());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(stage.home.path().join("log")).unwrap());
+    let running = Running(command.spawn().unwrap());
+    stage.until(&first, "complete").await;
+    stage.until(&api, "complete").await;
+    let second = stage.repository.commit_file("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    stage.repository.push();
+    stage.until(&second, "complete").await;
+    let next = other.commit_file("staging/api.yaml", &deployment("api", "api:2", ""), "And again");
+    other.push();
+    stage.until(&next, "complete").await;
+    drop(running);
+    assert!(!stage.log().contains("hunter2"), "{}", stage.log());
 }

@@ -6,17 +6,39 @@ use belay::minicluster::{PodLogs, Random, kubelet};
 use belay::rollout::{Hold, Outcome, marks};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
-use crate::world::daemon::{World, deployment, path_of, short};
+use crate::world::daemon::{World, broken, deployment, path_of, short};
+
+/// The real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
+async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
+    let assets = control_plane::assets("the main job on the real control plane")?;
+    let plane = ControlPlane::start(&assets, Controllers::Real).await;
+    let clock = Clock::system();
+    let mut options = kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default());
+    // The API server asks the nodes for logs.
+    options.ports = kubelet::Ports::Open;
+    let nodes = kubelet::start(plane.client(), options);
+    let mut world = World::on(plane.client(), clock, None);
+    world.repository.author("Ada", "ada@example.com");
+    Some((plane, nodes, world))
+}
+
+/// Applies `manifests/belay` as its first line says, and returns the token that its pod would find.
+fn token_of_belay(plane: &ControlPlane) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/belay");
+    let run = |args: &[&str]| {
+        let ran = plane.kubectl().args(args).output().unwrap();
+        assert!(ran.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    run(&["apply", "-f", folder]);
+    run(&["create", "token", "belay", "--namespace", "belay"]).trim().to_owned()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_commit_is_taken_back_and_held() {
-    let Some(assets) = control_plane::assets("the main job on the real control plane") else { return };
-    let plane = ControlPlane::start(&assets, Controllers::Real).await;
-    let clock = Clock::system();
-    let nodes =
-        kubelet::start(plane.client(), kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default()));
-    let mut world = World::on(plane.client(), clock, None);
-    world.repository.author("Ada", "ada@example.com");
+    let Some((plane, nodes, mut world)) = real_world().await else { return };
+    // With the rights that a belay in the cluster is given, and no others.
+    world.give_belay(plane.client_with(&token_of_belay(&plane)));
     world.start();
 
     let first = world.push("web.yaml", &manifest("web:1"), "First version");
@@ -46,6 +68,10 @@ async fn a_bad_commit_is_taken_back_and_held() {
     assert!(history.contains(&failed), "{history}");
     assert!(history.contains(&format!("{} Second version (Ada)\n", short(&good))), "{history}");
 
+    // The evidence holds all that there is: nothing was missing for want of a right.
+    assert_eq!(evidence.missing, Vec::<String>::new());
+    assert!(!evidence.events.is_empty(), "{evidence:#?}");
+
     let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
@@ -54,6 +80,124 @@ async fn a_bad_commit_is_taken_back_and_held() {
     world.stop().await;
     nodes.stop().await;
 }
+
+/// One push that brings all that can go wrong at first: each has its own record, and none keeps another from its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_at_first_keeps_nothing_else_waiting() {
+    let Some((_plane, nodes, mut world)) = real_world().await else { return };
+    world.repository.write("web.yaml", manifest("web:1"));
+    world.repository.write("api.yaml", manifest("web:404").replace("web\n", "api\n").replace("app: web", "app: api"));
+    world.repository.write("typo.yaml", manifest("web:1").replace("replicas:", "replica:").replace(": web", ": typo"));
+    world.repository.write("all.yaml", APPLICATION);
+    let first = world.repository.commit("Everything at once");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    let outcome = |world: &World, object: &str| world.record(&first, object).outcome;
+    assert_eq!(outcome(&world, "Deployment default/web"), Outcome::Complete);
+    assert_eq!(outcome(&world, "Deployment default/api"), Outcome::Failed);
+    let typo = world.record(&first, "Deployment default/typo");
+    assert_eq!(typo.outcome, Outcome::Rejected);
+    let complaint = typo.complaints[0].to_string();
+    assert!(complaint.starts_with("typo.yaml:6:3: ") && complaint.contains("replicas"), "{complaint}");
+    for object in
+        ["Namespace shop", "CustomResourceDefinition widgets.example.com", "Widget shop/one", "Secret shop/key"]
+    {
+        assert_eq!(outcome(&world, object), Outcome::Complete, "{object}");
+    }
+    // What failed at first stays as it is, with nothing to go back to.
+    let api = world.get(&path_of("api")).await.unwrap();
+    assert_eq!(api["spec"]["template"]["spec"]["containers"][0]["image"], "web:404");
+    assert_eq!(Hold::on(&api), None);
+
+    // More replicas are no new revision, and no new cause.
+    let before = world.get(&path_of("web")).await.unwrap();
+    let second = world.push("web.yaml", &manifest("web:1").replace("replicas: 2", "replicas: 3"), "One more");
+    world.through(&second).await;
+    let after = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(after["spec"]["replicas"], 3);
+    for annotation in [marks::CHANGE_CAUSE, marks::COMMIT, "deployment.kubernetes.io/revision"] {
+        assert_eq!(marks::annotation(&after, annotation), marks::annotation(&before, annotation), "{annotation}");
+    }
+    world.stop().await;
+    nodes.stop().await;
+}
+
+/// Killed while a rollout is on its way to fail, and again when it is held; then a fix takes over from one that is stuck.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_and_overtaken_it_still_ends_well() {
+    let Some((_plane, nodes, mut world)) = real_world().await else { return };
+    world.start();
+    let good = world.push("web.yaml", &manifest("web:1"), "First version");
+    world.through(&good).await;
+    let crashes = broken("web", "crash-after=1s")
+        .replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 5\n  minReadySeconds: 4");
+    let bad = world.push("web.yaml", &crashes, "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world.kill().await;
+    world.start();
+    world.through(&bad).await;
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    let pods = record.evidence.unwrap().pods;
+    assert!(pods.iter().any(|pod| pod.restarts > 0 && !pod.log.is_empty()), "the last lines are kept: {pods:#?}");
+    let held = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(Hold::on(&held).unwrap().commit.as_str(), bad);
+    world.kill().await;
+    world.start();
+    let other = world.push("settings.yaml", SETTINGS, "Something else");
+    world.through(&other).await;
+    let still = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(still["metadata"]["generation"], held["metadata"]["generation"], "held, also after a kill");
+
+    // A stuck one, with all the time in the world, is replaced by its fix at once.
+    let patient = |image: &str| {
+        deployment("web", image, "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 600")
+    };
+    let stuck = world.push("web.yaml", &patient("web:404-again").replace("404-again", "non-existent"), "Stuck");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    let fix = world.push("web.yaml", &patient("web:3"), "Fix it");
+    world.through(&fix).await;
+    assert_eq!(world.record(&stuck, "Deployment default/web").outcome, Outcome::Superseded);
+    assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+    world.stop().await;
+    nodes.stop().await;
+}
+
+const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {A: \"1\"}\n";
+
+const APPLICATION: &str = r#"
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one, namespace: shop}
+spec: {size: 3}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: shop}
+stringData: {KEY: hunter2}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+"#;
 
 fn manifest(image: &str) -> String {
     deployment("web", image, "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 4")

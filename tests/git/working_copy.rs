@@ -257,3 +257,23 @@ fn a_commit_is_signed_as_git_is_set() {
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     }
 }
+
+#[test]
+fn a_revision_is_read_as_a_person_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = WorkingCopy::create(&folder.path().join("copy"), "main", "Ada", "ada@example.com").unwrap();
+    let commit = |path: &str, content: &str| copy.commit(&[edit(path, content)], "A change", Signing::Never, now());
+    let first = commit("production/web.yaml", "one").unwrap();
+    commit("other.yaml", "two").unwrap();
+    let read = |name: &str, folder: &str| copy.revision(name, folder, |path| path.ends_with(".yaml"));
+    let names = |revision: belay::git::Revision| revision.files.into_keys().collect::<Vec<_>>();
+    assert_eq!(names(read("HEAD", "").unwrap()), ["other.yaml", "production/web.yaml"]);
+    assert_eq!(names(read("main", "production/").unwrap()), ["production/web.yaml"]);
+    let before = read("HEAD~1", ".").unwrap();
+    assert_eq!(before.commit.id, first);
+    assert_eq!(names(before), ["production/web.yaml"]);
+    assert_eq!(read(&first.as_str()[..8], "").unwrap().files["production/web.yaml"], b"one");
+    let refused = |name: &str, folder: &str| read(name, folder).unwrap_err().to_string();
+    assert!(refused("nonsense", "").contains("has no revision \"nonsense\""), "{}", refused("nonsense", ""));
+    assert!(refused("HEAD", "staging").contains("has no folder staging"), "{}", refused("HEAD", "staging"));
+}

@@ -130,6 +130,13 @@ impl ControlPlane {
         config
     }
 
+    /// A client with the rights of whoever has this token.
+    pub fn client_with(&self, token: &str) -> Client {
+        let mut config = self.config();
+        config.auth_info.token = Some(token.to_owned().into());
+        Client::try_from(config).expect("a client for the reference API server")
+    }
+
     /// The path of a kubeconfig with every right.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")

@@ -80,6 +80,11 @@ impl World {
         }
     }
 
+    /// Gives belay a client of its own; the world's stays as it is.
+    pub fn give_belay(&mut self, client: kube::Client) {
+        self.belays = client;
+    }
+
     /// Starts belay.
     pub fn start(&mut self) {
         let state = self.repository.beside("state");

@@ -29,6 +29,10 @@ pub struct Args {
 /// How long one step may take before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How much of the evidence is shown: lines, and characters of each.
+const EVIDENCE_LINES: usize = 5;
+const EVIDENCE_WIDTH: usize = 150;
+
 /// One commit of the story.
 struct Chapter {
     title: &'static str,
@@ -155,12 +159,20 @@ fn explain(stage: &Stage, commit: &crate::rollout::CommitId) -> anyhow::Result<(
     let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();
     say(format!("   why: {reason}"));
     if let Some(evidence) = &record.evidence {
-        for line in show::evidence_lines(evidence).iter().take(8) {
-            say(format!("   {line}"));
+        for line in show::evidence_lines(evidence).iter().take(EVIDENCE_LINES) {
+            say(format!("   {}", shortened(line)));
         }
     }
     say(format!("   {} is held: nothing applies it again until it changes in Git, or `belay retry`.", commit.short()));
     Ok(())
+}
+
+/// A line, cut so that it does not fill the screen; `belay show` has the whole.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(EVIDENCE_WIDTH) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 /// The history by commit, and as kubectl shows it.
@@ -181,6 +193,8 @@ async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
 fn invite(stage: &Stage, kept: &stage::Kept) {
     let (repository, clone) = (stage.repository().display().to_string(), stage.working_copy().display().to_string());
     let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), stage.state().display().to_string());
+    // Nobody has installed it yet.
+    let belay = std::env::current_exe().map_or_else(|_| "belay".to_owned(), |path| path.display().to_string());
     for line in [
         String::new(),
         "All of it is still running. In another terminal:".to_owned(),
@@ -193,7 +207,7 @@ fn invite(stage: &Stage, kept: &stage::Kept) {
         "  kubectl -n shop rollout undo deploy/web   # respected: recorded, and held like any other".to_owned(),
         "  kubectl -n shop scale deploy/web --replicas 7   # put right: Git says 3".to_owned(),
         String::new(),
-        format!("See what became of it: belay history --state-dir {state}"),
+        format!("See what became of it: {belay} history --state-dir {state}"),
         format!("The repository to push to: {repository}"),
         "Ctrl-C ends it.".to_owned(),
     ] {

@@ -1,0 +1,206 @@
+//! `history`, `show`, `status` and `plan`, after a commit that was rolled out and one that was taken back.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Ran, belay};
+use crate::stage::Stage;
+use crate::world::daemon::deployment;
+
+/// The stage, and the ids of the good commit and of the bad one.
+async fn told() -> (Stage, String, String) {
+    let mut stage = Stage::new().await;
+    stage.repository.author("Ada", "ada@example.com");
+    let good = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    once(&stage, 0);
+    let broken = deployment("web", "web:404", "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 2");
+    let bad = stage.repository.author("Grace", "grace@example.com").commit_file("web.yaml", &broken, "Broken");
+    stage.repository.push();
+    once(&stage, 3);
+    (stage, good, bad)
+}
+
+fn once(stage: &Stage, code: i32) {
+    let status = stage.command().arg("--once").status().unwrap();
+    assert_eq!(status.code(), Some(code), "{}", stage.log());
+}
+
+fn json(ran: &Ran) -> Value {
+    assert_eq!(ran.code, 0, "{ran:?}");
+    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.out))
+}
+
+fn commits(ran: &Ran) -> Vec<String> {
+    let records = json(ran)["records"].take();
+    records.as_array().unwrap().iter().map(|record| record["commit"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_is_read_in_every_way() {
+    let (stage, good, bad) = told().await;
+    let table = stage.run(&["history"]);
+    let lines: Vec<&str> = table.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", table.out);
+    assert!(lines[0].starts_with("COMMIT    AGE   OBJECT"), "{}", table.out);
+    assert!(
+        lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled back") && lines[1].ends_with("Grace    Broken")
+    );
+    assert!(lines[2].contains("└ the rollout exceeded its progress deadline: pod web-"), "{}", table.out);
+    assert!(lines[3].starts_with(&good[..7]) && lines[3].contains("   complete      "), "{}", table.out);
+    let outcome = lines[0].find("OUTCOME").unwrap();
+    assert_eq!((lines[1].find("rolled back"), lines[3].find("complete")), (Some(outcome), Some(outcome)), "aligned");
+
+    assert_eq!(commits(&stage.run(&["history", "-o", "json"])), [bad.as_str(), &good]);
+    assert_eq!(commits(&stage.run(&["history", "deploy/web", "--failed", "-o", "json"])), [bad.as_str()]);
+    assert_eq!(commits(&stage.run(&["history", "--commit", &good[..9], "-o", "json"])), [good.as_str()]);
+    assert_eq!(commits(&stage.run(&["history", "--author", "ada", "-o", "json"])), [good.as_str()]);
+    assert_eq!(commits(&stage.run(&["history", "--since", "1h", "--limit", "1", "-o", "json"])), [bad.as_str()]);
+    assert_eq!(stage.run(&["history", "-o", "name"]).out, format!("{bad}\n{good}\n"));
+    let yaml: Value = serde_yaml::from_str(&stage.run(&["history", "-o", "yaml"]).out).unwrap();
+    assert_eq!(yaml["records"][0]["outcome"], "rolled-back");
+    assert!(stage.run(&["history", "-o", "wide"]).out.contains("web.yaml:1:1"));
+    assert_eq!(stage.run(&["history", "statefulset/web"]).out, "Nothing was rolled out.\n");
+    let stats = stage.run(&["history", "--stats"]);
+    let lines: Vec<&str> = stats.out.lines().collect();
+    assert!(lines[0].starts_with("SOURCE    ROLLOUTS   PER DAY   LEAD TIME"), "{}", stats.out);
+    assert!(lines[1].starts_with("default   2          0.1") && lines[1].contains("   50 %     "), "{}", stats.out);
+    let value = json(&stage.run(&["history", "--stats", "--by", "workload", "-o", "json"]))["stats"][0].take();
+    assert_eq!((&value["of"], &value["failures"]), (&"default: Deployment default/web".into(), &1.into()));
+    assert_eq!((&value["leadTime"]["count"], &value["timeToRestore"]["count"]), (&1.into(), &1.into()));
+    assert_eq!(stage.run(&["history", "--by", "month"]).code, 2);
+    for columns in [80, 200] {
+        in_a_terminal(&stage, columns, "history");
+        in_a_terminal(&stage, columns, "status");
+    }
+}
+
+/// No line is wider than the terminal, and there is colour.
+fn in_a_terminal(stage: &Stage, columns: usize, command: &str) {
+    if !Path::new("/usr/bin/script").exists() {
+        eprintln!("not tried in a terminal: /usr/bin/script is not there");
+        return;
+    }
+    let typed = format!(
+        "stty cols {columns} rows 24; '{}' {command} {}",
+        env!("CARGO_BIN_EXE_belay"),
+        stage.globals().join(" ")
+    );
+    let output = std::process::Command::new("/usr/bin/script")
+        .args(["-qec", &typed, "/dev/null"])
+        .env_clear()
+        .env("HOME", stage.home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env("TERM", "xterm-256color")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("\x1b["), "colour on a terminal: {shown:?}");
+    for line in shown.lines() {
+        let plain = anstream::adapter::strip_str(line.trim_end()).to_string();
+        assert!(plain.chars().count() <= columns, "{} of {columns} columns: {plain}", plain.chars().count());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_shown_with_why_it_failed() {
+    let (stage, good, bad) = told().await;
+    let shown = stage.run(&["show", &bad[..7]]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    for part in [
+        format!("commit {bad}\nAuthor:  Grace <grace@example.com>\n"),
+        "Subject: Broken\n".to_owned(),
+        "Deployment default/web: rolled back after ".to_owned(),
+        "  place:    web.yaml:1:1\n".to_owned(),
+        "  reason:   the rollout exceeded its progress deadline".to_owned(),
+        format!("  back to:  {}", &good[..7]),
+        "  pods:\n".to_owned(),
+        "  events:\n".to_owned(),
+    ] {
+        assert!(shown.out.contains(&part), "{part:?} is not in:\n{}", shown.out);
+    }
+    let value = json(&stage.run(&["show", &bad, "-o", "json"]));
+    assert_eq!(value["records"][0]["outcome"], "rolled-back");
+    assert!(value["records"][0]["evidence"]["pods"][0]["state"].as_str().unwrap().contains("Image"));
+    let unknown = stage.run(&["show", "0123456"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
+    assert!(unknown.err.contains("no commit that begins with \"0123456\""), "{}", unknown.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_says_what_is_held_and_waits_for_commits() {
+    let (stage, good, bad) = told().await;
+    let table = stage.run(&["status"]);
+    let lines: Vec<&str> = table.out.lines().collect();
+    assert!(lines[0].starts_with("SOURCE    OBJECT"), "{}", table.out);
+    assert!(lines[1].contains("held") && lines[1].contains(&format!("commit {} is held", &bad[..7])), "{}", table.out);
+    assert_eq!(lines.len(), 2);
+    let workload = json(&stage.run(&["status", "deploy/web", "-o", "json"]))["workloads"][0].take();
+    assert_eq!((&workload["state"], &workload["commit"]), (&"held".into(), &good.as_str().into()));
+    assert_eq!(stage.run(&["status", "-o", "name"]).out, "deployment/web\n");
+    assert!(stage.run(&["status", "-n", "elsewhere"]).out.contains("no workload in namespace elsewhere"));
+
+    let waited = stage.run(&["status", "--commit", &good[..7], "--wait"]);
+    assert_eq!((waited.code, waited.out.as_str()), (0, &*format!("commit {} is complete: 1 object\n", &good[..7])));
+    let waited = stage.run(&["status", "--commit", &bad, "--wait"]);
+    assert_eq!(waited.code, 3);
+    assert!(waited.out.starts_with("Deployment default/web: rolled back: "), "{}", waited.out);
+    let waited = stage.run(&["status", "--commit", "0123456", "--wait", "--timeout", "100ms"]);
+    assert_eq!(waited.code, 4, "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_what_would_change_and_changes_nothing() {
+    let (mut stage, ..) = told().await;
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {KEY: hunter2}\n";
+    stage.repository.write("key.yaml", secret);
+    stage.repository.write("web.yaml", deployment("web", "web:3", ""));
+    stage.repository.commit("A fix, and a key");
+    stage.repository.push();
+    let clone = stage.repository.clone_to("clone");
+    let folder = clone.display().to_string();
+    let before = everything(&stage).await;
+    let plan = stage.run(&["plan", "--from", &folder, "--source", "default"]);
+    assert_eq!(plan.code, 3, "{plan:?}");
+    assert!(plan.out.contains("Deployment default/web rolls out (web.yaml:1:1)"), "{}", plan.out);
+    assert!(plan.out.contains("web:1") && plan.out.contains("web:3"), "{}", plan.out);
+    assert!(plan.out.contains("Secret default/key is new (key.yaml:1:1)"), "{}", plan.out);
+    assert!(!format!("{plan:?}").contains("hunter2") && !plan.out.contains("aHVudGVyMg"), "{}", plan.out);
+    assert!(plan.err.contains("1 new, 1 changed"), "{}", plan.err);
+    let named = stage.run(&["plan", "--from", &folder, "-o", "name"]);
+    assert_eq!(named.out, "Secret default/key\nDeployment default/web\n");
+    let value: Value = serde_json::from_str(&stage.run(&["plan", "--from", &folder, "-o", "json"]).out).unwrap();
+    assert!(value.to_string().contains("web:3") && !value.to_string().contains("hunter2"), "{value:#}");
+
+    // A revision of the working copy: the first would take off the hold, the second is what is held.
+    let at = |revision: &str| {
+        let mut command = belay(&clone);
+        command.args(["plan", revision]).args(stage.globals());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert!(at("HEAD~2").1.contains("- metadata.annotations[belay.dev/hold]"), "{:?}", at("HEAD~2"));
+    assert_eq!(at("HEAD~2").0, Some(3));
+    assert!(at("HEAD~1").1.starts_with("Deployment default/web is held: "), "{:?}", at("HEAD~1"));
+    assert_eq!(at("HEAD~1").0, Some(0), "{:?}", at("HEAD~1"));
+    assert_eq!(at("HEAD").0, Some(3));
+    assert_eq!(at("nonsense").0, Some(1));
+
+    std::fs::write(clone.join("web.yaml"), deployment("web", "web:3", "").replace("replicas", "replica")).unwrap();
+    let refused = stage.run(&["plan", "--from", &folder]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.out.contains("web.yaml:6:3") && refused.out.contains("replicas"), "{}", refused.out);
+    assert_eq!(everything(&stage).await, before, "nothing was written");
+}
+
+/// The revision of everything that a plan could have touched.
+async fn everything(stage: &Stage) -> Vec<Value> {
+    let client = stage.cluster.client();
+    let mut found = Vec::new();
+    for path in ["/apis/apps/v1/deployments", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/events"] {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        found.push(client.request::<Value>(request).await.unwrap()["items"].take());
+    }
+    found
+}
