@@ -373,7 +373,8 @@ mod tests {
     #[test]
     fn pages_are_shown_only_where_asked_for() {
         let listen = |rest: &str| {
-            Config::parse(&format!("[[source]]\nrepository = \"/srv\"\n{rest}"), "belay.toml").map(|config| config.web.listen)
+            Config::parse(&format!("[[source]]\nrepository = \"/srv\"\n{rest}"), "belay.toml")
+                .map(|config| config.web.listen)
         };
         assert_eq!(listen("").unwrap(), None);
         assert_eq!(listen("[web]\nlisten = \"127.0.0.1:9750\"\n").unwrap(), Some("127.0.0.1:9750".parse().unwrap()));

@@ -15,8 +15,9 @@ impl Source {
         let key = &prepared.planned.wanted.key;
         let name = &self.context.config.name;
         let place = prepared.planned.wanted.manifest.place.to_string();
-        let message =
-            format!("{key} is claimed by the source {name:?} too, at {place}; remove it from one of the two repositories");
+        let message = format!(
+            "{key} is claimed by the source {name:?} too, at {place}; remove it from one of the two repositories"
+        );
         self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
         self.context.status.trouble_of(owner, &claim(name, key), Some(message));
         self.claimed.insert((owner.clone(), key.clone()));

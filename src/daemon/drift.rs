@@ -11,8 +11,9 @@ use tracing::{info, warn};
 use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
+use super::prune;
 use super::roll_out::Stage;
-use super::source::{Done, Source};
+use super::source::{Done, GATHER, Source};
 use super::status::HeldStatus;
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
@@ -66,7 +67,9 @@ impl Source {
                     .cloned()
                     .collect();
                 missing.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
-                self.look_for_orphans();
+                if self.context.config.prune {
+                    self.orphans_due = Some(Instant::now() + GATHER);
+                }
             }
             Seen::Trouble(message) => self.context.status.trouble("cluster", Some(message)),
         }
@@ -118,9 +121,8 @@ impl Source {
         let config = self.shelf().configuration(&manifest);
         let replicas = self.replicas(key).on(live);
         let company = |key: &ObjectKey| self.shelf().hash(key).map(|hash| hash.to_string());
-        let keeps = |hold: &Hold| {
-            hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company)
-        };
+        let keeps =
+            |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
         let Some(hold) = Hold::on(live).filter(keeps) else {
             return is_as_applied(live, &body(manifest.value(), source, &TemplateMarks::on(live), None, replicas));
         };
@@ -153,12 +155,17 @@ impl Source {
             }
             wanted.extend(self.want_again(&key));
         }
-        if wanted.is_empty() {
+        let orphans = self.orphans_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
+        if wanted.is_empty() && orphans.is_none() {
             return;
         }
         self.checking = true;
         let context = Arc::clone(&self.context);
-        self.work.spawn(async move { Done::Checked(planner::plan(&context, wanted).await) });
+        self.work.spawn(async move {
+            let mut prepared = planner::plan(&context, wanted).await;
+            prepared.extend(prune::plan(&context, orphans).await);
+            Done::Checked(prepared)
+        });
     }
 
     /// The manifest of an object that may have to be applied again, and on whose account.

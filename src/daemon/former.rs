@@ -55,8 +55,13 @@ impl Repository {
         if manifest.hash == now {
             return Ok(None);
         }
-        let mut reading =
-            Reading { repository: self, scopes: &scopes, head: &parent, commits: BTreeMap::new(), parsed: BTreeMap::new() };
+        let mut reading = Reading {
+            repository: self,
+            scopes: &scopes,
+            head: &parent,
+            commits: BTreeMap::new(),
+            parsed: BTreeMap::new(),
+        };
         let paths = [path.clone()];
         let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
         let commit = reading.charge(&path, key, chains.get(&path))?;

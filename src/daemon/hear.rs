@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::look::{Charged, News};
-use super::{planner, prune};
 use super::source::{Done, Source};
+use super::{planner, prune};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
 

@@ -11,7 +11,8 @@ use super::roll_out::Work;
 use super::status::UnderWay;
 use crate::cluster::{Backoff, EventKind, Scene};
 use crate::rollout::{
-    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template, template,
+    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template,
+    template,
 };
 
 /// How long the judge leaves a workload alone after it has ruled that the world is in the way.

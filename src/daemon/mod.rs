@@ -184,6 +184,7 @@ impl Daemon {
             checking: false,
             looking: false,
             next_look: Instant::now(),
+            orphans_due: None,
             next_tidy: Instant::now(),
             failed: BTreeMap::new(),
             scalers,

@@ -14,8 +14,8 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body, held_body, intent,
-    is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
+    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
 /// From how many objects of one kind on they are listed, not read one by one.
@@ -87,7 +87,8 @@ pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prep
     }
     let patience = Patience::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
-    let planner = Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW, holds };
+    let planner =
+        Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW, holds };
     // Insisting ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
@@ -220,13 +221,7 @@ impl Planner<'_> {
     }
 
     /// Plans what is to be put right of an object whose manifest is held.
-    async fn keep(
-        &self,
-        served: &Served,
-        wanted: &Wanted,
-        live: &Value,
-        hold: Hold,
-    ) -> Result<Action, ClusterError> {
+    async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<Action, ClusterError> {
         let Some(sent) = self.held_body(wanted, live, &hold).await? else { return Ok(Action::Held(hold)) };
         if is_as_applied(live, &sent) {
             return Ok(Action::Held(hold));

@@ -13,12 +13,12 @@ use super::judging::Cancelled;
 use super::look::{Charged, News};
 use super::planner::Prepared;
 use super::roll_out::Work;
-use super::source::{Done, Source};
+use super::source::Source;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::manifest::{Manifest, ObjectKey, read_file};
 use crate::rollout::{
-    Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, allowed_by_trailer, marks, prunable,
-    too_many,
+    Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, allowed_by_trailer, marks,
+    prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -75,17 +75,6 @@ impl Source {
         let served = self.watched.serving_group(&key.group, &key.kind)?;
         let commit = self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?;
         Some(Charged { manifest: stub(key, &served, self)?, commit })
-    }
-
-    /// Looks, once a watch has told everything that there is, for what is left from before.
-    pub(super) fn look_for_orphans(&mut self) {
-        if self.planned.is_none() || self.checking || self.planning.is_some() {
-            return;
-        }
-        let Some(candidates) = self.leavers(None).filter(|candidates| !candidates.objects.is_empty()) else { return };
-        self.checking = true;
-        let context = Arc::clone(&self.context);
-        self.work.spawn(async move { Done::Checked(plan(&context, Some(candidates)).await) });
     }
 }
 

@@ -54,3 +54,48 @@ fn choices(wanted: &Wanted) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cluster::Refusal;
+    use crate::manifest::{Scopes, read_file};
+    use crate::rollout::{Commit, Person, Replicas, Trigger};
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_job_that_can_not_change_comes_with_the_choices() {
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template: {}\n";
+        let manifest = read_file("job.yaml", text.as_bytes(), &Scopes::new("shop")).manifests.remove(0);
+        let commit = Commit {
+            id: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
+            subject: String::new(),
+            author: Person { name: String::new(), email: String::new() },
+            authored: Timestamp::UNIX_EPOCH,
+            committed: Timestamp::UNIX_EPOCH,
+            parents: Vec::new(),
+            trailers: Vec::new(),
+        };
+        let wanted = Wanted {
+            key: manifest.key.clone(),
+            hash: manifest.hash.to_string(),
+            manifest: Arc::new(manifest),
+            config: None,
+            commit: Arc::new(commit),
+            trigger: Trigger::Commit,
+            replicas: Replicas::AsWritten,
+        };
+        let refusal = Refusal {
+            code: 422,
+            reason: "Invalid".to_owned(),
+            message: "no".to_owned(),
+            causes: vec![("spec.template".to_owned(), "Invalid value: {}: field is immutable".to_owned())],
+        };
+        let complaints = complaints(&wanted, &ClusterError::Refused(refusal));
+        let hint = complaints[0].hint.as_deref().unwrap();
+        assert!(hint.contains("another name") && hint.contains("kubectl delete job/migrate -n shop"), "{hint}");
+        assert_eq!(complaints[0].place.line, 5);
+    }
+}

@@ -24,8 +24,8 @@ use super::{prune, undone};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Wish, Workload, health, marks, takeover,
-    template, wish,
+    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Wish, Workload, health, marks,
+    takeover, template, wish,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.

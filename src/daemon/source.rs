@@ -27,7 +27,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
 /// How long changes of live objects gather before they are checked together.
-const GATHER: Duration = Duration::from_millis(200);
+pub(super) const GATHER: Duration = Duration::from_millis(200);
 
 /// One followed source.
 pub(super) struct Source {
@@ -58,6 +58,8 @@ pub(super) struct Source {
     pub checking: bool,
     pub looking: bool,
     pub next_look: Instant,
+    /// When what has left the repository before is looked for.
+    pub orphans_due: Option<Instant>,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
     /// Commits of which something failed and that go back as a whole.
@@ -291,7 +293,7 @@ impl Source {
         if self.checking || self.planning.is_some() || self.planned.is_none() {
             return None;
         }
-        self.doubtful.values().min().copied()
+        self.doubtful.values().min().copied().into_iter().chain(self.orphans_due).min()
     }
 
     /// The keys with rollouts that a plan for these objects must wait for; they are told to stop.

@@ -14,8 +14,8 @@ use super::{unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use crate::rollout::{
-    Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish,
-    Workload, body, same_template, template, template_hash, wish, with_template,
+    Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
+    body, same_template, template, template_hash, wish, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -150,12 +150,7 @@ async fn try_template(
     })
 }
 
-async fn refused_on_the_way(
-    work: &mut Work,
-    live: &Value,
-    reason: Reason,
-    error: &str,
-) -> Result<Outcome, Cancelled> {
+async fn refused_on_the_way(work: &mut Work, live: &Value, reason: Reason, error: &str) -> Result<Outcome, Cancelled> {
     let message = format!("{}; the way back was refused: {error}", reason.message);
     rollback_failed(work, live, Reason { code: reason.code, message }).await
 }

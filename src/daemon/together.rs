@@ -46,7 +46,8 @@ impl Source {
             return;
         }
         let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
-        let reason = Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
+        let reason =
+            Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
         let failed = Failed { object: key.clone(), reason };
         info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
         self.failed.insert(record.commit.clone(), failed.clone());
@@ -92,8 +93,14 @@ impl Source {
             Ok(ids) => {
                 let ranks = Ranks::new([rank(key)]);
                 let stage = Stage::GoingBack { reason: failed.reason.clone(), went: None };
-                let prepared =
-                    Prepared { planned, served: Some(served), standing: None, digest: None, last_writer: None, owner: None };
+                let prepared = Prepared {
+                    planned,
+                    served: Some(served),
+                    standing: None,
+                    digest: None,
+                    last_writer: None,
+                    owner: None,
+                };
                 for id in ids {
                     self.roll_out(id, prepared.clone(), stage.clone(), &ranks);
                 }

@@ -8,9 +8,7 @@ use super::judging::Cancelled;
 use super::roll_out::Work;
 use super::take_back::rollback_failed;
 use crate::cluster::{Backoff, EventKind};
-use crate::rollout::{
-    Hold, Outcome, Reason, Revision, body, same_template, template, template_hash, with_template,
-};
+use crate::rollout::{Hold, Outcome, Reason, Revision, body, same_template, template, template_hash, with_template};
 
 /// Respects an undo by hand. The manifest is held like a failed one. `None` where the template is no earlier one: that is
 /// drift.

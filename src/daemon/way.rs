@@ -56,9 +56,8 @@ async fn from_git(work: &Work) -> Option<Known> {
     });
     let failed: BTreeSet<String> = records.into_iter().filter_map(|record| record.manifest_hash).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-    let ask = move |repository: &super::look::Repository| {
-        repository.good_before(&key, &commit, |hash| failed.contains(hash))
-    };
+    let ask =
+        move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
     let former = work.context.ask_git(ask).await?;
     let template = template(former.manifest.value())?.clone();
     Some(Known { commit: former.commit.id.clone(), marks: TemplateMarks::of(&former.commit), template })

@@ -59,7 +59,9 @@ pub(super) async fn company(work: &Work) -> Result<Company, Cancelled> {
             company.goes.push(manifest);
         } else {
             let users = well.join(", ");
-            company.stays.push(format!("{name}, which the commit changed too, stays: {users} names it and has not failed"));
+            company
+                .stays
+                .push(format!("{name}, which the commit changed too, stays: {users} names it and has not failed"));
         }
     }
     Ok(company)
@@ -183,7 +185,8 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
     let turned = context.ask_git(move |repository| repository.turned_by(&key, &commit)).await;
     let Some(Turned { former, .. }) = turned else {
-        let message = format!("{}; {} is new with this commit: there is nothing to go back to", reason.message, wanted.key);
+        let message =
+            format!("{}; {} is new with this commit: there is nothing to go back to", reason.message, wanted.key);
         return fail(work, live, Reason { message, ..reason }).await;
     };
     let users: Vec<Companion> = {

@@ -24,9 +24,8 @@ pub enum Prunable {
 #[must_use]
 pub fn prunable(key: &ObjectKey, live: &Value, source: &str, own_namespace: &str) -> Prunable {
     let managed = live["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let applied = managed
-        .clone()
-        .any(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply");
+    let applied =
+        managed.clone().any(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply");
     if marks::label(live, marks::SOURCE) != Some(source) || !applied {
         return Prunable::NotOurs;
     }

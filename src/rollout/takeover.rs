@@ -134,7 +134,10 @@ mod tests {
     fn the_patch_names_the_entry_and_the_revision_that_was_seen() {
         let patch = takeover(&live(), &body(json!({}))).unwrap().patch;
         assert_eq!(patch[0]["value"], "7");
-        assert_eq!((&patch[1]["path"], &patch[1]["value"]["manager"]), (&json!("/metadata/managedFields/1"), &json!("belay")));
+        assert_eq!(
+            (&patch[1]["path"], &patch[1]["value"]["manager"]),
+            (&json!("/metadata/managedFields/1"), &json!("belay"))
+        );
         assert_eq!(patch[2]["path"], "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration");
     }
 

@@ -72,7 +72,10 @@ mod tests {
     #[test]
     fn it_is_ready_when_every_source_has_been_planned() {
         let get = |path: &str, planned, lives| code(&Method::GET, path, planned, lives);
-        assert_eq!([get("/readyz", false, true), get("/readyz", true, true), get("/readyz", true, false)], [503, 200, 503]);
+        assert_eq!(
+            [get("/readyz", false, true), get("/readyz", true, true), get("/readyz", true, false)],
+            [503, 200, 503]
+        );
         assert_eq!([get("/healthz", false, true), get("/healthz", true, false)], [200, 500]);
     }
 

@@ -13,10 +13,16 @@ pub(super) fn metrics(status: &Status) -> String {
     page.about("belay_build_info", "gauge", "Always 1; the version is in the label.");
     page.line("belay_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     let sources = || status.sources.iter();
-    page.about("belay_source_info", "gauge", "Always 1; the commits are in the labels: where the ref is, and what was planned.");
+    page.about(
+        "belay_source_info",
+        "gauge",
+        "Always 1; the commits are in the labels: where the ref is, and what was planned.",
+    );
     for (name, source) in sources() {
-        let commit = |commit: &Option<crate::rollout::CommitId>| commit.as_ref().map(ToString::to_string).unwrap_or_default();
-        let labels = [("source", name.as_str()), ("head", &commit(&source.head)), ("planned", &commit(&source.planned))];
+        let commit =
+            |commit: &Option<crate::rollout::CommitId>| commit.as_ref().map(ToString::to_string).unwrap_or_default();
+        let labels =
+            [("source", name.as_str()), ("head", &commit(&source.head)), ("planned", &commit(&source.planned))];
         page.line("belay_source_info", &labels, 1);
     }
     page.each(status, "belay_source_objects", "Objects in the repository.", |source| Some(count(source.objects)));
@@ -32,7 +38,9 @@ pub(super) fn metrics(status: &Status) -> String {
     page.each(status, "belay_holds", "Held manifests: Git and the cluster differ by rollback.", |source| {
         Some(count(source.held.len()))
     });
-    page.each(status, "belay_troubles", "Things that are in the way of a source.", |source| Some(count(source.trouble.len())));
+    page.each(status, "belay_troubles", "Things that are in the way of a source.", |source| {
+        Some(count(source.trouble.len()))
+    });
     holds(&mut page, status);
     rollouts(&mut page, status);
     page.text
@@ -143,7 +151,10 @@ mod tests {
         let status = Status { sources: [("a\"b\\c\nd".to_owned(), SourceStatus::default())].into() };
         for line in metrics(&status).lines() {
             let value = line.rsplit_once(' ').map(|(_, value)| value.parse::<i64>());
-            assert!(line.starts_with("# HELP ") || line.starts_with("# TYPE ") || matches!(value, Some(Ok(_))), "{line}");
+            assert!(
+                line.starts_with("# HELP ") || line.starts_with("# TYPE ") || matches!(value, Some(Ok(_))),
+                "{line}"
+            );
         }
     }
 }

@@ -101,7 +101,10 @@ async fn what_another_needs_stays_and_that_is_said_first() {
     assert_eq!(record.outcome, Outcome::RolledBack);
     let steps = world.history().steps(record.id).unwrap();
     let back = steps.iter().find(|step| step.kind == belay::rollout::StepKind::GoingBack).unwrap();
-    assert!(back.detail.contains("ConfigMap default/settings") && back.detail.contains("Deployment default/other"), "{back:?}");
+    assert!(
+        back.detail.contains("ConfigMap default/settings") && back.detail.contains("Deployment default/other"),
+        "{back:?}"
+    );
     let events = world.list("api/v1/namespaces/default/events").await;
     let told = |event: &&serde_json::Value| event["reason"] == "RollingBack";
     assert!(events.iter().find(told).unwrap()["message"].as_str().unwrap().contains("Deployment default/other"));

@@ -125,8 +125,12 @@ async fn what_kubectl_applied_is_taken_over_and_leaves_nothing_behind() {
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!(live["spec"].get("minReadySeconds"), None, "{live:#}");
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0].get("env"), None, "{live:#}");
-    let managers: Vec<&str> =
-        live["metadata"]["managedFields"].as_array().unwrap().iter().filter_map(|one| one["manager"].as_str()).collect();
+    let managers: Vec<&str> = live["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["manager"].as_str())
+        .collect();
     assert!(!managers.contains(&"kubectl-client-side-apply"), "{managers:?}");
     assert!(live["metadata"]["annotations"].get("kubectl.kubernetes.io/last-applied-configuration").is_none());
     let record = world.record(&first, "Deployment default/web");
@@ -168,7 +172,8 @@ async fn replicas_are_the_autoscalers_where_the_cluster_has_one() {
 async fn an_autoscaler_that_is_there_before_belay_is_seen() {
     let mut world = World::embedded().await;
     world.create(AUTOSCALERS, "kubectl-create", &autoscaler()).await;
-    let sized: Value = serde_yaml::from_str(&deployment("web", "web:1", "").replace("replicas: 2", "replicas: 7")).unwrap();
+    let sized: Value =
+        serde_yaml::from_str(&deployment("web", "web:1", "").replace("replicas: 2", "replicas: 7")).unwrap();
     world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-create", &sized).await;
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();

@@ -54,7 +54,8 @@ async fn a_stateful_set_goes_back_and_its_stuck_pod_with_it() {
         }
         let revisions = world.list("apis/apps/v1/namespaces/default/controllerrevisions").await;
         let marked = |cause: &&str| cause.contains(marks::FAILED);
-        let causes: Vec<&str> = revisions.iter().filter_map(|one| marks::annotation(one, marks::CHANGE_CAUSE)).collect();
+        let causes: Vec<&str> =
+            revisions.iter().filter_map(|one| marks::annotation(one, marks::CHANGE_CAUSE)).collect();
         assert_eq!(causes.iter().filter(|cause| marked(cause)).count(), 1, "{causes:?}");
     }
 }
@@ -64,7 +65,9 @@ async fn a_stateful_set_has_belays_own_deadline() {
     let mut world = started("db.yaml", &stateful("db:1", "ready")).await;
     let bad = world.push("db.yaml", &stateful("db:2", "never-ready"), "Broken");
     let before = world.clock.now();
-    world.until("it goes back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack)).await;
+    world
+        .until("it goes back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack))
+        .await;
     let took = world.clock.now().duration_since(before).as_secs();
     assert!((60..120).contains(&took), "{took} s");
     world.through(&bad).await;
@@ -123,10 +126,7 @@ async fn completes(world: &World, name: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_job_completes_or_fails() {
     let mut world = World::embedded().await;
-    world
-        .repository
-        .write("well.yaml", job("well"))
-        .write("ill.yaml", job("ill"));
+    world.repository.write("well.yaml", job("well")).write("ill.yaml", job("ill"));
     let first = world.repository.commit("Two jobs");
     world.repository.push();
     world.start();
@@ -146,18 +146,15 @@ async fn a_job_completes_or_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_job_is_refused_with_the_choices() {
-    let mut world = World::embedded().await;
-    let first = world.push("well.yaml", &job("well"), "First version");
-    world.start();
-    completes(&world, "well").await;
-    world.through(&first).await;
-    let second = world.push("well.yaml", &job("well").replace("migrate:1", "migrate:2"), "Again");
+async fn what_can_not_change_is_refused_with_the_choices() {
+    let mut world = started("agent.yaml", &daemon("agent:1", "ready")).await;
+    let other = daemon("agent:1", "ready").replace("{app: agent}", "{app: other}");
+    let second = world.push("agent.yaml", &other, "Another selector");
     world.through(&second).await;
-    let record = world.record(&second, "Job default/well");
+    let record = world.record(&second, "DaemonSet default/agent");
     assert_eq!(record.outcome, Outcome::Rejected);
     let hint = record.complaints[0].hint.clone().unwrap_or_default();
-    assert!(hint.contains("another name") && hint.contains("kubectl delete job/well -n default"), "{record:#?}");
+    assert!(hint.contains("another name") && hint.contains("kubectl delete daemonset/agent -n default"), "{record:#?}");
 }
 
 const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: bases.example.com}\nspec:\n  group: \
@@ -168,7 +165,9 @@ const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResou
 async fn custom() -> (World, String) {
     let mut world = World::embedded().await;
     world.repository.write("definition.yaml", DEFINITION);
-    world.repository.write("base.yaml", "apiVersion: example.com/v1\nkind: Base\nmetadata: {name: one}\nspec: {size: 1}\n");
+    world
+        .repository
+        .write("base.yaml", "apiVersion: example.com/v1\nkind: Base\nmetadata: {name: one}\nspec: {size: 1}\n");
     let first = world.repository.commit("A custom kind");
     world.repository.push();
     world.start();
@@ -180,8 +179,11 @@ const BASE: &str = "apis/example.com/v1/namespaces/default/bases/one";
 async fn says(world: &World, status: &str, reason: &str) {
     let generation = world.get(BASE).await.unwrap()["metadata"]["generation"].clone();
     let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": reason});
-    let conditions =
-        if reason == "Stalled" { json!([condition, {"type": "Stalled", "status": "True", "message": "no room"}]) } else { json!([condition]) };
+    let conditions = if reason == "Stalled" {
+        json!([condition, {"type": "Stalled", "status": "True", "message": "no room"}])
+    } else {
+        json!([condition])
+    };
     let status = json!({"status": {"observedGeneration": generation, "conditions": conditions}});
     world.patch(&format!("{BASE}/status"), "operator", &status).await;
 }

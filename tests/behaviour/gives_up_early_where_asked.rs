@@ -37,7 +37,8 @@ async fn an_image_with_an_impossible_name_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn configuration_that_is_not_there_at_once() {
-    let missing = format!("{}        envFrom:\n        - configMapRef: {{name: nowhere}}\n", deployment("web", "web:2", ""));
+    let missing =
+        format!("{}        envFrom:\n        - configMapRef: {{name: nowhere}}\n", deployment("web", "web:2", ""));
     let (outcome, took, code) = after(true, &missing).await;
     assert_eq!((outcome, code.as_str()), (Outcome::RolledBack, "CreateContainerConfigError"));
     assert!(took <= 15, "{took} s");
@@ -59,7 +60,7 @@ async fn pulls_that_fail_for_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn pulls_that_heal_are_waited_for() {
-    let (outcome, ..) = after(true, &broken("web", "image-pull-error=15s")).await;
+    let (outcome, ..) = after(true, &broken("web", "image-pull-error,for=15s")).await;
     assert_eq!(outcome, Outcome::Complete);
 }
 

@@ -16,7 +16,8 @@ fn mirror(world: &World) -> git2::Repository {
         if folder.join("HEAD").is_file() {
             return git2::Repository::open_bare(folder).unwrap();
         }
-        folders.extend(std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()));
+        folders
+            .extend(std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()));
     }
     panic!("no mirror");
 }

@@ -29,6 +29,8 @@ pub struct World {
     belays: kube::Client,
     pub clock: Clock,
     pub config: SourceConfig,
+    /// Further sources.
+    pub more: Vec<SourceConfig>,
     /// How much belay remembers.
     pub retention: Retention,
     /// How much belay deletes at once.
@@ -61,6 +63,13 @@ impl World {
         (world, tap)
     }
 
+    /// The same, with something else on the line between belay and the cluster.
+    pub async fn behind(line: impl FnOnce(kube::Client) -> kube::Client) -> World {
+        let mut world = World::embedded().await;
+        world.belays = line(world.client.clone());
+        world
+    }
+
     /// The same on another cluster.
     pub fn on(client: kube::Client, clock: Clock, cluster: Option<MiniCluster>) -> World {
         let repository = Repository::new();
@@ -73,6 +82,7 @@ impl World {
             client,
             clock,
             config,
+            more: Vec::new(),
             retention: Retention::default(),
             pruning: Pruning::default(),
             cluster,
@@ -93,7 +103,9 @@ impl World {
         let daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
         let mut daemon = daemon.remembering(self.retention.clone()).pruning(self.pruning);
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
-        daemon.follow(self.config.clone(), &cluster, &state).expect("the source can be followed");
+        for config in [&self.config].into_iter().chain(&self.more) {
+            daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
+        }
         let status = daemon.status();
         let task = tokio::spawn(daemon.run());
         self.running = Some(Running { stop, task, status, history });
@@ -121,6 +133,16 @@ impl World {
         let commit = self.repository.commit_file(path, content, message);
         self.repository.push();
         commit
+    }
+
+    /// All that belay says of itself.
+    pub fn whole_status(&self) -> Status {
+        self.running.as_ref().expect("belay runs").status.borrow().clone()
+    }
+
+    /// Hears what belay says of itself.
+    pub fn listen(&self) -> watch::Receiver<Status> {
+        self.running.as_ref().expect("belay runs").status.clone()
     }
 
     /// What belay says of its source.
