@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use crate::daemon::{SourceStatus, Status};
+use crate::daemon::{SourceStatus, Status, UnderWay};
 use crate::manifest::ObjectKey;
 
 /// All metrics, in the text format.
@@ -60,7 +60,8 @@ fn holds(page: &mut Page, status: &Status) {
 }
 
 fn rollouts(page: &mut Page, status: &Status) {
-    let gauges: [(&str, &str, fn(&crate::daemon::UnderWay) -> i64); 3] = [
+    type Gauge = (&'static str, &'static str, fn(&UnderWay) -> i64);
+    let gauges: [Gauge; 3] = [
         ("belay_rollout_pods_wanted", "Pods that a rollout under way wants.", |way| way.counters.desired),
         ("belay_rollout_pods_updated", "Pods of the new template of a rollout under way.", |way| way.counters.updated),
         ("belay_rollout_pods_available", "Available pods of a rollout under way.", |way| way.counters.available),
