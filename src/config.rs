@@ -1,16 +1,17 @@
 //! The configuration file: which sources there are, and how each is followed.
 
-use std::fmt;
+mod schema;
+mod span;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use schema::{reference, schema};
-
-mod schema;
+pub use span::{InvalidSpan, Span};
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +22,9 @@ pub struct Config {
     /// Where belay keeps what it remembers.
     #[serde(default)]
     pub state: StateConfig,
+    /// How belay shows itself over HTTP.
+    #[serde(default)]
+    pub web: WebConfig,
 }
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
@@ -96,12 +100,32 @@ pub struct CredentialsConfig {
 }
 
 /// Where belay keeps what it remembers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateConfig {
     /// The folder with the mirrors and `history.db`; by default systemd's, else the user's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
+    /// For how long the history remembers. What is under way, and what a workload can go back to, is never forgotten.
+    pub keep_for: Span,
+    /// How many records the history remembers.
+    pub keep_records: u32,
+}
+
+impl Default for StateConfig {
+    fn default() -> StateConfig {
+        StateConfig { dir: None, keep_for: Span(Duration::from_hours(2 * 365 * 24)), keep_records: 1_000_000 }
+    }
+}
+
+/// How belay shows itself over HTTP: `/healthz`, `/readyz`, `/metrics`, and a page for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebConfig {
+    /// The address and port, `127.0.0.1:9750`; not at all where it is left out. Whoever reaches it may read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub listen: Option<SocketAddr>,
 }
 
 /// What is done when a rollout fails.
@@ -126,84 +150,6 @@ pub enum Drift {
     Correct,
     /// It is reported.
     Report,
-}
-
-/// A length of time, written `30s`, `5m`, `1h30m`, `500ms`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Span(pub Duration);
-
-/// A text that is not a length of time.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a length of time: {0:?} (write 30s, 5m, 1h30m or 500ms)")]
-pub struct InvalidSpan(String);
-
-impl FromStr for Span {
-    type Err = InvalidSpan;
-
-    fn from_str(text: &str) -> Result<Span, InvalidSpan> {
-        let wrong = || InvalidSpan(text.to_owned());
-        let mut rest = text.trim();
-        let mut total = Duration::ZERO;
-        if rest.is_empty() {
-            return Err(wrong());
-        }
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-            let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-            let milliseconds = match &rest[..letters] {
-                "ms" => Some(number),
-                "s" => number.checked_mul(1000),
-                "m" => number.checked_mul(60 * 1000),
-                "h" => number.checked_mul(60 * 60 * 1000),
-                "d" => number.checked_mul(24 * 60 * 60 * 1000),
-                _ => None,
-            };
-            let part = Duration::from_millis(milliseconds.ok_or_else(wrong)?);
-            total = total.checked_add(part).ok_or_else(wrong)?;
-            rest = &rest[letters..];
-        }
-        Ok(Span(total))
-    }
-}
-
-impl TryFrom<String> for Span {
-    type Error = InvalidSpan;
-
-    fn try_from(text: String) -> Result<Span, InvalidSpan> {
-        text.parse()
-    }
-}
-
-impl From<Span> for String {
-    fn from(span: Span) -> String {
-        span.to_string()
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-        if rest == 0 {
-            return f.write_str("0s");
-        }
-        for (unit, size) in units {
-            if rest >= size {
-                write!(f, "{}{unit}", rest / size)?;
-                rest %= size;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 fn default_name() -> String {
@@ -429,13 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_back_as_written() {
-        for text in ["30s", "5m", "1h30m", "500ms", "2d"] {
-            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
-        }
-        for text in ["", "5", "m", "5 m", "-1s", "99999999999999999999s", "18446744073709551615d"] {
-            assert!(text.parse::<Span>().is_err(), "{text}");
-        }
+    fn pages_are_shown_only_where_asked_for() {
+        let listen = |rest: &str| {
+            Config::parse(&format!("[[source]]\nrepository = \"/srv\"\n{rest}"), "belay.toml")
+                .map(|config| config.web.listen)
+        };
+        assert_eq!(listen("").unwrap(), None);
+        assert_eq!(listen("[web]\nlisten = \"127.0.0.1:9750\"\n").unwrap(), Some("127.0.0.1:9750".parse().unwrap()));
+        assert!(listen("[web]\nlisten = \"9750\"\n").is_err());
     }
 
     #[test]

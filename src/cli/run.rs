@@ -14,12 +14,13 @@ use super::output::{Format, say, say_value};
 use super::{Globals, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{self, Config, SourceConfig, Span};
-use crate::daemon::{Daemon, Status};
-use crate::history::{History, Opened, Query};
+use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
+use crate::daemon::{Daemon, Pruning, Status};
+use crate::history::{History, Opened, Query, Retention};
 use crate::minicluster::MiniCluster;
 use crate::rollout::Outcome;
 use crate::telemetry::{self, LogFormat};
+use crate::web::Web;
 
 /// What `belay run` understands.
 #[derive(clap::Args, Debug)]
@@ -48,6 +49,9 @@ pub struct Args {
     /// Against an embedded cluster of its own instead of a real one
     #[arg(long)]
     embedded: bool,
+    /// Delete whatever has left the repository, also beyond prune_limit; only where the source prunes at all
+    #[arg(long)]
+    allow_prune: bool,
     /// Only say whether the configuration can be used
     #[arg(long)]
     check_config: bool,
@@ -90,7 +94,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
-    let mut daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
+    let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
+    let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
+    let mut daemon = daemon.remembering(retention(&config.state)).pruning(pruning);
     for source in &config.source {
         let cluster = match &embedded {
             Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
@@ -100,6 +106,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     let status = daemon.status();
     tokio::spawn(tell_systemd(status.clone()));
+    let web = match config.web.listen {
+        Some(address) => Some(Web::open(address, status.clone(), clock.clone()).await?),
+        None => None,
+    };
+    if let Some(web) = &web {
+        info!(address = %web.address(), "showing status and metrics");
+    }
     let started = clock.now();
     telemetry::ready();
     let mut running = tokio::spawn(daemon.run());
@@ -128,6 +141,11 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
 }
 
+fn retention(state: &StateConfig) -> Retention {
+    let age = jiff::SignedDuration::try_from(state.keep_for.0).ok();
+    Retention { age, records: Some(state.keep_records) }
+}
+
 fn read_config(args: &Args) -> anyhow::Result<Config> {
     if let Some(repository) = &args.repository {
         let mut source = SourceConfig::of(repository);
@@ -136,7 +154,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
         source.interval = args.interval.unwrap_or(source.interval);
         source.name = args.name.clone().unwrap_or(source.name);
         Config::check_source(&source, "command line")?;
-        return Ok(Config { source: vec![source], state: crate::config::StateConfig::default() });
+        return Ok(Config { source: vec![source], state: StateConfig::default(), web: WebConfig::default() });
     }
     let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIG));
     let text = match std::fs::read_to_string(&path) {

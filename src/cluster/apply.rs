@@ -76,6 +76,17 @@ impl Cluster {
         Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
     }
 
+    /// Sends a JSON patch (RFC 6902) as it is: to write the fields of an object over to belay.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them; a test in the patch that fails is [`ClusterError::Refused`].
+    pub async fn json_patch(&self, key: &ObjectKey, served: &Served, patch: &Value) -> Result<Value, ClusterError> {
+        let what = format!("take over {key}");
+        let path = format!("{}?fieldManager={}", served.path_of(key), marks::FIELD_MANAGER);
+        let request = request(Method::PATCH, &path, "application/json-patch+json", patch.to_string().into_bytes());
+        Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
+    }
+
     /// Deletes an object in the background; nothing happens where there is none, or one with another uid.
     ///
     /// # Errors

@@ -44,6 +44,10 @@ impl Cluster {
     /// Where the pods themselves can't be read: without them nothing can be ruled. What else can't be read is named in
     /// [`Evidence::missing`].
     pub async fn scene(&self, key: &ObjectKey, live: &Value) -> Result<Scene, ClusterError> {
+        if Workload::of(key).is_none() {
+            let evidence = Evidence { conditions: conditions(live), ..Evidence::default() };
+            return Ok(Scene { evidence, ..Scene::default() });
+        }
         let pods_served = self.served("v1", "Pod").await?;
         let selector = self.selector_of_present_template(key, live).await?;
         let mut missing = Vec::new();
@@ -67,7 +71,7 @@ impl Cluster {
     }
 
     /// The selector of the pods that the present template makes; `None` where nothing keeps that template yet.
-    async fn selector_of_present_template(
+    pub(super) async fn selector_of_present_template(
         &self,
         key: &ObjectKey,
         live: &Value,
@@ -99,7 +103,7 @@ impl Cluster {
     }
 
     /// The nodes of unready pods that are not Ready, or gone.
-    async fn lost_nodes(&self, pods: &[Value], missing: &mut Vec<String>) -> BTreeSet<String> {
+    pub(super) async fn lost_nodes(&self, pods: &[Value], missing: &mut Vec<String>) -> BTreeSet<String> {
         let ready = |object: &Value| {
             let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
             conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")

@@ -10,6 +10,7 @@ mod kinds;
 mod patch;
 mod read;
 mod retry;
+mod revision;
 mod rolling_update;
 mod watch;
 

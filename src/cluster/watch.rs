@@ -68,6 +68,18 @@ impl Watched {
         self.watches.insert(served.clone(), stop.drop_guard());
     }
 
+    /// The watched resource that serves a kind, in whatever version.
+    #[must_use]
+    pub fn serving_group(&self, group: &str, kind: &str) -> Option<Served> {
+        self.watches.keys().find(|served| served.kind == kind && served.group == group).cloned()
+    }
+
+    /// The watched resource that serves a kind.
+    #[must_use]
+    pub fn serving(&self, api_version: &str, kind: &str) -> Option<Served> {
+        self.watches.keys().find(|served| served.kind == kind && served.api_version() == api_version).cloned()
+    }
+
     /// Whether this kind is watched.
     #[must_use]
     pub fn has(&self, served: &Served) -> bool {

@@ -33,8 +33,12 @@ pub fn schema() -> Value {
 pub fn reference() -> String {
     let schema = schema();
     let mut text = String::new();
-    let sections =
-        [("[[source]]", "SourceConfig"), ("[source.credentials]", "CredentialsConfig"), ("[state]", "StateConfig")];
+    let sections = [
+        ("[[source]]", "SourceConfig"),
+        ("[source.credentials]", "CredentialsConfig"),
+        ("[state]", "StateConfig"),
+        ("[web]", "WebConfig"),
+    ];
     for (title, name) in sections {
         let section = &schema["$defs"][name];
         let about = section["description"].as_str().unwrap_or_default();

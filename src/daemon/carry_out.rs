@@ -12,9 +12,9 @@ use super::look::News;
 use super::planner::{self, Prepared};
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
-use super::turn::Ranks;
+use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger, rank};
+use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger};
 
 /// A planned object, its record, and what was known of it before a restart.
 type Begun = (RecordId, Option<Record>, Prepared);
@@ -43,6 +43,8 @@ impl Source {
             }
         };
         self.planned = Some(news.head.clone());
+        self.pin(&records);
+        self.failed.clear();
         self.context.status.change(|source| source.planned = Some(news.head.clone()));
         for (id, record) in ids.iter().zip(&records).take(rejected) {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
@@ -63,8 +65,9 @@ impl Source {
     /// Begins what was planned, each under its record, in the order of ranks.
     pub(super) fn begin(&mut self, mut begun: Vec<Begun>) {
         begun.sort_by_key(|(_, _, prepared)| (prepared.planned.rank(), prepared.planned.wanted.key.clone()));
-        let applied = begun.iter().filter(|(_, _, prepared)| matches!(prepared.planned.action, Action::Apply(_)));
-        let ranks = Ranks::new(applied.map(|(_, _, prepared)| prepared.planned.rank()));
+        let writes = |planned: &Planned| matches!(planned.action, Action::Apply(_) | Action::Prune);
+        let written = begun.iter().filter(|(_, _, prepared)| writes(&prepared.planned));
+        let ranks = Ranks::new(written.map(|(_, _, prepared)| Place::of(&prepared.planned)));
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();
             if let Some(digest) = prepared.digest {
@@ -86,9 +89,10 @@ impl Source {
                 (Action::Rejected(reason, _), None) => {
                     warn!(object = %key, %reason, "rejected");
                     self.finish(id, Outcome::Rejected, Some(reason));
+                    self.claim(&prepared, reason);
                 }
                 (Action::Blocked(reason), None) => self.wait_for(id, &prepared.planned, reason),
-                (Action::Prune, None) => error!(object = %key, "belay's own fault: nothing plans to prune yet"),
+                (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),
             }
         }
     }
@@ -141,19 +145,22 @@ impl Source {
             _ => planner::resumed_apply(&planned.wanted, &self.context.config.name),
         };
         let (send, live) = watch::channel(None::<Arc<Value>>);
+        let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
         let work = Work {
             context: Arc::clone(&self.context),
-            turn: ranks.turn(rank(&key), Arc::clone(&self.context.requests)),
+            turn: ranks.turn(Place::of(&planned), Arc::clone(&self.context.requests)),
             planned,
             apply,
             served,
             record,
             cancel: cancel.clone(),
             live,
+            give_up: given_up,
             stage,
         };
-        let rollout = Rollout { record, cancel, ended: CancellationToken::new(), live: send, superseded_by: None };
+        let ended = CancellationToken::new();
+        let rollout = Rollout { record, cancel, ended, live: send, give_up, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
         self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }

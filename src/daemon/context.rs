@@ -5,22 +5,40 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
+use super::autoscalers::Autoscalers;
+use super::look::Repository;
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
 use crate::config::SourceConfig;
-use crate::history::History;
+use crate::history::{History, Retention};
 use crate::manifest::ObjectKey;
 use serde_json::Value;
 
 /// How many writes and dry runs of one source are under way at once.
 pub(super) const REQUESTS_AT_ONCE: usize = 32;
 
+/// How much may be deleted at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pruning {
+    /// What `prune_limit` allows, or the commit itself.
+    #[default]
+    Limited,
+    /// Everything that has left the repository: somebody has said so.
+    Unlimited,
+}
+
 /// One source's surroundings.
 pub(super) struct Context {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub history: History,
+    /// How much the history remembers.
+    pub retention: Retention,
+    pub repository: Repository,
+    pub autoscalers: Autoscalers,
+    /// Whether more may be deleted than the limit allows.
+    pub pruning: Pruning,
     pub clock: Clock,
     pub status: Publisher,
     pub requests: Arc<Semaphore>,

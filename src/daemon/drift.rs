@@ -11,16 +11,18 @@ use tracing::{info, warn};
 use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
+use super::prune;
 use super::roll_out::Stage;
-use super::source::{Done, Source};
+use super::source::{Done, GATHER, Source};
 use super::status::HeldStatus;
+use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
 use crate::history::Query;
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Commit, Hold, Outcome, Record, RecordId, TemplateMarks, Trigger, Wanted, body, is_as_applied, marks,
-    template, template_hash,
+    Action, Commit, Hold, Outcome, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, body, held_body,
+    is_as_applied, marks, template, template_hash,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -65,6 +67,9 @@ impl Source {
                     .cloned()
                     .collect();
                 missing.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
+                if self.context.config.prune {
+                    self.orphans_due = Some(Instant::now() + GATHER);
+                }
             }
             Seen::Trouble(message) => self.context.status.trouble("cluster", Some(message)),
         }
@@ -79,10 +84,14 @@ impl Source {
             // What it is to be may change meanwhile.
             facts.well = None;
         }
-        if facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key) {
+        let taken_off = facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key);
+        if taken_off {
             facts.let_go = facts.hold.take();
         }
         facts.hold.clone_from(&hold);
+        if taken_off {
+            self.let_go_of_company(key);
+        }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| match held {
             Some(Hold { commit, reason, since, .. }) => {
@@ -104,6 +113,7 @@ impl Source {
         if self.is_as_it_should_be(key, live) {
             self.live.entry(key.clone()).or_default().well = Some(digest);
             self.doubtful.remove(key);
+            self.context.status.trouble(&drift(key), None);
         } else {
             self.doubt(key.clone(), Duration::ZERO);
         }
@@ -111,18 +121,29 @@ impl Source {
 
     fn is_as_it_should_be(&self, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(key) else { return true };
+        let source = &self.context.config.name;
         let config = self.shelf().configuration(&manifest);
-        if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&manifest.hash.to_string(), config.as_deref())) {
-            return template(live).is_some_and(|template| template_hash(template) == hold.template);
+        let replicas = self.replicas(key).on(live);
+        let company = |key: &ObjectKey| self.shelf().hash(key).map(|hash| hash.to_string());
+        let keeps =
+            |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
+        let Some(hold) = Hold::on(live).filter(keeps) else {
+            return is_as_applied(live, &body(manifest.value(), source, &TemplateMarks::on(live), None, replicas));
+        };
+        match template(live).filter(|_| !hold.template.is_empty()) {
+            Some(present) => {
+                let marks = TemplateMarks::on(live);
+                let sent = held_body(manifest.value(), source, &marks, &hold, Some(present), replicas);
+                template_hash(present) == hold.template && is_as_applied(live, &sent)
+            }
+            // What it was before stands in Git: who plans reads it, beside this loop.
+            None => false,
         }
-        let sent = body(
-            manifest.value(),
-            &self.context.config.name,
-            &TemplateMarks::on(live),
-            None,
-            self.shelf().replicas(key),
-        );
-        is_as_applied(live, &sent)
+    }
+
+    /// Whether an autoscaler decides how many replicas an object has: one of the repository, or of the cluster.
+    pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
+        if self.context.autoscalers.scale(key) { Replicas::LeftOut } else { self.shelf().replicas(key) }
     }
 
     /// Looks into the objects whose time has come.
@@ -138,12 +159,17 @@ impl Source {
             }
             wanted.extend(self.want_again(&key));
         }
-        if wanted.is_empty() {
+        let orphans = self.orphans_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
+        if wanted.is_empty() && orphans.is_none() {
             return;
         }
         self.checking = true;
         let context = Arc::clone(&self.context);
-        self.work.spawn(async move { Done::Checked(planner::plan(&context, wanted).await) });
+        self.work.spawn(async move {
+            let mut prepared = planner::plan(&context, wanted).await;
+            prepared.extend(prune::plan(&context, orphans).await);
+            Done::Checked(prepared)
+        });
     }
 
     /// The manifest of an object that may have to be applied again, and on whose account.
@@ -184,6 +210,7 @@ impl Source {
     /// What the check of doubtful objects brought.
     pub(super) fn checked(&mut self, prepared: Vec<Prepared>) {
         let mut begun = Vec::new();
+        let mut corrections = Vec::new();
         for prepared in prepared {
             let key = prepared.planned.wanted.key.clone();
             if self.rollouts.contains_key(&key) {
@@ -197,16 +224,35 @@ impl Source {
             if let Some(digest) = prepared.digest {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
-            if let Action::Apply(apply) = &prepared.planned.action {
-                let undoable = apply.rolls_out && !apply.creates;
-                self.correct(prepared, undoable);
+            match &prepared.planned.action {
+                Action::Apply(_) => corrections.push(prepared),
+                Action::Prune => begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared))),
+                _ => {}
             }
         }
+        let ranks = Ranks::new(corrections.iter().map(|prepared| prepared.planned.rank()));
+        corrections.into_iter().for_each(|prepared| self.correct(prepared, &ranks));
         self.begin(begun);
     }
 
+    /// Writes down what is begun without a new head. `None` where that fails; then it is not begun.
+    fn write_down(&mut self, prepared: Prepared) -> Option<(RecordId, Prepared)> {
+        let record = self.record(&prepared.planned);
+        let (head, now) = (self.planned.clone()?, self.context.clock.now());
+        match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
+            Ok(ids) => Some((ids.into_iter().next()?, prepared)),
+            Err(error) => {
+                let key = &prepared.planned.wanted.key;
+                warn!(object = %key, %error, "failed to write down what is to be done, trying again");
+                let again = self.again(key);
+                self.doubt(key.clone(), again);
+                None
+            }
+        }
+    }
+
     /// Puts an object right that somebody else has changed, or reports it.
-    fn correct(&mut self, mut prepared: Prepared, undoable: bool) {
+    fn correct(&mut self, mut prepared: Prepared, ranks: &Ranks) {
         let key = prepared.planned.wanted.key.clone();
         let retry = prepared.planned.wanted.trigger == Trigger::Retry;
         if !retry && self.context.config.drift == Drift::Report {
@@ -217,34 +263,21 @@ impl Source {
             *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
             warn!(object = %key, by, "drifted");
         }
-        let record = self.record(&prepared.planned);
-        let Some(head) = self.planned.clone() else { return };
-        let now = self.context.clock.now();
-        match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
-            Ok(ids) => {
-                let stage = if undoable && !retry { Stage::Drifted } else { Stage::Fresh };
-                if let Some(facts) = self.live.get_mut(&key) {
-                    facts.let_go = None;
-                }
-                let corrected = self.corrected.entry(key.clone()).or_default();
-                *corrected = corrected.saturating_add(1);
-                let ranks = super::turn::Ranks::new([prepared.planned.rank()]);
-                for id in ids {
-                    info!(object = %key, "putting it right");
-                    self.roll_out(id, prepared.clone(), stage.clone(), &ranks);
-                }
-            }
-            Err(error) => {
-                warn!(object = %key, %error, "failed to write down a correction, trying again");
-                let again = self.again(&key);
-                self.doubt(key, again);
-            }
+        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.rolls_out && !apply.creates);
+        let stage = if undoable && !retry { Stage::Drifted } else { Stage::Fresh };
+        let Some((id, prepared)) = self.write_down(prepared) else { return };
+        if let Some(facts) = self.live.get_mut(&key) {
+            facts.let_go = None;
         }
+        let corrected = self.corrected.entry(key.clone()).or_default();
+        *corrected = corrected.saturating_add(1);
+        info!(object = %key, "putting it right");
+        self.roll_out(id, prepared, stage, ranks);
     }
 
     fn report_drift(&self, key: &ObjectKey, served: Option<Served>) {
         let message = "differs from Git by somebody else's hand; left alone, as configured".to_owned();
-        self.context.status.trouble(&key.to_string(), Some(message.clone()));
+        self.context.status.trouble(&drift(key), Some(message.clone()));
         let (context, key) = (Arc::clone(&self.context), key.clone());
         tokio::spawn(async move {
             let Some(served) = served else { return };
@@ -291,4 +324,9 @@ impl Source {
         let again = self.again(key);
         self.doubt(key.clone(), again);
     }
+}
+
+/// What drift that is only reported is filed under.
+fn drift(key: &ObjectKey) -> String {
+    format!("{key}, drift")
 }

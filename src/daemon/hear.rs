@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::look::{Charged, News};
-use super::planner;
 use super::source::{Done, Source};
+use super::{planner, prune};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
 
@@ -40,7 +40,9 @@ impl Source {
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_resumed(&mut wanted, &head);
         self.want_held_with_new_configuration(&mut wanted, newest.as_ref());
-        let keys: BTreeSet<ObjectKey> = wanted.keys().cloned().collect();
+        self.give_claims_up();
+        let leavers = self.leavers(Some(&news));
+        let keys: BTreeSet<ObjectKey> = wanted.keys().chain(news.removed.keys()).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended = self.replace(&keys, &head);
         if let Some((planning, _)) = self.planning.take() {
@@ -53,7 +55,8 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
-            let prepared = planner::plan(&context, wanted).await;
+            let mut prepared = planner::plan(&context, wanted).await;
+            prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)
         });
         self.planning = Some((planning, number));
@@ -101,7 +104,8 @@ impl Source {
         }
     }
 
-    /// A hold is let go when a ConfigMap or Secret that the held template names changes in Git.
+    /// A hold is let go when a ConfigMap or Secret that the held template names changes in Git, or what it went back
+    /// with.
     fn want_held_with_new_configuration(&self, wanted: &mut BTreeMap<ObjectKey, Wanted>, head: Option<&Arc<Commit>>) {
         let Some(head) = head else { return };
         for (key, facts) in &self.live {
@@ -110,7 +114,8 @@ impl Source {
                 continue;
             }
             let Some(manifest) = self.read_manifest(key) else { continue };
-            if self.shelf().configuration(&manifest) != hold.config {
+            let alone = !hold.keeps_company(|key| self.shelf().hash(key).map(|hash| hash.to_string()));
+            if alone || self.shelf().configuration(&manifest) != hold.config {
                 let charged = Charged { manifest, commit: Arc::clone(head) };
                 wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
             }
@@ -144,7 +149,9 @@ impl Source {
                     served.push(found);
                 }
             }
-            Done::Served(served)
+            let ask = || context.cluster.served("autoscaling/v2", "HorizontalPodAutoscaler");
+            let autoscalers = crate::cluster::Backoff::insist(|_| {}, ask).await.ok();
+            Done::Served(served, autoscalers)
         });
     }
 }

@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::roll_out::Work;
 use super::status::UnderWay;
 use crate::cluster::{Backoff, EventKind, Scene};
 use crate::rollout::{
-    Counters, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template, template,
+    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template,
+    template,
 };
 
 /// How long the judge leaves a workload alone after it has ruled that the world is in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// How often the pods are looked at where belay is to give up before the deadline.
+const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
 /// A rollout was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +47,25 @@ pub(super) enum Ruled {
 
 /// One workload being watched.
 pub(super) struct Judging<'a> {
-    pub work: &'a mut Work,
-    pub judge: Judge,
+    work: &'a mut Work,
+    judge: Judge,
     /// The template as the server answered it; a live one that differs is somebody else's.
-    pub applied: Option<Value>,
+    applied: Option<Value>,
     /// What is published of it meanwhile.
-    pub outcome: Outcome,
+    outcome: Outcome,
+    /// What was seen of its pods, and when they are looked at next, where belay is to give up early.
+    impatience: Option<(Impatience, tokio::time::Instant)>,
 }
 
-impl Judging<'_> {
+impl<'a> Judging<'a> {
+    /// Judges the rollout that `work` began, or took back.
+    pub(super) fn new(work: &'a mut Work, judge: Judge, applied: Option<Value>, outcome: Outcome) -> Judging<'a> {
+        // The way back has its whole budget.
+        let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.apply.rolls_out;
+        let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
+        Judging { work, judge, applied, outcome, impatience }
+    }
+
     /// Watches from `live` on, the object as the write left it.
     pub(super) async fn until_ruled(&mut self, live: Option<Arc<Value>>) -> Result<Ruled, Cancelled> {
         let Some(mut live) = live else { return Ok(Ruled::Gone) };
@@ -59,6 +74,10 @@ impl Judging<'_> {
         loop {
             if self.is_taken_over(&live) {
                 return Ok(Ruled::TakenOver(live));
+            }
+            if let Some(reason) = self.given_up() {
+                let scene = self.scene(&live).await?;
+                return Ok(Ruled::Failed { reason, scene, live });
             }
             let now = self.work.context.clock.now();
             let suspicion = match self.judge.observe(&live, now) {
@@ -75,6 +94,9 @@ impl Judging<'_> {
                 }
                 quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
             }
+            if let Some(ruled) = self.look_at_pods(&live).await? {
+                return Ok(ruled);
+            }
             match self.next(quiet_until, &live).await? {
                 Some(next) => live = next,
                 None => return Ok(Ruled::Gone),
@@ -86,10 +108,7 @@ impl Judging<'_> {
     async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
-        let look = Backoff::insist(context.in_the_way(&key), || context.cluster.scene(&key, live));
-        // The kinds that a scene is read from are built in; a server that refuses to list pods is as good as one without.
-        let scene = self.work.unless_cancelled(look).await?.unwrap_or_default();
-        context.status.trouble(&key.to_string(), None);
+        let scene = self.scene(live).await?;
         let now = context.clock.now();
         match self.judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), now) {
             Ruling::Failed(reason) => {
@@ -111,6 +130,37 @@ impl Judging<'_> {
         }
     }
 
+    /// What is to be seen of the workload.
+    async fn scene(&self, live: &Value) -> Result<Scene, Cancelled> {
+        let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
+        let look = Backoff::insist(context.in_the_way(key), || context.cluster.scene(key, live));
+        // The kinds that a scene is read from are built in; a server that refuses to list pods is as good as one without.
+        let scene = self.work.unless_cancelled(look).await?.unwrap_or_default();
+        context.status.trouble(&key.to_string(), None);
+        Ok(scene)
+    }
+
+    /// Why the source wants it given up, if it does. What goes back already goes on.
+    fn given_up(&self) -> Option<Reason> {
+        self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
+    }
+
+    /// Looks at the pods when it is time to, where belay is to give up before the deadline.
+    async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
+        let Some((impatience, at)) = &mut self.impatience else { return Ok(None) };
+        if *at > tokio::time::Instant::now() {
+            return Ok(None);
+        }
+        *at = tokio::time::Instant::now() + LOOK_AT_PODS;
+        let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
+        let look = Backoff::insist(context.in_the_way(key), || context.cluster.pods_of_present_template(key, live));
+        let pods = self.work.unless_cancelled(look).await?.unwrap_or_default();
+        match impatience.look(&pods, context.clock.now()) {
+            Some(suspicion) => self.rule(suspicion, live).await,
+            None => Ok(None),
+        }
+    }
+
     /// The next state of the object, or the same one when it is time to look again; `None` when it is gone.
     async fn next(
         &mut self,
@@ -123,19 +173,16 @@ impl Judging<'_> {
             tokio::time::Instant::now() + left
         });
         let instant = tokio::time::Instant::now();
-        let wake = [due, Some(quiet_until)]
-            .into_iter()
-            .flatten()
-            .map(|wake| wake.max(quiet_until))
-            .filter(|wake| *wake > instant)
-            .min();
+        let look_at = self.impatience.as_ref().map(|(_, at)| *at);
+        let wakes = [due.map(|due| due.max(quiet_until)), Some(quiet_until), look_at];
+        let wake = wakes.into_iter().flatten().filter(|wake| *wake > instant).min();
         let timer = async {
             match wake {
                 Some(wake) => tokio::time::sleep_until(wake).await,
                 None => std::future::pending().await,
             }
         };
-        let Work { cancel, live: seen, .. } = &mut *self.work;
+        let Work { cancel, live: seen, give_up, .. } = &mut *self.work;
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Cancelled),
@@ -144,6 +191,7 @@ impl Judging<'_> {
                 // The source is stopping.
                 Err(_) => Err(Cancelled),
             },
+            () = told(give_up) => Ok(Some(Arc::clone(live))),
             () = timer => Ok(Some(Arc::clone(live))),
         }
     }
@@ -176,6 +224,14 @@ impl Judging<'_> {
             self.work.step(StepKind::Progress, &waiting.message).await?;
         }
         Ok(())
+    }
+}
+
+/// Waits until somebody says that the rollout is to be given up.
+async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
+    if give_up.changed().await.is_err() {
+        // Nobody is left who could say so.
+        std::future::pending().await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath};
-use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
+use crate::manifest::{Complaint, File, Manifest, ObjectKey, Place, Scopes, is_manifest, read_file};
 use crate::rollout::{Commit, CommitId};
 
 /// The most bytes of one file that are read: twice what the API server takes in one request.
@@ -36,8 +36,8 @@ pub(super) struct News {
     pub changed: Vec<Charged>,
     /// What is wrong with files that differ, with the commit that made it so.
     pub complaints: Vec<(Complaint, Arc<Commit>)>,
-    /// Objects that the commit planned last had and this one has not.
-    pub removed: BTreeSet<ObjectKey>,
+    /// Objects that the commit planned last had and this one has not, each with the commit that took it away.
+    pub removed: BTreeMap<ObjectKey, Charged>,
     /// Whether it leaves nothing where there was something. Then nothing of it was taken up.
     pub emptied: bool,
 }
@@ -93,7 +93,7 @@ impl Repository {
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),
             changed: Vec::new(),
             complaints: Vec::new(),
-            removed: BTreeSet::new(),
+            removed: BTreeMap::new(),
             emptied,
         };
         if !emptied {
@@ -165,12 +165,12 @@ impl Repository {
 }
 
 /// One comparison of two commits: remembers what it has read.
-struct Reading<'a> {
-    repository: &'a Repository,
-    scopes: &'a Scopes,
-    head: &'a CommitId,
-    commits: BTreeMap<CommitId, Arc<Commit>>,
-    parsed: BTreeMap<(String, BlobId), Arc<File>>,
+pub(super) struct Reading<'a> {
+    pub repository: &'a Repository,
+    pub scopes: &'a Scopes,
+    pub head: &'a CommitId,
+    pub commits: BTreeMap<CommitId, Arc<Commit>>,
+    pub parsed: BTreeMap<(String, BlobId), Arc<File>>,
 }
 
 impl Reading<'_> {
@@ -185,7 +185,7 @@ impl Reading<'_> {
         let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
         let repository = self.repository;
         let chains = repository.mirror.attribution(planned, self.head, &repository.folder, &paths, LINKS)?;
-        let mut before: BTreeMap<ObjectKey, ManifestHash> = BTreeMap::new();
+        let mut before: BTreeMap<ObjectKey, (String, Manifest)> = BTreeMap::new();
         let mut unreadable = BTreeSet::new();
         for change in &changes {
             let file = self.side(&change.path, change.before.as_ref())?;
@@ -194,13 +194,14 @@ impl Reading<'_> {
                 // What the file held before may still be meant.
                 unreadable.extend(file.manifests.iter().map(|manifest| manifest.key.clone()));
             }
-            before.extend(file.manifests.iter().map(|manifest| (manifest.key.clone(), manifest.hash)));
+            let placed = |manifest: &Manifest| (manifest.key.clone(), (change.path.clone(), manifest.clone()));
+            before.extend(file.manifests.iter().map(placed));
         }
         for change in &changes {
             let Some(Some(ReadFile { file, .. })) = after.get(change.path.as_str()) else { continue };
             let chain = chains.get(&change.path);
             for manifest in &file.manifests {
-                if before.get(&manifest.key) != Some(&manifest.hash) {
+                if before.get(&manifest.key).map(|(_, before)| before.hash) != Some(manifest.hash) {
                     let commit = self.charge(&change.path, &manifest.key, chain)?;
                     news.changed.push(Charged { manifest: manifest.clone(), commit });
                 }
@@ -210,13 +211,25 @@ impl Reading<'_> {
                 news.complaints.push((complaint.clone(), self.commit(&newest)?));
             }
         }
-        let shelf = repository.shelf();
-        news.removed = before.into_keys().filter(|key| !shelf.mentions(key) && !unreadable.contains(key)).collect();
+        let gone: Vec<(ObjectKey, (String, Manifest))> = {
+            let shelf = repository.shelf();
+            let is_gone = |key: &ObjectKey| !shelf.mentions(key) && !unreadable.contains(key);
+            before.into_iter().filter(|(key, _)| is_gone(key)).collect()
+        };
+        for (key, (path, manifest)) in gone {
+            let commit = self.charge(&path, &key, chains.get(&path))?;
+            news.removed.insert(key, Charged { manifest, commit });
+        }
         Ok(())
     }
 
     /// The newest commit that made this very object what it is; others may have changed its file since.
-    fn charge(&mut self, path: &str, key: &ObjectKey, chain: Option<&Chain>) -> Result<Arc<Commit>, GitError> {
+    pub(super) fn charge(
+        &mut self,
+        path: &str,
+        key: &ObjectKey,
+        chain: Option<&Chain>,
+    ) -> Result<Arc<Commit>, GitError> {
         let id = match chain {
             Some(chain) => chain.charged(|entry| {
                 let file = self.side(path, entry)?;

@@ -1,23 +1,34 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
+mod autoscalers;
 mod carry_out;
+mod claims;
 mod context;
 mod drift;
+mod former;
 mod hear;
 mod judging;
+mod keeping;
 mod live;
 mod look;
 mod memory;
 mod planner;
+mod prune;
+mod refused;
 mod replication_controller;
 mod roll_out;
 mod shelf;
 mod source;
 mod status;
 mod take_back;
+mod together;
 mod turn;
+mod undone;
+mod unstick;
+mod way;
+mod with_it;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -31,12 +42,14 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
-use crate::history::History;
+use crate::history::{History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted, marks};
 
+use autoscalers::Autoscalers;
+pub use context::Pruning;
 use context::{Context, REQUESTS_AT_ONCE};
 use look::Repository;
-use planner::{Patience, Planner};
+use planner::{Holds, Patience, Planner};
 use shelf::Shelf;
 use source::Source;
 use status::Publisher;
@@ -77,6 +90,8 @@ pub struct Daemon {
     clock: Clock,
     status: watch::Sender<Status>,
     stop: CancellationToken,
+    retention: Retention,
+    pruning: Pruning,
     sources: JoinSet<()>,
 }
 
@@ -84,7 +99,29 @@ impl Daemon {
     /// A daemon without sources yet. It stops when `stop` is cancelled.
     #[must_use]
     pub fn new(history: History, clock: Clock, stop: CancellationToken) -> Daemon {
-        Daemon { history, clock, status: watch::Sender::new(Status::default()), stop, sources: JoinSet::new() }
+        Daemon {
+            history,
+            clock,
+            status: watch::Sender::new(Status::default()),
+            stop,
+            retention: Retention::default(),
+            pruning: Pruning::default(),
+            sources: JoinSet::new(),
+        }
+    }
+
+    /// Remembers only so much, for the sources that are followed from here on; everything otherwise.
+    #[must_use]
+    pub fn remembering(mut self, retention: Retention) -> Daemon {
+        self.retention = retention;
+        self
+    }
+
+    /// Deletes so much at once, for the sources that are followed from here on.
+    #[must_use]
+    pub fn pruning(mut self, pruning: Pruning) -> Daemon {
+        self.pruning = pruning;
+        self
     }
 
     /// What the daemon says of itself.
@@ -110,8 +147,15 @@ impl Daemon {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
         }
         let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
+        let folder = config.path.trim_matches('/').to_owned();
+        let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
+        let repository = Repository { mirror: Arc::new(mirror), folder, shelf };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
+            retention: self.retention.clone(),
+            repository: repository.clone(),
+            autoscalers: Autoscalers::default(),
+            pruning: self.pruning,
             history: self.history.clone(),
             clock: self.clock.clone(),
             status: Publisher::new(&name, self.status.clone()),
@@ -120,13 +164,9 @@ impl Daemon {
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
         let wake = Wake::new(&location).map(Arc::new);
-        let folder = context.config.path.trim_matches('/').to_owned();
+        let (scalers, scalers_seen) = cluster.watched("");
         let source = Source {
-            repository: Repository {
-                mirror: Arc::new(mirror),
-                folder,
-                shelf: Arc::new(Mutex::new(Shelf::new(cluster.default_namespace()))),
-            },
+            repository,
             refused: None,
             follow,
             wake,
@@ -145,6 +185,12 @@ impl Daemon {
             checking: false,
             looking: false,
             next_look: Instant::now(),
+            orphans_due: None,
+            next_tidy: Instant::now(),
+            failed: BTreeMap::new(),
+            scalers,
+            scalers_seen,
+            claimed: BTreeSet::new(),
             context,
         };
         self.sources.spawn(source.follow());
@@ -171,7 +217,8 @@ pub async fn plan_once(
     head: &CommitId,
     wanted: Vec<Wanted>,
 ) -> Result<Plan, ClusterError> {
-    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX };
+    let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
+    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX, holds };
     let prepared = planner.plan(wanted).await?;
     let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
     Ok(Plan::new(source.to_owned(), head.clone(), steps))

@@ -8,12 +8,14 @@ use serde_json::Value;
 use super::context::{Context, REQUESTS_AT_ONCE};
 use super::judging::is_complete;
 use super::live::{digest, newest_other_manager};
+use super::look::Repository;
+use super::refused::complaints;
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use crate::manifest::{Complaint, ObjectKey};
+use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Apply, Baseline, Intent, Planned, TemplateMarks, Wanted, Workload, body, intent, is_as_applied, make,
-    marks, settle,
+    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
 /// From how many objects of one kind on they are listed, not read one by one.
@@ -34,6 +36,8 @@ pub(super) struct Prepared {
     pub digest: Option<u64>,
     /// Who wrote the live object last, beside belay.
     pub last_writer: Option<String>,
+    /// The source whose label the live object has.
+    pub owner: Option<String>,
 }
 
 /// How a live workload stands, for taking up what was under way.
@@ -54,6 +58,16 @@ pub(super) struct Planner<'a> {
     pub patience: Patience<'a>,
     /// Up to how many new objects are tried before the first is made.
     pub try_new: usize,
+    /// What the repository holds.
+    pub holds: Holds<'a>,
+}
+
+/// What the repository holds, for who plans.
+pub(super) enum Holds<'a> {
+    /// A followed repository.
+    Repository(&'a Repository),
+    /// These manifests, with their hashes, and nothing that was before.
+    These(BTreeMap<ObjectKey, String>),
 }
 
 /// What is done when the cluster does not answer.
@@ -66,9 +80,15 @@ pub(super) enum Patience<'a> {
 }
 
 /// Plans these manifests for the daemon. Waits out what the world does; cancel by dropping.
-pub(super) async fn plan(context: &Context, wanted: Vec<Wanted>) -> Vec<Prepared> {
+pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
+    context.autoscalers.known().await;
+    for wanted in wanted.iter_mut().filter(|wanted| context.autoscalers.scale(&wanted.key)) {
+        wanted.replicas = Replicas::LeftOut;
+    }
     let patience = Patience::Insist(&context.status);
-    let planner = Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW };
+    let holds = Holds::Repository(&context.repository);
+    let planner =
+        Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW, holds };
     // Insisting ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
@@ -98,6 +118,7 @@ impl Planner<'_> {
                         standing: None,
                         digest: None,
                         last_writer: None,
+                        owner: None,
                     }
                 })),
             }
@@ -119,10 +140,13 @@ impl Planner<'_> {
         let prepare = |(wanted, live): (Wanted, Option<Value>)| async move {
             let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
             let standing = live.as_ref().and_then(|live| standing(&wanted, live));
-            let digest = live.as_ref().filter(|_| action == Action::Unchanged).map(digest);
+            let drifted = matches!(wanted.trigger, Trigger::Drift(_));
+            let well = action == Action::Unchanged || drifted && matches!(action, Action::Held(_));
+            let digest = live.as_ref().filter(|_| well).map(digest);
             let last_writer = live.as_ref().and_then(newest_other_manager);
+            let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
             let planned = Planned { wanted, action };
-            Ok(Prepared { planned, served: Some(served.clone()), standing, digest, last_writer })
+            Ok(Prepared { planned, served: Some(served.clone()), standing, digest, last_writer, owner })
         };
         stream::iter(each).map(prepare).buffered(REQUESTS_AT_ONCE).try_collect().await
     }
@@ -167,15 +191,26 @@ impl Planner<'_> {
         try_new: bool,
     ) -> Result<Action, ClusterError> {
         let source = self.source;
-        Ok(match intent(wanted, source, live) {
+        Ok(match intent(wanted, source, live, |key| self.hash(key)) {
             Intent::Leave(action) => action,
+            Intent::Keep(hold) => match live {
+                Some(live) => self.keep(served, wanted, live, hold).await?,
+                None => Action::Held(hold),
+            },
             Intent::Make(body) if !try_new => make(wanted, body),
             Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &body)) => Action::Unchanged,
             Intent::Make(body) | Intent::Try(body) => {
                 let tried =
                     self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, &body, Mode::DryRun)).await;
                 match tried {
-                    Ok(would_be) => settle(wanted, source, live, body, &would_be.object),
+                    Ok(would_be) => {
+                        let over = live.and_then(|live| Some((live, takeover(live, &body)?)));
+                        let action = settle(wanted, source, live, body, &would_be.object);
+                        match over {
+                            Some((live, over)) => take_over(wanted, source, live, &over, action),
+                            None => action,
+                        }
+                    }
                     // What it needs may come with this very plan.
                     Err(ClusterError::Missing { .. }) => make(wanted, body),
                     Err(error) if self.gives_up(&error) => return Err(error),
@@ -183,6 +218,53 @@ impl Planner<'_> {
                 }
             }
         })
+    }
+
+    /// Plans what is to be put right of an object whose manifest is held.
+    async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<Action, ClusterError> {
+        let Some(sent) = self.held_body(wanted, live, &hold).await? else { return Ok(Action::Held(hold)) };
+        if is_as_applied(live, &sent) {
+            return Ok(Action::Held(hold));
+        }
+        match self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, &sent, Mode::DryRun)).await {
+            Ok(would_be) => Ok(settle_held(hold, live, sent, &would_be.object)),
+            Err(error) if self.gives_up(&error) => Err(error),
+            Err(error) => Ok(Action::Rejected(error.to_reason(), complaints(wanted, &error))),
+        }
+    }
+
+    /// What an object is to be while its manifest is held: with the template that it went back to, or, where it has
+    /// none, with its former manifest. `None` where that is not known any more.
+    async fn held_body(&self, wanted: &Wanted, live: &Value, hold: &Hold) -> Result<Option<Value>, ClusterError> {
+        let replicas = wanted.replicas.on(live);
+        let body = |manifest: &Value, marks: &TemplateMarks, template: Option<&Value>| {
+            held_body(manifest, self.source, marks, hold, template, replicas)
+        };
+        let manifest = wanted.manifest.value();
+        let Some(present) = template(live).filter(|_| !hold.template.is_empty()) else {
+            let Holds::Repository(repository) = &self.holds else { return Ok(None) };
+            let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
+            let turned = tokio::task::spawn_blocking(move || repository.turned_by(&key, &commit)).await;
+            let turned = turned.ok().and_then(Result::ok).flatten();
+            return Ok(turned.map(|turned| body(turned.former.manifest.value(), &TemplateMarks::default(), None)));
+        };
+        if template_hash(present) == hold.template {
+            return Ok(Some(body(manifest, &TemplateMarks::on(live), Some(present))));
+        }
+        let kept = self.ask(&wanted.key, || self.cluster.revisions(&wanted.key, live)).await;
+        let kept = self.or_nothing(kept)?.into_iter().find(|one| template_hash(&one.template) == hold.template);
+        Ok(Some(match kept {
+            Some(revision) => body(manifest, &revision.marks, Some(&revision.template)),
+            None => body(manifest, &TemplateMarks::on(live), Some(present)),
+        }))
+    }
+
+    /// The hash of the repository's manifest of an object.
+    fn hash(&self, key: &ObjectKey) -> Option<String> {
+        match &self.holds {
+            Holds::Repository(repository) => repository.shelf().hash(key).map(|hash| hash.to_string()),
+            Holds::These(hashes) => hashes.get(key).cloned(),
+        }
     }
 
     /// Asks the cluster, again and again where the planner insists.
@@ -226,28 +308,9 @@ fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
 
 /// What would be sent for a rollout that is taken up again.
 pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
-    let body = body(wanted.manifest.value(), source, &TemplateMarks::of(&wanted.commit), None, wanted.replicas);
-    Apply { body, creates: false, rolls_out: true, changes: Vec::new() }
-}
-
-/// What the API server says of a manifest that it refuses, each field at its place.
-pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
-    let ClusterError::Refused(refusal) = error else { return vec![wanted.complaint("", &error.to_string())] };
-    let named: Vec<Complaint> = refusal
-        .causes
-        .iter()
-        .filter(|(field, _)| !field.is_empty())
-        .map(|(field, message)| wanted.complaint(field, &format!("{field}: {message}")))
-        .collect();
-    if !named.is_empty() {
-        return named;
-    }
-    // `strict decoding error: unknown field "spec.foo", unknown field "spec.bar"`
-    let mut unknown = Vec::new();
-    for part in refusal.message.split("unknown field \"").skip(1) {
-        if let Some((field, _)) = part.split_once('"') {
-            unknown.push(wanted.complaint(field, &format!("there is no field {field}")));
-        }
-    }
-    if unknown.is_empty() { vec![wanted.complaint("", &refusal.message)] } else { unknown }
+    let marks = TemplateMarks::of(&wanted.commit);
+    let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
+    let body = body(wanted.manifest.value(), source, &marks, None, wanted.replicas);
+    let rolls_out = Workload::of(&wanted.key).is_some();
+    Apply { body, creates: false, rolls_out, takes_over: false, changes: Vec::new() }
 }

@@ -33,7 +33,7 @@ mod tests {
             namespace: Some("shop".to_owned()),
             name: "web".to_owned(),
         };
-        let apply = Apply { body: serde_json::Value::Null, creates, rolls_out, changes: Vec::new() };
+        let apply = Apply { body: serde_json::Value::Null, creates, rolls_out, takes_over: false, changes: Vec::new() };
         only_new_pods(&key, &apply)
     }
 

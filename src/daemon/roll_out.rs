@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 
@@ -16,11 +17,16 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::judging::{Cancelled, Judging, Ruled};
+use super::refused::complaints;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
-use super::{planner, replication_controller};
+use super::{prune, replication_controller, undone};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
-use crate::rollout::{Apply, Baseline, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, marks, template};
+use crate::manifest::ObjectKey;
+use crate::rollout::{
+    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Wish, Workload, health, marks,
+    takeover, template, wish,
+};
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;
@@ -35,6 +41,8 @@ pub(super) struct Work {
     pub turn: Turn,
     pub cancel: CancellationToken,
     pub live: LiveObject,
+    /// Says that it is to be given up, and why.
+    pub give_up: watch::Receiver<Option<Reason>>,
     pub stage: Stage,
 }
 
@@ -54,6 +62,8 @@ pub(super) enum Stage {
         /// The baseline of the write that went back; `None` where it was not made, or not known to be.
         went: Option<Baseline>,
     },
+    /// Its manifest has left the repository: it is deleted.
+    Prune,
 }
 
 /// How a rollout ended, for the source that began it.
@@ -89,7 +99,7 @@ impl Work {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
                     && let Some(live) = self.read().await?
-                    && let Some(outcome) = take_back::undone_by_hand(self, &live).await?
+                    && let Some(outcome) = undone::undone_by_hand(self, &live).await?
                 {
                     return Ok(outcome);
                 }
@@ -104,7 +114,7 @@ impl Work {
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
                 if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
-                    && let Some(outcome) = take_back::undone_by_hand(self, live).await?
+                    && let Some(outcome) = undone::undone_by_hand(self, live).await?
                 {
                     return Ok(outcome);
                 }
@@ -116,6 +126,7 @@ impl Work {
                 self.step(StepKind::Resumed, "going back again").await?;
                 self.take_back(TakeBack { reason, scene: None, went }, live).await
             }
+            Stage::Prune => prune::delete(self).await,
         }
     }
 
@@ -124,7 +135,10 @@ impl Work {
         if !self.apply.rolls_out {
             self.wait_until_established(&written).await?;
             self.turn.through();
-            return self.end(Outcome::Complete, None).await;
+            return match waits_for(&self.planned.wanted.key) {
+                true if Hold::on(&written).is_none() => self.wait_until_healthy(written).await,
+                _ => self.end(Outcome::Complete, None).await,
+            };
         }
         self.turn.through();
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -135,6 +149,9 @@ impl Work {
     async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
         let permit = self.unless_cancelled(self.turn.comes()).await?;
         self.step(StepKind::Applying, "").await?;
+        if self.apply.takes_over {
+            self.take_over().await?;
+        }
         let written = self.insist_on_apply(&self.apply.body).await?;
         drop(permit);
         match written {
@@ -148,7 +165,7 @@ impl Work {
                 self.turn.through();
                 let reason = error.to_reason();
                 warn!(object = %self.planned.wanted.key, %reason, "rejected");
-                self.context.complain(self.record, planner::complaints(&self.planned.wanted, &error)).await;
+                self.context.complain(self.record, complaints(&self.planned.wanted, &error)).await;
                 Ok(Err(self.end(Outcome::Rejected, Some(reason)).await?))
             }
         }
@@ -187,6 +204,56 @@ impl Work {
         }
     }
 
+    /// Writes the fields that `kubectl apply` owns over to belay, so that the apply removes what the manifest lacks.
+    async fn take_over(&mut self) -> Result<(), Cancelled> {
+        const TRIES: usize = 5;
+        for _ in 0..TRIES {
+            let Some(live) = self.read().await? else { return Ok(()) };
+            let Some(over) = takeover(&live, &self.apply.body) else { return Ok(()) };
+            let (context, key) = (&self.context, &self.planned.wanted.key);
+            let patch = || context.cluster.json_patch(key, &self.served, &over.patch);
+            match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
+                Ok(_) => return Ok(()),
+                // Somebody wrote it in between.
+                Err(error) => warn!(object = %key, %error, "not taken over yet"),
+            }
+        }
+        self.step(StepKind::Waiting, "not taken over from kubectl apply: others keep writing it").await
+    }
+
+    /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
+    async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+        /// How long its operator may take to say the first word. After that it counts as one that never does.
+        const FIRST_WORD: Duration = Duration::from_secs(10);
+        // What it says of a failure from here on is about this write.
+        let baseline = Baseline::of(&self.planned.wanted.key, &written);
+        let mut written = Arc::new(written);
+        if health(&self.planned.wanted.key, &written).is_none() {
+            tokio::time::sleep(FIRST_WORD).await;
+            match self.read().await? {
+                Some(live) => written = live,
+                None => return self.end(Outcome::Complete, None).await,
+            }
+        }
+        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
+        match judging.until_ruled(Some(written)).await? {
+            Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
+                let back = TakeBack { reason, scene: Some(scene), went: None };
+                self.take_back(back, Some(live)).await
+            }
+            Ruled::Failed { reason, scene, live } => {
+                self.context.save_evidence(self.record, &reason, &scene.evidence).await;
+                take_back::fail(self, &live, reason).await
+            }
+            Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
+        }
+    }
+
+    fn planned_wish(&self, live: &Value) -> Option<Wish> {
+        wish(self.planned.wanted.manifest.value(), live)
+    }
+
     /// Judges the rollout that a write began.
     async fn judge_from(&mut self, baseline: Baseline, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
@@ -194,7 +261,7 @@ impl Work {
         loop {
             let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
             let applied = live.as_deref().and_then(template).cloned();
-            let mut judging = Judging { work: self, judge, applied, outcome: Outcome::UnderWay };
+            let mut judging = Judging::new(self, judge, applied, Outcome::UnderWay);
             match judging.until_ruled(live).await? {
                 Ruled::Complete(live) => return self.complete(&live).await,
                 Ruled::Failed { reason, scene, live } => {
@@ -203,7 +270,7 @@ impl Work {
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
-                    if let Some(outcome) = take_back::undone_by_hand(self, &live).await? {
+                    if let Some(outcome) = undone::undone_by_hand(self, &live).await? {
                         return Ok(outcome);
                     }
                 }
@@ -242,7 +309,7 @@ impl Work {
             return Ok(());
         }
         let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
-        let mut judging = Judging { work: self, judge, applied: None, outcome: Outcome::UnderWay };
+        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
     }
 
@@ -281,6 +348,11 @@ impl Work {
             done = future => Ok(done),
         }
     }
+}
+
+/// Whether an object of this kind is waited for: a custom one, whose operator has the word.
+fn waits_for(key: &ObjectKey) -> bool {
+    key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::look::Repository;
 use crate::git::{BlobId, GitError};
 use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Scopes};
-use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration, template};
+use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template};
 
 /// A file that was read: what it holds, and the id of its content where it is a file like any other.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Shelf {
     pub scopes: Scopes,
     set: ManifestSet,
     notes: BTreeMap<Arc<str>, Note>,
+    /// ConfigMaps and Secrets, and the workloads whose templates name them.
+    users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 /// What is kept of a file beside its objects.
@@ -33,12 +35,20 @@ struct Note {
     kinds: BTreeSet<(String, String)>,
     /// What its HorizontalPodAutoscalers target.
     scaled: BTreeSet<ObjectKey>,
+    /// The configuration that its workloads name: the name, and who names it.
+    names: Vec<(ObjectKey, ObjectKey)>,
 }
 
 impl Shelf {
     /// An empty shelf. Objects that name no namespace go into `default_namespace`.
     pub(super) fn new(default_namespace: &str) -> Shelf {
-        Shelf { at: None, scopes: Scopes::new(default_namespace), set: ManifestSet::new(), notes: BTreeMap::new() }
+        Shelf {
+            at: None,
+            scopes: Scopes::new(default_namespace),
+            set: ManifestSet::new(),
+            notes: BTreeMap::new(),
+            users: BTreeMap::new(),
+        }
     }
 
     /// Forgets everything: the next look reads all of it again.
@@ -74,10 +84,15 @@ impl Shelf {
     }
 
     fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
-        let Some(ReadFile { file, blob }) = read else {
-            self.notes.remove(path);
-            return;
-        };
+        for (name, user) in self.notes.remove(path).into_iter().flat_map(|note| note.names) {
+            if let Some(users) = self.users.get_mut(&name) {
+                users.remove(&user);
+                if users.is_empty() {
+                    self.users.remove(&name);
+                }
+            }
+        }
+        let Some(ReadFile { file, blob }) = read else { return };
         let note = Note {
             blob: *blob,
             kinds: file
@@ -86,7 +101,11 @@ impl Shelf {
                 .map(|manifest| (manifest.api_version.clone(), manifest.key.kind.clone()))
                 .collect(),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
+            names: file.manifests.iter().flat_map(names).collect(),
         };
+        for (name, user) in &note.names {
+            self.users.entry(name.clone()).or_default().insert(user.clone());
+        }
         self.notes.insert(Arc::clone(path), note);
     }
 
@@ -150,6 +169,11 @@ impl Shelf {
         configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str())))
     }
 
+    /// The workloads of this repository whose templates name a ConfigMap or Secret.
+    pub(super) fn named_by(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        self.users.get(key).cloned().unwrap_or_default()
+    }
+
     /// Whether an autoscaler of this repository decides how many replicas an object has.
     pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
         let scaled = self.notes.values().any(|note| note.scaled.contains(key));
@@ -157,16 +181,13 @@ impl Shelf {
     }
 }
 
+/// The configuration that a workload names, each with the workload.
+fn names(manifest: &Manifest) -> Vec<(ObjectKey, ObjectKey)> {
+    let Some(template) = template(manifest.value()) else { return Vec::new() };
+    let names = named_configuration(template, manifest.key.namespace.as_deref());
+    names.into_iter().map(|name| (name, manifest.key.clone())).collect()
+}
+
 fn scale_target(manifest: &Manifest) -> Option<ObjectKey> {
-    if manifest.key.group != "autoscaling" || manifest.key.kind != "HorizontalPodAutoscaler" {
-        return None;
-    }
-    let target = &manifest.value()["spec"]["scaleTargetRef"];
-    let version = target["apiVersion"].as_str().unwrap_or_default();
-    Some(ObjectKey {
-        group: version.split_once('/').map(|(group, _)| group).unwrap_or_default().to_owned(),
-        kind: target["kind"].as_str()?.to_owned(),
-        namespace: manifest.key.namespace.clone(),
-        name: target["name"].as_str()?.to_owned(),
-    })
+    scaled_by(&manifest.key, manifest.value())
 }

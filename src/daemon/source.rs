@@ -20,13 +20,14 @@ use super::look::{News, Repository};
 use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
+use super::together::Failed;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::manifest::ObjectKey;
-use crate::rollout::{CommitId, Outcome, Record, RecordId};
+use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
 /// How long changes of live objects gather before they are checked together.
-const GATHER: Duration = Duration::from_millis(200);
+pub(super) const GATHER: Duration = Duration::from_millis(200);
 
 /// One followed source.
 pub(super) struct Source {
@@ -57,6 +58,17 @@ pub(super) struct Source {
     pub checking: bool,
     pub looking: bool,
     pub next_look: Instant,
+    /// When what has left the repository before is looked for.
+    pub orphans_due: Option<Instant>,
+    /// When old records are forgotten next.
+    pub next_tidy: Instant,
+    /// Commits of which something failed and that go back as a whole.
+    pub failed: BTreeMap<CommitId, Failed>,
+    /// The autoscalers of the cluster, wherever they come from.
+    pub scalers: Watched,
+    pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Objects of this source that belong to others, by owner.
+    pub claimed: BTreeSet<(String, ObjectKey)>,
 }
 
 /// A rollout under way.
@@ -66,6 +78,8 @@ pub(super) struct Rollout {
     /// Cancelled when the rollout's task has ended.
     pub ended: CancellationToken,
     pub live: watch::Sender<Option<Arc<Value>>>,
+    /// Told when it is to be given up, and why.
+    pub give_up: watch::Sender<Option<Reason>>,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
 }
@@ -76,10 +90,12 @@ pub(super) enum Done {
     Looked(Result<Looked, GitError>),
     /// A plan is ready: its number, what it is for, and what it is.
     Planned(u64, Box<News>, Vec<Prepared>),
-    /// The cluster serves these kinds.
-    Served(Vec<Served>),
+    /// The cluster serves these kinds, and autoscalers.
+    Served(Vec<Served>, Option<Served>),
     /// Doubtful objects were checked.
     Checked(Vec<Prepared>),
+    /// Something was kept or forgotten, or what was in the way of it.
+    Kept(Option<String>),
     /// A rollout ended.
     RolledOut(ObjectKey, End),
 }
@@ -110,9 +126,11 @@ impl Source {
                     Err(error) => self.fault(&error),
                 },
                 Some(seen) = self.seen.recv() => self.saw(seen),
+                Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
                 () = sleep_until(check_at) => self.check(),
+                () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }
         }
         self.shut_down().await;
@@ -133,11 +151,15 @@ impl Source {
             }
             // A newer head has come meanwhile.
             Done::Planned(..) => {}
-            Done::Served(kinds) => kinds.iter().for_each(|served| self.watched.also(served)),
+            Done::Served(kinds, autoscalers) => {
+                kinds.iter().for_each(|served| self.watched.also(served));
+                autoscalers.iter().for_each(|served| self.scalers.also(served));
+            }
             Done::Checked(prepared) => {
                 self.checking = false;
                 self.checked(prepared);
             }
+            Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, end) => self.rolled_out(&key, end),
         }
     }
@@ -221,6 +243,7 @@ impl Source {
                 if outcome == Outcome::Complete {
                     self.corrected.remove(key);
                 }
+                self.ended(key, rollout.record, outcome);
                 let live = rollout.live.borrow().clone();
                 match live {
                     Some(live) => self.look_at(key, &live),
@@ -270,7 +293,7 @@ impl Source {
         if self.checking || self.planning.is_some() || self.planned.is_none() {
             return None;
         }
-        self.doubtful.values().min().copied()
+        self.doubtful.values().min().copied().into_iter().chain(self.orphans_due).min()
     }
 
     /// The keys with rollouts that a plan for these objects must wait for; they are told to stop.

@@ -109,6 +109,11 @@ impl Publisher {
         });
     }
 
+    /// The commit whose plan was made last.
+    pub(super) fn planned(&self) -> Option<CommitId> {
+        self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
+    }
+
     /// Says that something is in the way, or, with `None`, that it no longer is.
     pub(super) fn trouble(&self, place: &str, message: Option<String>) {
         self.change(|source| match message {
@@ -118,6 +123,21 @@ impl Publisher {
             None => {
                 source.trouble.remove(place);
             }
+        });
+    }
+}
+
+impl Publisher {
+    /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that
+    /// name: it is another daemon's.
+    pub(super) fn trouble_of(&self, other: &str, place: &str, message: Option<String>) {
+        self.status.send_if_modified(|status| {
+            let Some(source) = status.sources.get_mut(other) else { return false };
+            let before = match message {
+                Some(message) => source.trouble.insert(place.to_owned(), message.clone()).as_ref() == Some(&message),
+                None => source.trouble.remove(place).is_none(),
+            };
+            !before
         });
     }
 }

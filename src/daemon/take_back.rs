@@ -9,11 +9,13 @@ use tracing::{info, warn};
 
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
-use crate::cluster::{Backoff, EventKind, Scene};
+use super::way::find_way;
+use super::{unstick, with_it};
+use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use crate::rollout::{
-    Baseline, Hold, Judge, NoWayBack, Outcome, Reason, Revision, StepKind, TemplateMarks, WayBack, Workload, body,
-    marks, same_template, template, template_hash, way_back, with_template,
+    Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
+    body, same_template, template, template_hash, wish, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -35,6 +37,9 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
     };
     if let Some(scene) = &back.scene {
         work.context.save_evidence(work.record, &back.reason, &scene.evidence).await;
+    }
+    if Workload::of(&key).is_none() {
+        return with_it::take_back(work, back.reason, &live).await;
     }
     if let Some(hold) =
         Hold::on(&live).filter(|hold| hold.keeps(&work.planned.wanted.hash, work.planned.wanted.config.as_deref()))
@@ -64,62 +69,90 @@ fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
     }
-    let own = marks::annotation(work.planned.wanted.manifest.value(), marks::ON_FAILURE)
-        .or_else(|| marks::annotation(live, marks::ON_FAILURE));
-    match (own, work.context.config.on_failure) {
-        (Some("report"), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
+    match (wish(work.planned.wanted.manifest.value(), live), work.context.config.on_failure) {
+        (Some(Wish::Report), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
         _ => Ok(()),
     }
 }
 
-async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
+pub(super) async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
     work.context.tell(&key, live, EventKind::Warning, "RolloutFailed", message).await;
     work.end(Outcome::Failed, Some(reason)).await
 }
 
-/// Where to go back to.
-async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {
-    let context = &work.context;
-    let wanted = &work.planned.wanted;
-    let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
-    let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
-    let good = context.last_good(&wanted.key);
-    let failing = template(live).cloned().unwrap_or_default();
-    Ok(way_back(&failing, good.as_ref(), &revisions, None))
-}
-
 async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
-    let hold = Hold {
+    let mut hold = Hold {
         manifest: wanted.hash.clone(),
         config: wanted.config.clone(),
         template: template_hash(&found.template),
         commit: wanted.commit.id.clone(),
         reason: reason.message.clone(),
         since: context.clock.now(),
-    };
-    let sent = body(wanted.manifest.value(), &context.config.name, &found.marks, Some(&hold), wanted.replicas);
-    let sent = with_template(sent, &found.template);
-    let to = describe(&found);
+        with: Vec::new(),
+    }
+    .together_with(with_it::culprit(work));
+    if found.revision.is_none() {
+        // Only the server knows what it makes of a template that it does not keep.
+        match try_template(work, &found, &hold, live).await? {
+            Ok(would_be) if template(live).is_some_and(|failing| same_template(failing, &would_be)) => {
+                let message = format!("{}; {}", reason.message, NoWayBack::First);
+                return fail(work, live, Reason { message, ..reason }).await;
+            }
+            Ok(would_be) => hold.template = template_hash(&would_be),
+            Err(refused) => return refused_on_the_way(work, live, reason, &refused).await,
+        }
+    }
+    let company = with_it::company(work).await?;
+    let mut to = describe(&found);
+    company.stays.iter().for_each(|stays| to.push_str(&format!("; {stays}")));
     context.going_back(work.record, &reason, found.commit.as_ref(), found.revision, &to).await;
     info!(object = %wanted.key, commit = wanted.commit.id.short(), to, "going back");
     let message = format!("{}: {reason}; going back to {to}", wanted.commit.change_cause());
     context.tell(&wanted.key, live, EventKind::Warning, "RollingBack", message).await;
+    with_it::take_company_back(work, company, &reason).await?;
+    let sent = sent_back(work, &found, &hold, live);
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
-        Err(error) => {
-            let reason =
-                Reason { code: reason.code, message: format!("{}; the way back was refused: {error}", reason.message) };
-            return rollback_failed(work, live, reason).await;
-        }
+        Err(error) => return refused_on_the_way(work, live, reason, &error.to_string()).await,
     };
     let baseline = Baseline::of(&wanted.key, &written);
     context.went_back(work.record, &baseline).await;
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
+}
+
+/// What is sent to go back.
+fn sent_back(work: &Work, found: &WayBack, hold: &Hold, live: &Value) -> Value {
+    let wanted = &work.planned.wanted;
+    let replicas = wanted.replicas.on(live);
+    let sent = body(wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
+    with_template(sent, &found.template)
+}
+
+/// What the server makes of a template. `Err` with its words where it refuses it.
+async fn try_template(
+    work: &Work,
+    found: &WayBack,
+    hold: &Hold,
+    live: &Value,
+) -> Result<Result<Value, String>, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let sent = sent_back(work, found, hold, live);
+    let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
+    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
+    Ok(match tried {
+        Ok(would_be) => Ok(template(&would_be.object).cloned().unwrap_or_default()),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+async fn refused_on_the_way(work: &mut Work, live: &Value, reason: Reason, error: &str) -> Result<Outcome, Cancelled> {
+    let message = format!("{}; the way back was refused: {error}", reason.message);
+    rollback_failed(work, live, Reason { code: reason.code, message }).await
 }
 
 /// Watches the way back to its end, within its own budget.
@@ -135,8 +168,13 @@ async fn watch_back(
     let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = Judge::new(key.clone(), baseline, context.clock.now()).with_budget(budget);
     let applied = template(&live).cloned();
-    let mut judging = Judging { work, judge, applied, outcome: Outcome::RollingBack };
-    let ruled = judging.until_ruled(Some(live)).await?;
+    let unsticking = unstick::failed_pods(Arc::clone(&context), work.planned.wanted.clone(), work.served.clone());
+    let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
+    let ruled = tokio::select! {
+        biased;
+        ruled = judging.until_ruled(Some(live)) => ruled?,
+        never = unsticking => match never {},
+    };
     mark_failed(work, &reason).await;
     match ruled {
         Ruled::Complete(live) => {
@@ -146,7 +184,8 @@ async fn watch_back(
             work.end(Outcome::RolledBack, Some(reason)).await
         }
         Ruled::Failed { reason: why, scene, live } => {
-            context.save_evidence(work.record, &why, &scene.evidence).await;
+            let both = both(evidence_so_far(work), scene.evidence);
+            context.save_evidence(work.record, &why, &both).await;
             let message = format!("{}; the way back failed too: {why}", reason.message);
             rollback_failed(work, &live, Reason { code: reason.code, message }).await
         }
@@ -161,11 +200,26 @@ async fn watch_back(
     }
 }
 
-async fn rollback_failed(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
+pub(super) async fn rollback_failed(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     warn!(object = %key, %reason, "the rollback failed");
     work.context.tell(&key, live, EventKind::Warning, "RollbackFailed", reason.message.clone()).await;
     work.end(Outcome::RollbackFailed, Some(reason)).await
+}
+
+fn evidence_so_far(work: &Work) -> Evidence {
+    let record = work.context.history.record(work.record).ok().flatten();
+    record.and_then(|record| record.evidence).unwrap_or_default()
+}
+
+/// What was to be seen of the failed rollout, and of the failed way back.
+fn both(mut first: Evidence, second: Evidence) -> Evidence {
+    let back = |line: String| format!("on the way back: {line}");
+    first.conditions.extend(second.conditions.into_iter().map(back));
+    first.pods.extend(second.pods);
+    first.events.extend(second.events.into_iter().filter(|event| !first.events.contains(event)).collect::<Vec<_>>());
+    first.missing.extend(second.missing.into_iter().map(back));
+    first
 }
 
 /// Marks the failed revision, now that it is not the current one. That it can't be marked changes nothing else.
@@ -198,46 +252,5 @@ fn describe(found: &WayBack) -> String {
         (Some(cause), None) => cause.clone(),
         (None, Some(revision)) => format!("revision {revision}"),
         (None, None) => "an earlier template".to_owned(),
-    }
-}
-
-/// Respects an undo by hand: a template that somebody else wrote and that is one of the workload's own earlier revisions.
-/// The manifest is held like a failed one. `None` where the template is no earlier one: that is drift.
-pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result<Option<Outcome>, Cancelled> {
-    let wanted = work.planned.wanted.clone();
-    let context = Arc::clone(&work.context);
-    let Some(present) = template(live) else { return Ok(None) };
-    let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
-    let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
-    let ours = revisions.iter().find(|revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str()));
-    let earlier = |revision: &&Revision| ours.is_none_or(|ours| revision.is_earlier_than(ours));
-    let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
-        return Ok(None);
-    };
-    let by = super::live::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
-    let reason = Reason {
-        code: "UndoneByHand".to_owned(),
-        message: format!("taken back by hand ({by}) to revision {}", revision.number),
-    };
-    let hold = Hold {
-        manifest: wanted.hash.clone(),
-        config: wanted.config.clone(),
-        template: template_hash(&revision.template),
-        commit: wanted.commit.id.clone(),
-        reason: reason.message.clone(),
-        since: context.clock.now(),
-    };
-    let sent = body(wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), wanted.replicas);
-    let sent = with_template(sent, &revision.template);
-    context.going_back(work.record, &reason, None, Some(revision.number), "as somebody did by hand").await;
-    match work.insist_on_apply(&sent).await? {
-        Ok(written) => {
-            context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone()).await;
-            work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
-        }
-        Err(error) => {
-            let message = format!("{}; the hold was refused: {error}", reason.message);
-            rollback_failed(work, live, Reason { code: reason.code, message }).await.map(Some)
-        }
     }
 }

@@ -1,20 +1,47 @@
 //! Whose turn it is: the objects of one rank side by side, rank after rank, and never too many requests at once.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::rollout::Rank;
+use crate::rollout::{Action, Planned, Rank};
+
+/// The place of an object in a plan: what is applied goes by rank, and what is deleted comes after it, the other way
+/// round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// Among what is applied.
+    Apply(Rank),
+    /// Among what is deleted.
+    Prune(Reverse<Rank>),
+}
+
+impl Place {
+    /// The place of what is planned.
+    pub(super) fn of(planned: &Planned) -> Place {
+        match planned.action {
+            Action::Prune => Place::Prune(Reverse(planned.rank())),
+            _ => Place::Apply(planned.rank()),
+        }
+    }
+}
+
+impl From<Rank> for Place {
+    fn from(rank: Rank) -> Place {
+        Place::Apply(rank)
+    }
+}
 
 /// The ranks of one plan: how many objects of each are not through yet.
 #[derive(Clone, Debug)]
-pub(super) struct Ranks(Arc<watch::Sender<Vec<(Rank, usize)>>>);
+pub(super) struct Ranks(Arc<watch::Sender<Vec<(Place, usize)>>>);
 
 impl Ranks {
-    /// The ranks of a plan whose objects have these.
-    pub(super) fn new(ranks: impl IntoIterator<Item = Rank>) -> Ranks {
-        let mut waiting: Vec<(Rank, usize)> = Vec::new();
-        for rank in ranks {
+    /// The ranks of a plan whose objects have these places.
+    pub(super) fn new<P: Into<Place>>(places: impl IntoIterator<Item = P>) -> Ranks {
+        let mut waiting: Vec<(Place, usize)> = Vec::new();
+        for rank in places.into_iter().map(Into::into) {
             match waiting.iter_mut().find(|(known, _)| *known == rank) {
                 Some((_, count)) => *count += 1,
                 None => waiting.push((rank, 1)),
@@ -23,9 +50,9 @@ impl Ranks {
         Ranks(Arc::new(watch::Sender::new(waiting)))
     }
 
-    /// The turn of one object of `rank`.
-    pub(super) fn turn(&self, rank: Rank, requests: Arc<Semaphore>) -> Turn {
-        Turn { ranks: self.clone(), rank, requests, through: false }
+    /// The turn of one object at that place.
+    pub(super) fn turn(&self, place: impl Into<Place>, requests: Arc<Semaphore>) -> Turn {
+        Turn { ranks: self.clone(), rank: place.into(), requests, through: false }
     }
 }
 
@@ -33,7 +60,7 @@ impl Ranks {
 #[derive(Debug)]
 pub(super) struct Turn {
     ranks: Ranks,
-    rank: Rank,
+    rank: Place,
     requests: Arc<Semaphore>,
     through: bool,
 }
@@ -43,7 +70,7 @@ impl Turn {
     pub(super) async fn comes(&self) -> OwnedSemaphorePermit {
         let mut waiting = self.ranks.0.subscribe();
         let before =
-            |waiting: &Vec<(Rank, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
+            |waiting: &Vec<(Place, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
         // The sender lives as long as this turn does.
         let _ = waiting.wait_for(before).await;
         Arc::clone(&self.requests).acquire_owned().await.expect("the semaphore is never closed")

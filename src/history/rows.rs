@@ -117,6 +117,7 @@ pub(super) fn trigger_columns(trigger: &Trigger) -> (&'static str, Option<&str>)
         Trigger::Retry => ("retry", None),
         Trigger::UndoByHand(who) => ("undo-by-hand", Some(who)),
         Trigger::Drift(who) => ("drift", Some(who)),
+        Trigger::Together(with) => ("together", Some(with)),
     }
 }
 
@@ -127,6 +128,7 @@ fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
         "retry" => Ok(Trigger::Retry),
         "undo-by-hand" => Ok(Trigger::UndoByHand(who()?)),
         "drift" => Ok(Trigger::Drift(who()?)),
+        "together" => Ok(Trigger::Together(who()?)),
         other => Err(unreadable(at, format!("no trigger is called {other}"))),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Commit, Hold, marks, template, workload};
+use super::{Commit, Hold, marks, owned, template, workload};
 
 /// What a workload's marks say about its pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,23 @@ pub enum Replicas {
     AsWritten,
     /// Left out: a HorizontalPodAutoscaler decides.
     LeftOut,
+    /// This number, which the object has: a HorizontalPodAutoscaler decides, but has not yet, so that leaving them out
+    /// would take them away.
+    Kept(i64),
+}
+
+impl Replicas {
+    /// What is sent of the replicas of an object that is there. Where an autoscaler decides and belay still owns them,
+    /// because the autoscaler has changed nothing yet, they are sent as they are.
+    #[must_use]
+    pub fn on(self, live: &Value) -> Replicas {
+        match (self, live["spec"]["replicas"].as_i64()) {
+            (Replicas::LeftOut, Some(replicas)) if owned::owns(live, &["f:spec", "f:replicas"]) => {
+                Replicas::Kept(replicas)
+            }
+            _ => self,
+        }
+    }
 }
 
 /// What is sent for `manifest` in the name of `source`. `template_marks` are those of the template that it has; they must
@@ -68,12 +85,32 @@ pub fn body(
     if template_marks.change_cause.is_some() {
         set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
     }
-    if replicas == Replicas::LeftOut
-        && let Some(spec) = body["spec"].as_object_mut()
-    {
-        spec.remove("replicas");
+    if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
+        match replicas {
+            Replicas::AsWritten => {}
+            Replicas::LeftOut => drop(spec.remove("replicas")),
+            Replicas::Kept(number) => drop(spec.insert("replicas".to_owned(), json!(number))),
+        }
     }
     body
+}
+
+/// What is sent for an object whose manifest is held, so that everything but what is held is as the manifest says.
+/// `template` is the pod template that it is to have meanwhile.
+#[must_use]
+pub fn held_body(
+    manifest: &Value,
+    source: &str,
+    template_marks: &TemplateMarks,
+    hold: &Hold,
+    template: Option<&Value>,
+    replicas: Replicas,
+) -> Value {
+    let sent = body(manifest, source, template_marks, Some(hold), replicas);
+    match template {
+        Some(template) => with_template(sent, template),
+        None => sent,
+    }
 }
 
 /// `body` with another pod template: how a workload goes back, and how it stays there while it is held.
@@ -121,6 +158,17 @@ mod tests {
                 "spec": {"template": {}},
             })
         );
+    }
+
+    #[test]
+    fn replicas_that_are_belays_own_are_kept_until_the_autoscaler_takes_them() {
+        let live = |fields: Value| {
+            json!({"spec": {"replicas": 4}, "metadata": {"managedFields": [
+            {"manager": marks::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": fields}}]}})
+        };
+        assert_eq!(Replicas::LeftOut.on(&live(json!({"f:replicas": {}}))), Replicas::Kept(4));
+        assert_eq!(Replicas::LeftOut.on(&live(json!({}))), Replicas::LeftOut);
+        assert_eq!(Replicas::AsWritten.on(&live(json!({"f:replicas": {}}))), Replicas::AsWritten);
     }
 
     #[test]

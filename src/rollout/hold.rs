@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CommitId, marks};
+use crate::manifest::ObjectKey;
+
+/// The most companions that one hold names, so that the annotation stays small.
+const COMPANIONS: usize = 20;
 
 /// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
 /// back; so it survives lost history files, restarts and moved daemons.
@@ -16,7 +20,8 @@ pub struct Hold {
     /// names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The short hash of the pod template that the workload went back to: what it has while it is held.
+    /// The short hash of the pod template that the workload went back to: what it has while it is held. Empty for what
+    /// has none, a ConfigMap that went back with the workload that it failed with: that has its former manifest.
     pub template: String,
     /// The commit that brought the held manifest.
     pub commit: CommitId,
@@ -24,6 +29,18 @@ pub struct Hold {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
+    /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<Companion>,
+}
+
+/// An object that failed, and with which others went back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Companion {
+    /// The object.
+    pub object: ObjectKey,
+    /// The hash of its manifest that failed.
+    pub manifest: String,
 }
 
 impl Hold {
@@ -45,6 +62,19 @@ impl Hold {
     pub fn keeps(&self, manifest: &str, config: Option<&str>) -> bool {
         self.manifest == manifest && self.config.as_deref() == config
     }
+
+    /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
+    #[must_use]
+    pub fn keeps_company(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
+        self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))
+    }
+
+    /// The same hold, of what only went back with these.
+    #[must_use]
+    pub fn together_with(mut self, companions: impl IntoIterator<Item = Companion>) -> Hold {
+        self.with = companions.into_iter().take(COMPANIONS).collect();
+        self
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +90,7 @@ mod tests {
             commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
+            with: Vec::new(),
         }
     }
 
@@ -74,6 +105,16 @@ mod tests {
         assert!(hold().keeps("abc", None));
         assert!(!hold().keeps("abd", None));
         assert!(!hold().keeps("abc", Some("1")));
+    }
+
+    #[test]
+    fn what_went_back_with_another_is_let_go_with_it() {
+        let object = ObjectKey { group: String::new(), kind: "Pod".to_owned(), namespace: None, name: "a".to_owned() };
+        let held = hold().together_with([Companion { object, manifest: "1".to_owned() }]);
+        assert!(held.keeps_company(|_| Some("1".to_owned())));
+        assert!(!held.keeps_company(|_| Some("2".to_owned())));
+        assert!(!held.keeps_company(|_| None));
+        assert!(hold().keeps_company(|_| None));
     }
 
     #[test]

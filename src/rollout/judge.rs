@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
-use super::{Reason, marks, progress_deadline_seconds};
+use super::{Reason, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// What both the cluster and the judge call a deadline that has passed.
+const OVERDUE: &str = "ProgressDeadlineExceeded";
 
 /// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +46,8 @@ pub struct Judge {
     budget: Option<SignedDuration>,
     observed: bool,
     paused: bool,
-    counters: Option<Counters>,
+    /// The furthest that it has come. A pod that comes and goes makes no progress.
+    best: Option<Counters>,
     progress_at: Timestamp,
     deadline: Option<SignedDuration>,
 }
@@ -102,7 +106,7 @@ impl Judge {
             budget: None,
             observed: false,
             paused: false,
-            counters: None,
+            best: None,
             progress_at: now,
             deadline: None,
         }
@@ -164,7 +168,7 @@ impl Judge {
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
         (now >= self.due()?).then(|| Reason {
-            code: "ProgressDeadlineExceeded".to_owned(),
+            code: OVERDUE.to_owned(),
             message: "the rollout made no progress within its deadline".to_owned(),
         })
     }
@@ -178,9 +182,12 @@ impl Judge {
         cannot_make_pods: Option<&str>,
         now: Timestamp,
     ) -> Ruling {
+        // What has no pods of its own, and a Job, which does not try again, are believed.
+        let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit, seen)) => Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion }),
+            _ if own_word => Ruling::Failed(suspicion),
             _ if cannot_make_pods.is_some() => {
                 let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());
                 Ruling::Failed(Reason { message, ..suspicion })
@@ -215,12 +222,13 @@ impl Judge {
     fn note_progress(&mut self, health: &Health, now: Timestamp) {
         let paused = health.standing == Standing::Paused;
         // A pause stops the clock; resuming starts it anew, as Kubernetes does.
-        let moved = self.counters.is_none_or(|earlier| health.counters.progressed_since(&earlier));
+        let best = self.best.filter(|best| best.desired == health.counters.desired);
+        let moved = best.is_none_or(|best| health.counters.progressed_since(&best));
         if moved || paused || self.paused {
             self.progress_at = now;
         }
         self.paused = paused;
-        self.counters = Some(health.counters);
+        self.best = Some(best.map_or(health.counters, |best| health.counters.best_of(&best)));
     }
 
     fn waiting(&self, on: WaitingOn, health: &Health, message: &str) -> Waiting {

@@ -22,6 +22,13 @@ pub fn is_as_applied(live: &Value, body: &Value) -> bool {
     }) && owned.keys().all(|key| key == "." || key.strip_prefix("f:").is_some_and(|name| body.get(name).is_some()))
 }
 
+/// Whether belay owns the field at this path of `managedFields` by applying it.
+pub(super) fn owns(live: &Value, path: &[&str]) -> bool {
+    let Some((first, rest)) = path.split_first() else { return false };
+    let field = owned_fields(live).and_then(|fields| fields.get(*first));
+    rest.iter().try_fold(field, |field, name| field.map(|field| field.get(*name))).flatten().is_some()
+}
+
 fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {
     let named: Map<String, Value> = sent
         .as_object()

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::body::{Replicas, TemplateMarks, body};
 use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
-use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, workload};
+use super::takeover::Takeover;
+use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
 use crate::manifest::{Complaint, Manifest, ObjectKey};
 
 /// A manifest that a commit is charged with.
@@ -77,6 +78,9 @@ pub struct Apply {
     pub creates: bool,
     /// Whether the pod template changes, so that there is a rollout.
     pub rolls_out: bool,
+    /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
+    /// [`super::takeover`].
+    pub takes_over: bool,
     /// What changes; empty for a new object.
     pub changes: Vec<Change>,
 }
@@ -136,11 +140,23 @@ pub enum Intent {
     Try(Value),
     /// The object does not exist: sending this makes it, and it needs no dry run to know that something changes.
     Make(Value),
+    /// Its manifest is held: everything but what is held is to be put right.
+    Keep(Hold),
 }
 
-/// What is to be tried for a manifest, by what is live.
+/// What is to be tried for a manifest, by what is live. `hash` knows the manifests of the repository.
 #[must_use]
-pub fn intent(wanted: &Wanted, source: &str, live: Option<&Value>) -> Intent {
+pub fn intent(
+    wanted: &Wanted,
+    source: &str,
+    live: Option<&Value>,
+    hash: impl Fn(&ObjectKey) -> Option<String>,
+) -> Intent {
+    let wrong = wishes::complaints(wanted);
+    if let Some(first) = wrong.first() {
+        let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
+        return Intent::Leave(Action::Rejected(reason, wrong));
+    }
     let Some(live) = live else {
         if let Some(why) = marks::annotation(wanted.manifest.value(), marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
@@ -159,33 +175,74 @@ pub fn intent(wanted: &Wanted, source: &str, live: Option<&Value>) -> Intent {
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(Action::Rejected(reason, vec![complaint]));
     }
-    if let Some(hold) = Hold::on(live).filter(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref())) {
-        return Intent::Leave(Action::Held(hold));
+    let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_company(&hash);
+    // Somebody has let go of it, or of what it went back with.
+    let let_go = wanted.trigger == Trigger::Retry;
+    match Hold::on(live).filter(keeps).filter(|_| !let_go) {
+        Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
+        Some(hold) => Intent::Leave(Action::Held(hold)),
+        None => {
+            let replicas = wanted.replicas.on(live);
+            Intent::Try(body(wanted.manifest.value(), source, &TemplateMarks::on(live), None, replicas))
+        }
     }
-    Intent::Try(body(wanted.manifest.value(), source, &TemplateMarks::on(live), None, wanted.replicas))
 }
 
 /// The action for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
 #[must_use]
 pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> Action {
     let Some(live) = live else {
-        let rolls_out = Workload::of(&wanted.key).is_some();
-        return Action::Apply(Apply { body: sent, creates: true, rolls_out, changes: Vec::new() });
+        return make(wanted, sent);
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
-    let sent =
-        if rolls_out { body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas) } else { sent };
+    let sent = if rolls_out { new_body(wanted, source, live) } else { sent };
     if !rolls_out && !differs(live, would_be) {
         return Action::Unchanged;
     }
-    Action::Apply(Apply { body: sent, creates: false, rolls_out, changes: changes(live, would_be) })
+    let changes = changes(live, would_be);
+    Action::Apply(Apply { body: sent, creates: false, rolls_out, takes_over: false, changes })
+}
+
+/// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
+/// that go because the manifest does not have them.
+#[must_use]
+pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, action: Action) -> Action {
+    let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
+    match action {
+        Action::Apply(apply) => {
+            let body = if rolls_out && !apply.rolls_out { new_body(wanted, source, live) } else { apply.body };
+            let rolls_out = rolls_out || apply.rolls_out;
+            Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
+        }
+        Action::Unchanged if over.leaves_fields => {
+            let body = new_body(wanted, source, live);
+            Action::Apply(Apply { body, creates: false, rolls_out, takes_over: true, changes: Vec::new() })
+        }
+        other => other,
+    }
+}
+
+/// The action for an object whose manifest is held, when the server has answered what putting the rest of it right would
+/// do.
+#[must_use]
+pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
+    if !differs(live, would_be) {
+        return Action::Held(hold);
+    }
+    // Not a rollout of the manifest, whatever it does to the template: that stays held.
+    let changes = changes(live, would_be);
+    Action::Apply(Apply { body: sent, creates: false, rolls_out: false, takes_over: false, changes })
+}
+
+fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
+    body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
 }
 
 /// The action for a new object, which needs no dry run.
 #[must_use]
 pub fn make(wanted: &Wanted, sent: Value) -> Action {
     let rolls_out = Workload::of(&wanted.key).is_some();
-    Action::Apply(Apply { body: sent, creates: true, rolls_out, changes: Vec::new() })
+    Action::Apply(Apply { body: sent, creates: true, rolls_out, takes_over: false, changes: Vec::new() })
 }
 
 fn new_marks(wanted: &Wanted) -> TemplateMarks {

@@ -64,6 +64,8 @@ pub enum Trigger {
     UndoByHand(String),
     /// Somebody else changed the object; the manager that wrote it.
     Drift(String),
+    /// Another object failed, and this one goes back with it; its name.
+    Together(String),
 }
 
 /// Where a record stands, or how it ended.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use belay::clock::Clock;
 use belay::cluster::Cluster;
 use belay::config::SourceConfig;
-use belay::daemon::{Daemon, Status};
-use belay::history::{History, Query};
+use belay::daemon::{Daemon, Pruning, Status};
+use belay::history::{History, Query, Retention};
 use belay::minicluster::MiniCluster;
 use belay::rollout::{Outcome, Record};
 use jiff::Timestamp;
@@ -29,6 +29,12 @@ pub struct World {
     belays: kube::Client,
     pub clock: Clock,
     pub config: SourceConfig,
+    /// Further sources.
+    pub more: Vec<SourceConfig>,
+    /// How much belay remembers.
+    pub retention: Retention,
+    /// How much belay deletes at once.
+    pub pruning: Pruning,
     pub cluster: Option<MiniCluster>,
     running: Option<Running>,
 }
@@ -57,13 +63,31 @@ impl World {
         (world, tap)
     }
 
+    /// The same, with something else on the line between belay and the cluster.
+    pub async fn behind(line: impl FnOnce(kube::Client) -> kube::Client) -> World {
+        let mut world = World::embedded().await;
+        world.belays = line(world.client.clone());
+        world
+    }
+
     /// The same on another cluster.
     pub fn on(client: kube::Client, clock: Clock, cluster: Option<MiniCluster>) -> World {
         let repository = Repository::new();
         let mut config = SourceConfig::of(repository.path().display().to_string());
         config.name = "shop".to_owned();
         config.interval = belay::config::Span(Duration::from_secs(1));
-        World { repository, belays: client.clone(), client, clock, config, cluster, running: None }
+        World {
+            repository,
+            belays: client.clone(),
+            client,
+            clock,
+            config,
+            more: Vec::new(),
+            retention: Retention::default(),
+            pruning: Pruning::default(),
+            cluster,
+            running: None,
+        }
     }
 
     /// Gives belay a client of its own; the world's stays as it is.
@@ -76,9 +100,12 @@ impl World {
         let state = self.repository.beside("state");
         let (history, _) = History::open(&state, self.clock.now()).expect("a history");
         let stop = CancellationToken::new();
-        let mut daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
+        let daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
+        let mut daemon = daemon.remembering(self.retention.clone()).pruning(self.pruning);
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
-        daemon.follow(self.config.clone(), &cluster, &state).expect("the source can be followed");
+        for config in [&self.config].into_iter().chain(&self.more) {
+            daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
+        }
         let status = daemon.status();
         let task = tokio::spawn(daemon.run());
         self.running = Some(Running { stop, task, status, history });
@@ -106,6 +133,16 @@ impl World {
         let commit = self.repository.commit_file(path, content, message);
         self.repository.push();
         commit
+    }
+
+    /// All that belay says of itself.
+    pub fn whole_status(&self) -> Status {
+        self.running.as_ref().expect("belay runs").status.borrow().clone()
+    }
+
+    /// Hears what belay says of itself.
+    pub fn listen(&self) -> watch::Receiver<Status> {
+        self.running.as_ref().expect("belay runs").status.clone()
     }
 
     /// What belay says of its source.
@@ -171,6 +208,27 @@ impl World {
         }
     }
 
+    /// Makes an object, as a person with another tool would.
+    pub async fn create(&self, path: &str, manager: &str, object: &Value) -> Value {
+        let request = http::Request::post(format!("/{path}?fieldManager={manager}"))
+            .header("Content-Type", "application/json")
+            .body(object.to_string().into_bytes())
+            .expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("POST {path}: {error}"))
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, path: &str) {
+        let request = http::Request::delete(format!("/{path}")).body(Vec::new()).expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("DELETE {path}: {error}"));
+    }
+
+    /// All objects of a list.
+    pub async fn list(&self, path: &str) -> Vec<Value> {
+        let list = self.get(path).await.unwrap_or_else(|| panic!("no {path}"));
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
     /// Sends a merge patch, as a person with another tool would.
     pub async fn patch(&self, path: &str, manager: &str, patch: &Value) -> Value {
         let request = http::Request::patch(format!("/{path}?fieldManager={manager}"))
@@ -194,6 +252,16 @@ pub fn deployment(name: &str, image: &str, more: &str) -> String {
 pub fn broken(name: &str, fate: &str) -> String {
     let annotated = format!("      annotations: {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      containers");
     deployment(name, "web:2", "").replace("    spec:\n      containers", &annotated)
+}
+
+/// The image of a workload's first container.
+pub fn image(live: &Value) -> &str {
+    live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().expect("an image")
+}
+
+/// A ConfigMap in namespace default.
+pub fn config_map(name: &str, value: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  A: \"{value}\"\n")
 }
 
 /// The path of a Deployment in namespace default.

@@ -191,6 +191,7 @@ impl Undo<'_> {
             commit: head.commit,
             reason,
             since: Clock::system().now(),
+            with: Vec::new(),
         }))
     }
 }

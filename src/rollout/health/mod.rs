@@ -77,6 +77,19 @@ impl Counters {
             || self.ready > earlier.ready
             || self.available > earlier.available
     }
+
+    /// The furthest of these and earlier ones. Where there are more new pods or fewer old ones than ever, what is ready
+    /// is counted anew, for it may now be others.
+    #[must_use]
+    pub fn best_of(&self, earlier: &Counters) -> Counters {
+        let old = |counters: &Counters| counters.total - counters.updated;
+        if self.updated > earlier.updated || old(self) < old(earlier) {
+            let updated = self.updated.max(earlier.updated);
+            return Counters { updated, total: updated + old(self).min(old(earlier)), ..*self };
+        }
+        let (ready, available) = (self.ready.max(earlier.ready), self.available.max(earlier.available));
+        Counters { ready, available, ..*earlier }
+    }
 }
 
 /// What a live object says of itself; `None` for kinds that are healthy as soon as they exist (ConfigMap, Service …).

@@ -1,0 +1,80 @@
+//! The revisions of a workload, and the pods of one of them.
+
+use serde_json::Value;
+
+use super::read::{is_owned, selector_text};
+use super::{Cluster, ClusterError};
+use crate::manifest::ObjectKey;
+use crate::rollout::health::{PodAccount, account_of_pod};
+use crate::rollout::{CommitId, Workload, marks, revisions};
+
+impl Cluster {
+    /// The name of the newest revision of a StatefulSet or DaemonSet that `commit` made.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn failed_revision(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        commit: &CommitId,
+    ) -> Result<Option<String>, ClusterError> {
+        let all = revisions(&self.revision_keepers(key, live).await?);
+        let made_by = |made: &Option<String>| made.as_deref() == Some(commit.as_str());
+        Ok(all.into_iter().find(|revision| made_by(&revision.marks.commit)).map(|revision| revision.name))
+    }
+
+    /// The pods of a StatefulSet that are of one of its revisions.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn pods_of_revision(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        revision: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let served = self.served("v1", "Pod").await?;
+        let base = selector_text(&live["spec"]["selector"]);
+        let selector = format!("{base},controller-revision-hash={revision}");
+        let mut pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
+        pods.retain(|pod| is_owned(pod, marks::uid(live)));
+        Ok(pods)
+    }
+
+    /// Deletes a pod, as it was seen; one of the same name that has taken its place is left alone.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn delete_pod(&self, pod: &Value) -> Result<(), ClusterError> {
+        let served = self.served("v1", "Pod").await?;
+        let text = |field: &str| pod["metadata"][field].as_str().map(str::to_owned);
+        let key = ObjectKey {
+            group: String::new(),
+            kind: "Pod".to_owned(),
+            namespace: text("namespace"),
+            name: text("name").unwrap_or_default(),
+        };
+        self.delete(&key, &served, marks::uid(pod)).await
+    }
+
+    /// What the pods of a workload's present template tell, without their logs and events: one or two requests.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn pods_of_present_template(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+    ) -> Result<Vec<PodAccount>, ClusterError> {
+        if Workload::of(key).is_none() {
+            return Ok(Vec::new());
+        }
+        let served = self.served("v1", "Pod").await?;
+        let Some(selector) = self.selector_of_present_template(key, live).await? else { return Ok(Vec::new()) };
+        let pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
+        let lost = self.lost_nodes(&pods, &mut Vec::new()).await;
+        let now = self.clock.now();
+        Ok(pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect())
+    }
+}

@@ -1,0 +1,79 @@
+//! The HorizontalPodAutoscalers of the cluster, wherever they come from: what they scale, belay does not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::debug;
+
+use super::source::Source;
+use crate::cluster::Seen;
+use crate::manifest::ObjectKey;
+use crate::rollout::scaled_by;
+
+/// How long a plan waits until the autoscalers of the cluster are known.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the cluster's autoscalers scale. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Autoscalers {
+    targets: Arc<Mutex<BTreeMap<ObjectKey, ObjectKey>>>,
+    known: watch::Sender<bool>,
+}
+
+impl Default for Autoscalers {
+    fn default() -> Autoscalers {
+        Autoscalers { targets: Arc::default(), known: watch::Sender::new(false) }
+    }
+}
+
+impl Autoscalers {
+    /// Whether one of them scales this object.
+    pub(super) fn scale(&self, key: &ObjectKey) -> bool {
+        self.targets().values().any(|target| target == key)
+    }
+
+    /// Waits until they are known; not for long, for belay may not be allowed to see them.
+    pub(super) async fn known(&self) {
+        let mut known = self.known.subscribe();
+        // The sender lives as long as this does.
+        let _ = tokio::time::timeout(PATIENCE, known.wait_for(|known| *known)).await;
+    }
+
+    fn targets(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ObjectKey>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source {
+    /// Hears of the cluster's autoscalers. An object that is scaled from now on, or no longer, is looked at.
+    pub(super) fn saw_autoscaler(&mut self, seen: Seen) {
+        let autoscalers = self.context.autoscalers.clone();
+        let touched = match seen {
+            Seen::Live(key, object) => match scaled_by(&key, &object) {
+                Some(target) => {
+                    let before = autoscalers.targets().insert(key, target.clone());
+                    if before.as_ref() == Some(&target) { Vec::new() } else { vec![Some(target), before] }
+                }
+                None => vec![autoscalers.targets().remove(&key)],
+            },
+            Seen::Gone(key) => vec![autoscalers.targets().remove(&key)],
+            Seen::Synced(_) => {
+                autoscalers.known.send_replace(true);
+                Vec::new()
+            }
+            Seen::Trouble(message) => {
+                // Without them replicas are as the manifests say; the watch goes on trying.
+                debug!(message, "the autoscalers of the cluster are not known");
+                autoscalers.known.send_replace(true);
+                Vec::new()
+            }
+        };
+        for key in touched.into_iter().flatten() {
+            if self.planned.is_some() && self.shelf().has(&key) && !self.rollouts.contains_key(&key) {
+                self.doubt(key, Duration::ZERO);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! An object that two sources claim is a complaint of both: the one that has it hears of the one that wants it.
+
+use super::planner::Prepared;
+use super::source::Source;
+use crate::manifest::ObjectKey;
+use crate::rollout::Reason;
+
+/// What a plan calls it.
+const CLAIMED_TWICE: &str = "ClaimedTwice";
+
+impl Source {
+    /// Tells the source that has an object that this one claims it too.
+    pub(super) fn claim(&mut self, prepared: &Prepared, reason: &Reason) {
+        let Some(owner) = prepared.owner.as_ref().filter(|_| reason.code == CLAIMED_TWICE) else { return };
+        let key = &prepared.planned.wanted.key;
+        let name = &self.context.config.name;
+        let place = prepared.planned.wanted.manifest.place.to_string();
+        let message = format!(
+            "{key} is claimed by the source {name:?} too, at {place}; remove it from one of the two repositories"
+        );
+        self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
+        self.context.status.trouble_of(owner, &claim(name, key), Some(message));
+        self.claimed.insert((owner.clone(), key.clone()));
+    }
+
+    /// Takes back what was said of objects that this source no longer claims.
+    pub(super) fn give_claims_up(&mut self) {
+        let given_up: Vec<(String, ObjectKey)> = {
+            let shelf = self.shelf();
+            self.claimed.iter().filter(|(_, key)| !shelf.mentions(key)).cloned().collect()
+        };
+        for (owner, key) in given_up {
+            self.context.status.trouble(&key.to_string(), None);
+            self.context.status.trouble_of(&owner, &claim(&self.context.config.name, &key), None);
+            self.claimed.remove(&(owner, key));
+        }
+    }
+}
+
+fn claim(source: &str, key: &ObjectKey) -> String {
+    format!("{key}, claimed by {source}")
+}

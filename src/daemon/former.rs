@@ -1,0 +1,106 @@
+//! What Git had before: the manifest of an object as it was before a commit changed it.
+
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+use super::context::Context;
+use super::look::{Reading, Repository};
+use crate::git::{Entry, EntryKind, GitError};
+use crate::manifest::{Manifest, ManifestHash, ObjectKey, is_manifest};
+use crate::rollout::{Commit, CommitId};
+use std::sync::Arc;
+
+/// The most versions of one object that are looked through.
+const VERSIONS: usize = 20;
+
+/// An earlier version of a manifest.
+#[derive(Clone, Debug)]
+pub(super) struct Former {
+    pub manifest: Manifest,
+    /// The commit that made it so.
+    pub commit: Arc<Commit>,
+}
+
+/// What one commit made of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Turned {
+    /// What it was before.
+    pub former: Former,
+    /// The hash of what it is since.
+    pub now: ManifestHash,
+}
+
+impl Repository {
+    /// What an object was before `commit` changed it. `None` where the commit did not change it, made it, or took it
+    /// away, or where it has no parent. Of a merge, the first parent counts.
+    pub(super) fn turned_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<Turned>, GitError> {
+        let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
+        let scopes = self.shelf().scopes.clone();
+        let mut before: Option<(String, Manifest)> = None;
+        let mut now = None;
+        let changes = self.mirror.changes(Some(&parent), commit, &self.folder)?.changes;
+        for change in changes.iter().filter(|change| is_manifest(&change.path)) {
+            let find = |entry: Option<&Entry>| {
+                let Some(Entry { kind: EntryKind::File, blob }) = entry else { return Ok(None) };
+                let file = self.read(&change.path, *blob, &scopes)?;
+                Ok::<_, GitError>(file.manifests.into_iter().find(|manifest| manifest.key == *key))
+            };
+            if let Some(manifest) = find(change.before.as_ref())? {
+                before = Some((change.path.clone(), manifest));
+            }
+            now = find(change.after.as_ref())?.map(|manifest| manifest.hash).or(now);
+        }
+        let (Some((path, manifest)), Some(now)) = (before, now) else { return Ok(None) };
+        if manifest.hash == now {
+            return Ok(None);
+        }
+        let mut reading = Reading {
+            repository: self,
+            scopes: &scopes,
+            head: &parent,
+            commits: BTreeMap::new(),
+            parsed: BTreeMap::new(),
+        };
+        let paths = [path.clone()];
+        let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
+        let commit = reading.charge(&path, key, chains.get(&path))?;
+        Ok(Some(Turned { former: Former { manifest, commit }, now }))
+    }
+
+    /// The newest version of an object before `commit` that has not `failed`.
+    pub(super) fn good_before(
+        &self,
+        key: &ObjectKey,
+        commit: &CommitId,
+        failed: impl Fn(&str) -> bool,
+    ) -> Result<Option<Former>, GitError> {
+        let mut at = commit.clone();
+        for _ in 0..VERSIONS {
+            let Some(Turned { former, .. }) = self.turned_by(key, &at)? else { return Ok(None) };
+            if !failed(&former.manifest.hash.to_string()) {
+                return Ok(Some(former));
+            }
+            at = former.commit.id.clone();
+        }
+        Ok(None)
+    }
+}
+
+impl Context {
+    /// Asks the repository something, beside the loop. What can't be read is logged, and as good as not there.
+    pub(super) async fn ask_git<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Repository) -> Result<Option<T>, GitError> + Send + 'static,
+    ) -> Option<T> {
+        let repository = self.repository.clone();
+        match tokio::task::spawn_blocking(move || question(&repository)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                warn!(%error, "failed to ask the mirror what was before");
+                None
+            }
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}

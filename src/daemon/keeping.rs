@@ -1,0 +1,61 @@
+//! What is kept, and for how long: the history within its bounds, and in the mirror the commits that it names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::source::{Done, Source};
+use crate::rollout::{CommitId, Record};
+
+/// How often old records are forgotten.
+const EVERY: Duration = Duration::from_hours(24);
+
+impl Source {
+    /// Pins what a plan is about to name, so that no force-push takes it away.
+    pub(super) fn pin(&mut self, records: &[Record]) {
+        let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
+        commits.extend(self.planned.clone());
+        let mirror = Arc::clone(&self.repository.mirror);
+        self.work.spawn(async move {
+            // Commits that nobody has are those of manifests that were live before belay came.
+            let pinned = tokio::task::spawn_blocking(move || mirror.pin(&commits)).await;
+            match pinned {
+                Ok(Ok(_)) => Done::Kept(None),
+                Ok(Err(error)) => Done::Kept(Some(error.to_string())),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        });
+    }
+
+    /// Forgets old records, and pins just what the history still names.
+    pub(super) fn tidy_up(&mut self) {
+        self.next_tidy = Instant::now() + EVERY;
+        let context = Arc::clone(&self.context);
+        let (mirror, now) = (Arc::clone(&self.repository.mirror), context.clock.now());
+        self.work.spawn(async move {
+            let tidy = move || {
+                let forgotten = context.history.forget(&context.retention, now).map_err(|error| error.to_string())?;
+                if forgotten > 0 {
+                    info!(forgotten, "forgot old records");
+                }
+                let named = context.history.pinned_commits().map_err(|error| error.to_string())?;
+                mirror.pin_only(&named).map_err(|error| error.to_string())
+            };
+            match tokio::task::spawn_blocking(tidy).await {
+                Ok(done) => Done::Kept(done.err()),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        });
+    }
+
+    /// Hears whether that worked. What did not is tried again with the next plan, at the latest tomorrow.
+    pub(super) fn kept(&self, trouble: Option<String>) {
+        if let Some(trouble) = &trouble {
+            warn!(trouble, "failed to keep what the history names");
+        }
+        self.context.status.trouble("keeping", trouble);
+    }
+}

@@ -1,0 +1,129 @@
+//! `on_failure = "roll-back-commit"`: when one object of a commit fails, everything that the commit touched goes back.
+
+use tracing::{info, warn};
+
+use super::look::Charged;
+use super::planner::{self, Prepared};
+use super::roll_out::Stage;
+use super::source::Source;
+use super::turn::Ranks;
+use crate::config::OnFailure;
+use crate::history::Query;
+use crate::manifest::ObjectKey;
+use crate::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, rank};
+
+/// What failed of a commit.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    object: ObjectKey,
+    reason: Reason,
+}
+
+impl Source {
+    /// Hears how a rollout ended: where the whole commit goes back with it, that begins here.
+    pub(super) fn ended(&mut self, key: &ObjectKey, id: RecordId, outcome: Outcome) {
+        if self.context.config.on_failure != OnFailure::RollBackCommit {
+            return;
+        }
+        let Ok(Some(record)) = self.context.history.record(id) else { return };
+        if record.trigger != Trigger::Commit {
+            return;
+        }
+        match outcome {
+            Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Failed => self.take_commit_back(key, &record),
+            // It went through while the verdict about another one was on its way.
+            Outcome::Complete => {
+                if let Some(failed) = self.failed.get(&record.commit).cloned() {
+                    self.take_back_with(&failed, &record);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_commit_back(&mut self, key: &ObjectKey, record: &Record) {
+        if self.failed.contains_key(&record.commit) {
+            return;
+        }
+        let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
+        let reason =
+            Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
+        let failed = Failed { object: key.clone(), reason };
+        info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
+        self.failed.insert(record.commit.clone(), failed.clone());
+        for other in self.touched_by(&record.commit).into_iter().filter(|other| other.object != *key) {
+            match self.rollouts.get(&other.object).filter(|rollout| rollout.record == other.id) {
+                Some(rollout) => drop(rollout.give_up.send_replace(Some(failed.reason.clone()))),
+                None if other.outcome == Outcome::Complete => self.take_back_with(&failed, &other),
+                None => {}
+            }
+        }
+    }
+
+    fn touched_by(&self, commit: &CommitId) -> Vec<Record> {
+        let source = Some(self.context.config.name.clone());
+        let query = Query { source, commit: Some(commit.to_string()), ..Query::default() };
+        let records = self.context.history.records(&query).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what the commit touched");
+            Vec::new()
+        });
+        records.into_iter().filter(|record| record.trigger == Trigger::Commit).collect()
+    }
+
+    /// Takes back what is complete, under a record of its own.
+    fn take_back_with(&mut self, failed: &Failed, complete: &Record) {
+        let key = &complete.object;
+        let same = self.shelf().hash(key).map(|hash| hash.to_string());
+        if same.is_none() || same != complete.manifest_hash || self.rollouts.contains_key(key) {
+            return;
+        }
+        let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
+        let api_version = manifest.api_version.clone();
+        let wanted = self.want(Charged { manifest, commit }, Trigger::Together(failed.object.to_string()));
+        let Some(served) = self.watched.serving(&api_version, &key.kind) else {
+            warn!(object = %key, "does not go back with its commit: its kind is not watched");
+            return;
+        };
+        let action = Action::Apply(planner::resumed_apply(&wanted, &self.context.config.name));
+        let planned = Planned { wanted, action };
+        let record = self.record(&planned);
+        let Some(head) = self.planned.clone() else { return };
+        let now = self.context.clock.now();
+        match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
+            Ok(ids) => {
+                let ranks = Ranks::new([rank(key)]);
+                let stage = Stage::GoingBack { reason: failed.reason.clone(), went: None };
+                let prepared = Prepared {
+                    planned,
+                    served: Some(served),
+                    standing: None,
+                    digest: None,
+                    last_writer: None,
+                    owner: None,
+                };
+                for id in ids {
+                    self.roll_out(id, prepared.clone(), stage.clone(), &ranks);
+                }
+            }
+            Err(error) => warn!(object = %key, %error, "failed to write down that it goes back; it stays"),
+        }
+    }
+
+    /// Lets go, with a hold that somebody has taken off by hand, of what went back with that object.
+    pub(super) fn let_go_of_company(&mut self, key: &ObjectKey) {
+        let went_with: Vec<ObjectKey> = self
+            .live
+            .iter()
+            .filter(|(_, facts)| {
+                facts.hold.as_ref().is_some_and(|hold| hold.with.iter().any(|companion| companion.object == *key))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for other in went_with {
+            if let Some(facts) = self.live.get_mut(&other) {
+                facts.let_go.clone_from(&facts.hold);
+            }
+            self.doubt(other, std::time::Duration::ZERO);
+        }
+    }
+}

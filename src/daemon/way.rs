@@ -1,0 +1,64 @@
+//! Where a failed workload goes back to: what was seen complete, else what the cluster keeps, else what Git had.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tracing::warn;
+
+use super::judging::Cancelled;
+use super::roll_out::Work;
+use crate::cluster::Backoff;
+use crate::history::Query;
+use crate::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
+
+/// Where a workload goes back to.
+pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {
+    let context = &work.context;
+    let wanted = &work.planned.wanted;
+    let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
+    let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
+    let good = context.last_good(&wanted.key);
+    let failing = template(live).cloned().unwrap_or_default();
+    match way_back(&failing, good.as_ref(), &revisions, None) {
+        Err(none) if !was_there_before(work, live) => Ok(Err(none)),
+        Err(none) => Ok(match from_git(work).await {
+            Some(known) => way_back(&failing, None, &revisions, Some(&known)),
+            None => Err(none),
+        }),
+        found => Ok(found),
+    }
+}
+
+/// Whether a workload is older than this rollout. What this very rollout made has nothing to go back to, whatever Git
+/// had that never was in the cluster.
+fn was_there_before(work: &Work, live: &Value) -> bool {
+    let made: Option<Timestamp> = live["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+    let began = work.context.history.record(work.record).ok().flatten().map(|record| record.started);
+    // The API server cuts its times to whole seconds.
+    made.zip(began).is_some_and(|(made, began)| began.duration_since(made) >= SignedDuration::from_secs(1))
+}
+
+/// The newest version in Git, before the failed commit, that has not failed itself.
+async fn from_git(work: &Work) -> Option<Known> {
+    let wanted = &work.planned.wanted;
+    let query = Query {
+        source: Some(work.context.config.name.clone()),
+        name: Some(wanted.key.name.clone()),
+        kind: Some(wanted.key.kind.clone()),
+        namespace: wanted.key.namespace.clone(),
+        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed].into(),
+        ..Query::default()
+    };
+    let records = work.context.history.records(&query).unwrap_or_else(|error| {
+        warn!(object = %wanted.key, %error, "failed to ask the history what has failed");
+        Vec::new()
+    });
+    let failed: BTreeSet<String> = records.into_iter().filter_map(|record| record.manifest_hash).collect();
+    let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
+    let ask =
+        move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
+    let former = work.context.ask_git(ask).await?;
+    let template = template(former.manifest.value())?.clone();
+    Some(Known { commit: former.commit.id.clone(), marks: TemplateMarks::of(&former.commit), template })
+}

@@ -1,0 +1,152 @@
+//! Objects that were first made by `kubectl apply`: taking them over so that nothing of them stays behind.
+//!
+//! A client-side apply owns its fields as the manager `kubectl-client-side-apply`. Were they left with it, a field that
+//! the repository does not have would stay for ever: no apply of belay's ever gives up what belay does not own. So before
+//! the first apply the fields are written over to belay; that apply then removes what the manifest does not name.
+//! <https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply>
+
+use serde_json::{Value, json};
+
+use super::marks;
+
+/// The manager of `kubectl apply`.
+const CLIENT_SIDE: &str = "kubectl-client-side-apply";
+/// What `kubectl apply` keeps on the object for itself.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How an object is taken over from `kubectl apply`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takeover {
+    /// Whether fields stay behind in the pod template, so that taking over is a rollout.
+    pub in_template: bool,
+    /// Whether fields stay behind at all.
+    pub leaves_fields: bool,
+    /// The JSON patch that writes the fields over to belay. It fails where the object has changed meanwhile.
+    pub patch: Value,
+}
+
+/// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet. `body` is what belay
+/// would send.
+#[must_use]
+pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
+    let entries = live["metadata"]["managedFields"].as_array()?;
+    if entries.iter().any(is_belays) {
+        return None;
+    }
+    let at = entries.iter().position(|entry| {
+        entry["manager"] == CLIENT_SIDE && entry["operation"] == "Update" && entry.get("subresource").is_none()
+    })?;
+    let mut entry = entries[at].clone();
+    let fields = entry["fieldsV1"].clone();
+    entry["manager"] = json!(marks::FIELD_MANAGER);
+    entry["operation"] = json!("Apply");
+    let mut patch = vec![
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}),
+        json!({"op": "replace", "path": format!("/metadata/managedFields/{at}"), "value": entry}),
+    ];
+    if marks::annotation(live, LAST_APPLIED).is_some() {
+        let name = LAST_APPLIED.replace('~', "~0").replace('/', "~1");
+        patch.push(json!({"op": "remove", "path": format!("/metadata/annotations/{name}")}));
+    }
+    let template = fields.pointer("/f:spec/f:template").unwrap_or(&Value::Null);
+    Some(Takeover {
+        in_template: stays_behind(template, body["spec"].get("template")),
+        leaves_fields: stays_behind(&without_last_applied(&fields), Some(body)),
+        patch: Value::Array(patch),
+    })
+}
+
+fn is_belays(entry: &Value) -> bool {
+    entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
+}
+
+fn without_last_applied(fields: &Value) -> Value {
+    let mut fields = fields.clone();
+    let annotations = fields.pointer_mut("/f:metadata/f:annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(&format!("f:{LAST_APPLIED}"));
+        if annotations.keys().all(|key| key == ".")
+            && let Some(metadata) = fields["f:metadata"].as_object_mut()
+        {
+            metadata.remove("f:annotations");
+        }
+    }
+    fields
+}
+
+/// Whether fields of a set are not in what is sent.
+fn stays_behind(fields: &Value, sent: Option<&Value>) -> bool {
+    let Some(fields) = fields.as_object() else { return false };
+    fields.iter().filter(|(key, _)| *key != ".").any(|(key, inner)| {
+        let of_it = if let Some(name) = key.strip_prefix("f:") {
+            sent.and_then(|sent| sent.get(name))
+        } else {
+            sent.and_then(Value::as_array).and_then(|items| items.iter().find(|item| is_item(key, item)))
+        };
+        of_it.is_none() || stays_behind(inner, of_it)
+    })
+}
+
+/// Whether `k:{"name":"app"}` or `v:"value"` names this item of a list.
+fn is_item(key: &str, item: &Value) -> bool {
+    if let Some(value) = key.strip_prefix("v:") {
+        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
+    }
+    let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok());
+    let keys = keys.as_ref().and_then(Value::as_object);
+    // A key that the manifest leaves out has the server's default (`protocol: TCP`).
+    keys.is_some_and(|keys| {
+        keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
+            && keys.keys().any(|name| item.get(name).is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> Value {
+        json!({"metadata": {"resourceVersion": "7", "annotations": {LAST_APPLIED: "{}"}, "managedFields": [
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {}},
+            {"manager": CLIENT_SIDE, "operation": "Update", "fieldsV1": {
+                "f:metadata": {"f:annotations": {".": {}, format!("f:{LAST_APPLIED}"): {}}},
+                "f:spec": {"f:paused": {}, "f:template": {"f:spec": {"f:containers": {
+                    "k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}}]}})
+    }
+
+    fn body(spec: Value) -> Value {
+        json!({"metadata": {"name": "web"}, "spec": spec})
+    }
+
+    #[test]
+    fn what_the_manifest_lacks_stays_behind() {
+        let template = json!({"spec": {"containers": [{"name": "app", "image": "web:1"}]}});
+        let all = takeover(&live(), &body(json!({"paused": true, "template": template}))).unwrap();
+        assert!(!all.leaves_fields && !all.in_template, "{all:?}");
+        let less = takeover(&live(), &body(json!({"template": template}))).unwrap();
+        assert!(less.leaves_fields && !less.in_template, "{less:?}");
+        let other = json!({"spec": {"containers": [{"name": "other", "image": "web:1"}]}});
+        let other = takeover(&live(), &body(json!({"paused": true, "template": other}))).unwrap();
+        assert!(other.leaves_fields && other.in_template, "{other:?}");
+    }
+
+    #[test]
+    fn the_patch_names_the_entry_and_the_revision_that_was_seen() {
+        let patch = takeover(&live(), &body(json!({}))).unwrap().patch;
+        assert_eq!(patch[0]["value"], "7");
+        assert_eq!(
+            (&patch[1]["path"], &patch[1]["value"]["manager"]),
+            (&json!("/metadata/managedFields/1"), &json!("belay"))
+        );
+        assert_eq!(patch[2]["path"], "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration");
+    }
+
+    #[test]
+    fn what_belay_has_applied_is_its_own_already() {
+        let mut live = live();
+        let own = json!({"manager": marks::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}});
+        live["metadata"]["managedFields"].as_array_mut().unwrap().push(own);
+        assert_eq!(takeover(&live, &body(json!({}))), None);
+        assert_eq!(takeover(&json!({"metadata": {}}), &body(json!({}))), None);
+    }
+}

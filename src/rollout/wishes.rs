@@ -1,0 +1,50 @@
+//! What people write on a manifest for belay, and what is wrong with it.
+
+use serde_json::Value;
+
+use super::{Wanted, marks};
+use crate::manifest::Complaint;
+
+/// What a manifest asks to be done when its rollout fails, instead of the source's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// `belay.dev/on-failure: report`
+    Report,
+    /// `belay.dev/on-failure: roll-back`
+    RollBack,
+}
+
+/// The wish of a manifest, else of the live object.
+#[must_use]
+pub fn wish(manifest: &Value, live: &Value) -> Option<Wish> {
+    [manifest, live].into_iter().find_map(|object| match marks::annotation(object, marks::ON_FAILURE)? {
+        "report" => Some(Wish::Report),
+        "roll-back" => Some(Wish::RollBack),
+        _ => None,
+    })
+}
+
+/// What is wrong with what a manifest asks of belay; empty where nothing is.
+#[must_use]
+pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
+    let manifest = wanted.manifest.value();
+    let said = |name: &str| marks::annotation(manifest, name);
+    let mut complaints = Vec::new();
+    let mut complain = |name: &str, text: &str, hint: &str| {
+        let field = format!("metadata.annotations[{name}]");
+        let mut complaint = wanted.complaint(&field, &format!("{name} is {text:?}, which says nothing to belay"));
+        complaint.hint = Some(hint.to_owned());
+        complaints.push(complaint);
+    };
+    if let Some(text) = said(marks::ON_FAILURE).filter(|text| !["report", "roll-back"].contains(text)) {
+        complain(marks::ON_FAILURE, text, "write report or roll-back");
+    }
+    if let Some(text) = said(marks::PRUNE).filter(|text| !["true", "false"].contains(text)) {
+        complain(marks::PRUNE, text, "write \"true\" or \"false\"");
+    }
+    let is_deadline = |text: &str| text.parse::<i64>().is_ok_and(|seconds| seconds > 0);
+    if let Some(text) = said(marks::PROGRESS_DEADLINE).filter(|text| !is_deadline(text)) {
+        complain(marks::PROGRESS_DEADLINE, text, "write a number of seconds, \"600\"");
+    }
+    complaints
+}

@@ -1,0 +1,182 @@
+//! What somebody else changes is put right, or only reported; what is another's to say is left to it.
+
+use std::time::Duration;
+
+use belay::config::Drift;
+use belay::rollout::{Hold, Outcome, Trigger};
+use serde_json::{Value, json};
+
+use crate::world::daemon::{World, broken, deployment, image, path_of};
+
+async fn started() -> (World, String) {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    (world, first)
+}
+
+async fn settle(world: &mut World, commit: &str) {
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.through(commit).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scaling_by_hand_is_put_right_and_recorded() {
+    let (mut world, first) = started().await;
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+    settle(&mut world, &first).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2);
+    let record = world.records().pop().unwrap();
+    assert_eq!(record.trigger, Trigger::Drift("kubectl-scale".to_owned()));
+    assert_eq!(record.outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn or_only_reported() {
+    let mut world = World::embedded().await;
+    world.config.drift = Drift::Report;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 5);
+    assert!(world.status().trouble.values().any(|trouble| trouble.contains("differs from Git")));
+    let events = world.list("api/v1/namespaces/default/events").await;
+    assert!(events.iter().any(|event| event["reason"] == "Drifted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_manifest_does_not_name_is_nobodys_business() {
+    let (mut world, first) = started().await;
+    let others = json!({"metadata": {"annotations": {"team": "a"}, "labels": {"tier": "web"}},
+        "spec": {"minReadySeconds": 1}});
+    world.patch(&path_of("web"), "somebody", &others).await;
+    settle(&mut world, &first).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["minReadySeconds"], &live["metadata"]["labels"]["tier"]), (&json!(1), &json!("web")));
+    assert_eq!(world.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_is_made_again() {
+    let (mut world, first) = started().await;
+    world.delete(&path_of("web")).await;
+    settle(&mut world, &first).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["status"]["availableReplicas"], 2);
+}
+
+async fn held() -> (World, String) {
+    let (mut world, _) = started().await;
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    (world, bad)
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_manifest_is_held_all_but_its_template() {
+    let (mut world, bad) = held().await;
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+    settle(&mut world, &bad).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(2), "web:1"));
+    assert_eq!(Hold::on(&live).unwrap().commit.as_str(), bad);
+    let record = world.records().pop().unwrap();
+    assert_eq!((record.trigger, record.rolls_out), (Trigger::Drift("kubectl-scale".to_owned()), false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_manifest_is_held_its_template_stays_the_good_one() {
+    let (mut world, bad) = held().await;
+    let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "mine:1"}]}}}});
+    world.patch(&path_of("web"), "kubectl-edit", &template).await;
+    settle(&mut world, &bad).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(image(&live), "web:1");
+    assert_eq!(Hold::on(&live).unwrap().commit.as_str(), bad);
+    // The next failure still goes back to what was good.
+    let worse = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken otherwise");
+    world.through(&worse).await;
+    assert_eq!(world.record(&worse, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+}
+
+/// What `kubectl apply` makes: its manager, and its annotation.
+async fn made_by_kubectl(world: &World, manifest: &str) {
+    let mut object: Value = serde_yaml::from_str(manifest).unwrap();
+    let last = object.to_string();
+    object["metadata"]["namespace"] = json!("default");
+    object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!(last);
+    world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-client-side-apply", &object).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_kubectl_applied_is_taken_over_and_leaves_nothing_behind() {
+    let mut world = World::embedded().await;
+    let more = "        env: [{name: OLD, value: \"1\"}]\n";
+    let paused = deployment("web", "web:1", "  minReadySeconds: 3\n");
+    made_by_kubectl(&world, &format!("{paused}{more}")).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "Without two fields");
+    world.start();
+    world.through(&first).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(live["spec"].get("minReadySeconds"), None, "{live:#}");
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0].get("env"), None, "{live:#}");
+    let managers: Vec<&str> = live["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["manager"].as_str())
+        .collect();
+    assert!(!managers.contains(&"kubectl-client-side-apply"), "{managers:?}");
+    assert!(live["metadata"]["annotations"].get("kubectl.kubernetes.io/last-applied-configuration").is_none());
+    let record = world.record(&first, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::Complete, true), "a field of the template goes");
+}
+
+fn autoscaler() -> Value {
+    json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"minReplicas": 1, "maxReplicas": 9,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}})
+}
+
+const AUTOSCALERS: &str = "apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+
+#[tokio::test(start_paused = true)]
+async fn replicas_are_the_autoscalers_where_the_cluster_has_one() {
+    let (mut world, first) = started().await;
+    world.create(AUTOSCALERS, "kubectl-create", &autoscaler()).await;
+    settle(&mut world, &first).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2, "as it was, until it scales");
+    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 6}})).await;
+    settle(&mut world, &first).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 6);
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(6), "web:2"));
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(6), "web:2"), "also when it goes back");
+    // Without the autoscaler the manifest has the word again.
+    world.delete(&format!("{AUTOSCALERS}/web")).await;
+    settle(&mut world, &bad).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_is_there_before_belay_is_seen() {
+    let mut world = World::embedded().await;
+    world.create(AUTOSCALERS, "kubectl-create", &autoscaler()).await;
+    let sized: Value =
+        serde_yaml::from_str(&deployment("web", "web:1", "").replace("replicas: 2", "replicas: 7")).unwrap();
+    world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-create", &sized).await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 7);
+}

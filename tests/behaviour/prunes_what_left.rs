@@ -1,0 +1,181 @@
+//! What left the repository is deleted where the source says so, within its limit, and only what belay put there.
+
+use std::time::Duration;
+
+use belay::daemon::Pruning;
+use belay::rollout::Outcome;
+use serde_json::json;
+
+use crate::world::daemon::{World, config_map, deployment, path_of};
+
+fn map(name: &str) -> String {
+    format!("api/v1/namespaces/default/configmaps/{name}")
+}
+
+/// `count` ConfigMaps in files of their own.
+async fn started(count: usize, prune: bool) -> World {
+    let mut world = World::embedded().await;
+    world.config.prune = prune;
+    for number in 0..count {
+        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
+    }
+    let first = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    world
+}
+
+async fn removed(world: &mut World, files: &[&str], message: &str) -> String {
+    for file in files {
+        world.repository.remove(file);
+    }
+    let commit = world.repository.commit(message);
+    world.repository.push();
+    world.through(&commit).await;
+    commit
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_unless_the_source_says_so() {
+    let mut world = started(3, false).await;
+    removed(&mut world, &["0.yaml"], "Away with it").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(&map("map-0")).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_the_commit_that_took_it_away() {
+    let mut world = started(3, true).await;
+    let gone = removed(&mut world, &["0.yaml"], "Away with it").await;
+    assert_eq!(world.get(&map("map-0")).await, None);
+    assert!(world.get(&map("map-1")).await.is_some());
+    assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_moves_is_not_deleted() {
+    let mut world = started(3, true).await;
+    let before = world.get(&map("map-0")).await.unwrap();
+    world.repository.remove("0.yaml").write("deep/below/other.yaml", config_map("map-0", "1"));
+    let moved = world.repository.commit("Move it");
+    world.repository.push();
+    world.through(&moved).await;
+    assert_eq!(world.get(&map("map-0")).await.unwrap(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_limit_nothing_goes_until_somebody_says_so() {
+    let mut world = started(10, true).await;
+    let gone = removed(&mut world, &["0.yaml", "1.yaml", "2.yaml"], "Three of ten").await;
+    for number in 0..3 {
+        assert!(world.get(&map(&format!("map-{number}"))).await.is_some());
+        let record = world.record(&gone, &format!("ConfigMap default/map-{number}"));
+        assert_eq!(record.outcome, Outcome::Rejected);
+        assert!(record.reason.unwrap().message.contains("ConfigMap default/map-2"), "the list is told");
+    }
+    assert!(world.status().trouble.values().any(|trouble| trouble.contains("prune_limit")));
+    // Another commit does not let it through, not even one that removes a single object.
+    removed(&mut world, &["3.yaml"], "One more").await;
+    assert!(world.get(&map("map-3")).await.is_some());
+    let few = world.push("note.yaml", "# nothing\n", "Nothing\n\nBelay-Allow-Prune: 3\n");
+    world.through(&few).await;
+    assert!(world.get(&map("map-0")).await.is_some(), "four are more than three");
+    let allowed = world.push("note.yaml", "# allowed\n", "Nothing\n\nBelay-Allow-Prune: 4\n");
+    world.through(&allowed).await;
+    for number in 0..4 {
+        assert_eq!(world.get(&map(&format!("map-{number}"))).await, None);
+    }
+    assert!(!world.status().trouble.values().any(|trouble| trouble.contains("prune_limit")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_told_to_goes_beyond_the_limit() {
+    let mut world = started(10, true).await;
+    let gone = removed(&mut world, &["0.yaml", "1.yaml", "2.yaml"], "Three of ten").await;
+    world.stop().await;
+    world.pruning = Pruning::Unlimited;
+    world.start();
+    world.through(&gone).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    for number in 0..3 {
+        assert_eq!(world.get(&map(&format!("map-{number}"))).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_belay_put_there() {
+    let mut world = started(3, true).await;
+    let stranger = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "stranger", "labels": {"belay.dev/source": "shop"}}});
+    world.create("api/v1/namespaces/default/configmaps", "kubectl-create", &stranger).await;
+    let other = json!({"metadata": {"labels": {"belay.dev/source": "other"}}});
+    world.stop().await;
+    world.patch(&map("map-0"), "somebody", &other).await;
+    world.repository.remove("0.yaml").remove("1.yaml").write("more.yaml", config_map("more", "1"));
+    world.config.prune_limit = "100%".to_owned();
+    let gone = world.repository.commit("Two less");
+    world.repository.push();
+    world.start();
+    world.through(&gone).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.get(&map("stranger")).await.is_some(), "a label alone makes nothing belay's");
+    assert!(world.get(&map("map-0")).await.is_some(), "it is another source's now");
+    assert_eq!(world.get(&map("map-1")).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_data_or_says_no_stays() {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: data\nspec:\n  accessModes: [ReadWriteOnce]\n  \
+                 resources: {requests: {storage: 1Gi}}\n";
+    let allowed = claim.replace("name: data", "name: scratch\n  annotations: {belay.dev/prune: \"true\"}");
+    let kept = config_map("kept", "1").replace("name: kept", "name: kept\n  annotations: {belay.dev/prune: \"false\"}");
+    let space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n";
+    world
+        .repository
+        .write("a.yaml", claim)
+        .write("b.yaml", allowed)
+        .write("c.yaml", kept)
+        .write("d.yaml", space)
+        .write("e.yaml", config_map("stays", "1"));
+    let first = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    removed(&mut world, &["a.yaml", "b.yaml", "c.yaml", "d.yaml"], "Away with them").await;
+    assert!(world.get("api/v1/namespaces/default/persistentvolumeclaims/data").await.is_some());
+    assert_eq!(world.get("api/v1/namespaces/default/persistentvolumeclaims/scratch").await, None);
+    assert!(world.get(&map("kept")).await.is_some());
+    assert!(world.get("api/v1/namespaces/other").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_that_hang_are_told() {
+    let mut world = started(3, true).await;
+    world.patch(&map("map-0"), "somebody", &json!({"metadata": {"finalizers": ["example.com/wait"]}})).await;
+    world.repository.remove("0.yaml");
+    let gone = world.repository.commit("Away with it");
+    world.repository.push();
+    world.until("it is told", |source| source.trouble.values().any(|one| one.contains("example.com/wait"))).await;
+    world.patch(&map("map-0"), "somebody", &json!({"metadata": {"finalizers": null}})).await;
+    world.through(&gone).await;
+    assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_goes_with_its_pods_and_may_come_back() {
+    let mut world = started(3, true).await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "A workload");
+    world.through(&first).await;
+    removed(&mut world, &["web.yaml"], "Away with it").await;
+    assert_eq!(world.get(&path_of("web")).await, None);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(world.list("api/v1/namespaces/default/pods").await.is_empty());
+    let again = world.push("web.yaml", &deployment("web", "web:1", ""), "Back again");
+    world.through(&again).await;
+    assert_eq!(world.record(&again, "Deployment default/web").outcome, Outcome::Complete);
+}

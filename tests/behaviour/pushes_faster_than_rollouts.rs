@@ -1,0 +1,77 @@
+//! Pushes come faster than rollouts: only the newest head is planned, what was under way is superseded, and the commits
+//! that were skipped are known by the head that they came with. A slow rollout delays nobody.
+
+use belay::rollout::{CommitId, Outcome};
+
+use crate::world::daemon::{World, broken, deployment, image, path_of};
+
+#[tokio::test(start_paused = true)]
+async fn skipped_commits_are_recorded_with_their_head() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let skipped: Vec<String> = (2..6)
+        .map(|version| {
+            world.repository.commit_file("web.yaml", &deployment("web", &format!("web:{version}"), ""), "Another")
+        })
+        .collect();
+    let head = world.push("web.yaml", &deployment("web", "web:6", ""), "The last one");
+    world.through(&head).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:6");
+    assert_eq!(world.records().len(), 2, "none of the others was planned");
+    for commit in skipped {
+        let arrivals = world.history().arrivals(&commit.parse::<CommitId>().unwrap()).unwrap();
+        assert_eq!(arrivals[0].head.as_str(), head, "superseded by it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_push_takes_the_place_of_what_is_under_way() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let mut commits = Vec::new();
+    for version in 2..6 {
+        let slow = broken("web", "ready-after=20s").replace("web:2", &format!("web:{version}"));
+        let commit = world.push("web.yaml", &slow, "Another");
+        let planned = commit.clone();
+        world
+            .until("it is under way", move |source| source.under_way.values().any(|way| way.commit.as_str() == planned))
+            .await;
+        commits.push(commit);
+    }
+    let last = commits.pop().unwrap();
+    world.through(&last).await;
+    assert_eq!(world.record(&last, "Deployment default/web").outcome, Outcome::Complete);
+    for commit in commits {
+        assert_eq!(world.record(&commit, "Deployment default/web").outcome, Outcome::Superseded);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_one_delays_nobody() {
+    let mut world = World::embedded().await;
+    world.repository.write("slow.yaml", deployment("slow", "web:1", ""));
+    for number in 0..40 {
+        world.repository.write(format!("{number}.yaml"), deployment(&format!("app{number}"), "web:1", ""));
+    }
+    let first = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    world.repository.write("slow.yaml", broken("slow", "never-ready"));
+    for number in 0..40 {
+        world.repository.write(format!("{number}.yaml"), deployment(&format!("app{number}"), "web:2", ""));
+    }
+    let second = world.repository.commit("All of them again");
+    world.repository.push();
+    world.through(&second).await;
+    for number in 0..40 {
+        let record = world.record(&second, &format!("Deployment default/app{number}"));
+        assert_eq!(record.outcome, Outcome::Complete);
+        assert!(record.ended.unwrap().duration_since(record.started).as_secs() < 25, "{record:#?}");
+    }
+    assert_eq!(world.record(&second, "Deployment default/slow").outcome, Outcome::RolledBack);
+}
