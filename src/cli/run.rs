@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -69,12 +70,7 @@ pub struct Args {
 const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    if args.print_config_schema {
-        say_value(&config::schema(), Format::Json)?;
-        return Ok(Exit::Done);
-    }
-    if args.print_config_reference {
-        say(config::reference().trim_end());
+    if tell_of_the_configuration(&args)? {
         return Ok(Exit::Done);
     }
     telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
@@ -130,9 +126,21 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
-    if !args.once {
-        return Ok(Exit::Done);
+    if args.once { how_it_went(&history, started) } else { Ok(Exit::Done) }
+}
+
+/// Prints what is asked of the configuration's format; `false` where nothing is.
+fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
+    if args.print_config_schema {
+        say_value(&config::schema(), Format::Json)?;
+    } else if args.print_config_reference {
+        say(config::reference().trim_end());
     }
+    Ok(args.print_config_schema || args.print_config_reference)
+}
+
+/// Whether anything that was taken up since then failed.
+fn how_it_went(history: &History, started: Timestamp) -> anyhow::Result<Exit> {
     let failed = Query {
         since: Some(started),
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected].into(),
