@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_job_that_can_not_change_comes_with_the_choices() {
-        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template: {}\n";
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template: {spec: {restartPolicy: Never, containers: [{name: a, image: \"a:1\"}]}}\n";
         let manifest = read_file("job.yaml", text.as_bytes(), &Scopes::new("shop")).manifests.remove(0);
         let commit = Commit {
             id: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
