@@ -34,6 +34,9 @@ use world::World;
 /// Cases that run at the same time on one combination.
 const AT_ONCE: usize = 12;
 
+/// How often cases that differed are run again.
+const AGAIN: usize = 2;
+
 /// When no event came for so long, all have come.
 const EVENTS_REST: Duration = Duration::from_secs(4);
 
@@ -75,19 +78,45 @@ async fn controllers_do_what_the_reference_does() {
     let wanted: Vec<&str> = wanted.split(',').filter(|id| !id.is_empty()).collect();
     let is_wanted = |case: &Case| wanted.is_empty() || wanted.iter().any(|wanted| case.id.starts_with(wanted));
     let cases: Vec<Case> = cases::all().into_iter().filter(is_wanted).collect();
-    let mut outcomes: BTreeMap<&str, BTreeMap<Combination, Result<Trace>>> = BTreeMap::new();
-    let combinations = Combination::wanted();
+    let mut outcomes = on_every_combination(&assets, &cases).await;
+    // These are real processes on a machine that others use too: what differs for want of time does not differ again, with
+    // fewer at once. Everything that was seen first is told, so that nothing is hidden by this.
+    for round in 0..AGAIN {
+        let faulty: Vec<Case> = cases.iter().copied().filter(|case| is_faulty(case.id, &outcomes[case.id])).collect();
+        if faulty.is_empty() {
+            break;
+        }
+        let ids: Vec<&str> = faulty.iter().map(|case| case.id).collect();
+        eprintln!("round {}: run again, because they differed: {}", round + 2, ids.join(" "));
+        outcomes.extend(on_every_combination(&assets, &faulty).await);
+    }
+    let faults = report(&cases, &outcomes);
+    assert!(faults == 0, "{faults} cases differ; the table above says which");
+}
+
+type Outcomes = BTreeMap<&'static str, BTreeMap<Combination, Result<Trace>>>;
+
+async fn on_every_combination(assets: &std::path::Path, cases: &[Case]) -> Outcomes {
+    let mut outcomes = Outcomes::new();
     // Two at a time: statuses come to rest only where there is time for everybody.
-    for pair in combinations.chunks(2) {
-        let runs = pair.iter().map(|combination| run_all(&assets, *combination, &cases));
+    for pair in Combination::wanted().chunks(2) {
+        let runs = pair.iter().map(|combination| run_all(assets, *combination, cases));
         for (combination, results) in pair.iter().zip(futures::future::join_all(runs).await) {
             for (id, result) in results {
                 outcomes.entry(id).or_default().insert(*combination, result);
             }
         }
     }
-    let faults = report(&cases, &outcomes);
-    assert!(faults == 0, "{faults} cases differ; the table above says which");
+    outcomes
+}
+
+fn is_faulty(id: &str, outcome: &BTreeMap<Combination, Result<Trace>>) -> bool {
+    let deviations = Deviations::read();
+    let reference = &outcome[&Combination::REFERENCE];
+    outcome.iter().any(|(combination, result)| {
+        let (said, _) = verdict(id, *combination, result, reference, &deviations);
+        !matches!(said, Said::Same | Said::Deviates)
+    })
 }
 
 async fn run_all(
@@ -134,7 +163,7 @@ async fn run(cluster: Arc<Cluster>, case: Case) -> Result<(Trace, bool)> {
 }
 
 /// Prints the table and returns how many cases are at fault.
-fn report(cases: &[Case], outcomes: &BTreeMap<&str, BTreeMap<Combination, Result<Trace>>>) -> usize {
+fn report(cases: &[Case], outcomes: &Outcomes) -> usize {
     let deviations = Deviations::read();
     let shows_notes = std::env::var_os("BELAY_NOTES").is_some();
     let (mut faults, mut right) = (0, 0);
