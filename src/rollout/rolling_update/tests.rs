@@ -239,6 +239,8 @@ proptest! {
                 Err(Refused::NothingUnderWay { .. } | Refused::Renaming { .. } | Refused::NothingToRollBack { .. }) => {
                     ask = forward.clone();
                 }
+                // Killed while renaming, when the old one is gone already: there is no way back any more, only forward.
+                Err(Refused::NotFound { .. }) if ask.to == To::Back => ask = forward.clone(),
                 Err(other) => prop_assert!(false, "{other}"),
             }
         }
