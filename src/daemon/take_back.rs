@@ -113,6 +113,7 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
     info!(object = %wanted.key, commit = wanted.commit.id.short(), to, "going back");
     let message = format!("{}: {reason}; going back to {to}", wanted.commit.change_cause());
     context.tell(&wanted.key, live, EventKind::Warning, "RollingBack", message).await;
+    let (stayed, gone) = (!company.stays.is_empty(), company.keys());
     with_it::take_company_back(work, company, &reason).await?;
     let sent = sent_back(work, &found, &hold, live);
     let written = match work.insist_on_apply(&sent).await? {
@@ -121,6 +122,12 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
     };
     let baseline = Baseline::of(&wanted.key, &written);
     context.went_back(work.record, &baseline).await;
+    if stayed {
+        // Another one that needed it may have failed at the same moment. Each looks again when its own hold is written, so
+        // that the last of them sees all.
+        let left = with_it::company(work).await?.besides(&gone);
+        with_it::take_company_back(work, left, &reason).await?;
+    }
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
 }

@@ -29,6 +29,20 @@ pub(super) struct Company {
     pub stays: Vec<String>,
 }
 
+impl Company {
+    /// What goes back.
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        self.goes.iter().map(|manifest| manifest.key.clone()).collect()
+    }
+
+    /// What goes back besides these; of what stays, nothing needs to be said again.
+    pub(super) fn besides(mut self, gone: &[ObjectKey]) -> Company {
+        self.goes.retain(|manifest| !gone.contains(&manifest.key));
+        self.stays.clear();
+        self
+    }
+}
+
 /// The object that failed, where this one only goes back with it.
 pub(super) fn culprit(work: &Work) -> Option<Companion> {
     let Trigger::Together(name) = &work.planned.wanted.trigger else { return None };
