@@ -52,6 +52,20 @@ fn of_text(text: &str) -> Showing {
         !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
     };
     let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
-    let secret = says("Secret") || says("secret") || says("SecretList") || says("stringData");
+    let secret = text.match_indices("ecret").any(|(at, _)| !is_reference(text, at)) || says("stringData");
     if secret || (says("data") && !says("ConfigMap")) { Showing::Nothing } else { Showing::Everything }
+}
+
+/// Words that name a Secret without being one.
+const REFERENCES: [&str; 6] =
+    ["secretRef", "secretKeyRef", "secretName", "imagePullSecrets", "secrets", "secretProviderClass"];
+
+/// Whether the word around a place in a text only refers to Secrets. Any other word with a secret in it may be a kind that is
+/// misspelt.
+fn is_reference(text: &str, at: usize) -> bool {
+    let begins = text[..at]
+        .rfind(|c: char| !c.is_alphanumeric())
+        .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
+    let ends = text[at..].find(|c: char| !c.is_alphanumeric()).map_or(text.len(), |after| at + after);
+    REFERENCES.contains(&&text[begins..ends])
 }

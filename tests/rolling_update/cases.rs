@@ -78,9 +78,11 @@ pub async fn ends_under_a_new_name(stage: &Stage) {
 
 pub async fn goes_back_half_way(stage: &Stage) {
     stage.make(&controller("three", "three:1", 3)).await;
-    // Label, three pods, selector, create, original size, up, down: dies at the second growth.
+    // Label, three pods, selector, create, original size, up, down: dies at the second growth, or a little before it where
+    // a write had to be made again because the controller was faster.
     assert!(stage.roll_and_die(&to("three", "three:2"), 9, Fate::DieBefore).await.is_none());
-    assert_eq!(stage.controller("three").await.unwrap()["spec"]["replicas"], 2);
+    let left = stage.controller("three").await.unwrap()["spec"]["replicas"].clone();
+    assert!(left == 2 || left == 3, "{left}");
     let rolled = stage.roll(&back("three")).await;
     assert_eq!(rolled.ended.unwrap(), "replicationcontroller/three rolling updated to \"three\"");
     assert_eq!(rolled.said[0], "Setting \"three\" replicas to 3");
