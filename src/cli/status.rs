@@ -15,7 +15,7 @@ use super::{Globals, history, signals};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::{History, Query};
+use crate::history::{History, HistoryError, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
 use crate::rollout::{Hold, Outcome, Record, health, marks};
@@ -292,10 +292,23 @@ fn bar(row: &Row) -> String {
 /// Waits until everything that a commit touched is through.
 async fn wait(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let commit = args.commit.clone().unwrap_or_default();
+    let folder = globals.state_folder(None)?;
     let waiting = async {
+        let mut told = false;
         loop {
-            if let Some(exit) = through(&history::open(globals)?, &commit)? {
-                return anyhow::Ok(exit);
+            match History::read_only(&folder) {
+                Ok(history) => {
+                    if let Some(exit) = through(&history, &commit)? {
+                        return anyhow::Ok(exit);
+                    }
+                }
+                // A daemon that was only just started is making it.
+                Err(error @ (HistoryError::Missing { .. } | HistoryError::Older { found: 0, .. })) => {
+                    if !std::mem::replace(&mut told, true) {
+                        super::output::progress(format!("{error}; waiting for it"));
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
             tokio::time::sleep(ASK).await;
         }

@@ -164,6 +164,22 @@ async fn the_status_says_what_is_held_and_waits_for_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn waiting_may_begin_before_the_daemon_does() {
+    let mut stage = Stage::new().await;
+    let first = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let mut command = belay(stage.home.path());
+    command.args(["status", "--commit", &first, "--wait", "--timeout", "60s"]).args(stage.globals());
+    let mut waiting = Running(command.stdout(std::process::Stdio::null()).spawn().unwrap());
+    assert!(waiting.ended(Duration::from_millis(300)).await.is_none(), "there is nothing yet");
+    once(&stage, 0);
+    assert!(waiting.ended(Duration::from_secs(10)).await.expect("it is through").success());
+    let nothing =
+        stage.run(&["status", "--commit", &first, "--wait", "--timeout", "100ms", "--state-dir", "elsewhere"]);
+    assert_eq!(nothing.code, 2, "said twice: {nothing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_status_goes_on_being_shown() {
     let (mut stage, ..) = told().await;
     let shown = stage.home.path().join("watched");
