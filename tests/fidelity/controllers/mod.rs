@@ -8,6 +8,7 @@ mod cluster;
 mod deviations;
 mod kubelet;
 mod observer;
+mod seconds;
 mod trace;
 mod words;
 mod workloads;

@@ -156,6 +156,9 @@ impl World {
     }
 
     pub async fn strategic(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
+        if kind == "Deployment" && patch["spec"].get("template").is_some() {
+            self.next_second().await;
+        }
         let path = format!("{}/{name}", self.path(kind));
         self.send("PATCH", &path, "application/strategic-merge-patch+json", &patch).await
     }
