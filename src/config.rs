@@ -1,5 +1,7 @@
 //! The configuration file: which sources there are, and how each is followed.
 
+mod nearest;
+mod order;
 mod schema;
 mod span;
 
@@ -10,6 +12,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use nearest::{position, with_nearest};
 pub use schema::{reference, schema};
 pub use span::{InvalidSpan, Span};
 
@@ -45,6 +48,9 @@ pub struct SourceConfig {
     /// One commit that is followed instead of a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// The source of this file whose head must be complete before anything of this one is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
     #[serde(default)]
     pub path: String,
@@ -72,6 +78,9 @@ pub struct SourceConfig {
     /// The kubeconfig context; empty for the current one.
     #[serde(default)]
     pub context: String,
+    /// The namespace of the Lease that keeps a second daemon from writing too. All daemons of a source must name the same.
+    #[serde(default = "default_lease_namespace")]
+    pub lease_namespace: String,
     /// How belay shows itself to the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
@@ -160,6 +169,10 @@ fn default_branch() -> String {
     "main".to_owned()
 }
 
+fn default_lease_namespace() -> String {
+    "default".to_owned()
+}
+
 fn default_interval() -> Span {
     Span(Duration::from_secs(30))
 }
@@ -211,6 +224,7 @@ impl SourceConfig {
             branch: default_branch(),
             tag: None,
             commit: None,
+            after: None,
             path: String::new(),
             interval: default_interval(),
             prune: false,
@@ -220,6 +234,7 @@ impl SourceConfig {
             fail_fast: false,
             drift: Drift::default(),
             context: String::new(),
+            lease_namespace: default_lease_namespace(),
             credentials: CredentialsConfig::default(),
         }
     }
@@ -287,6 +302,9 @@ impl Config {
             let wrong =
                 |message: String| ConfigError::Source { file: file.to_owned(), name: source.name.clone(), message };
             source.check().map_err(wrong)?;
+            if let Some(message) = order::wrong_order(source, &config.source) {
+                return Err(wrong(message));
+            }
             if !names.insert(&source.name) {
                 return Err(wrong("there are two sources of that name".to_owned()));
             }
@@ -302,42 +320,6 @@ impl Config {
         let name = source.name.clone();
         source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
     }
-}
-
-fn position(text: &str, error: &toml::de::Error) -> Option<(usize, usize)> {
-    let before = text.get(..error.span()?.start)?;
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Some((line, column))
-}
-
-/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named.
-fn with_nearest(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
-    let nearest = quoted.map(|known| (distance(wrong, known), known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 2.max(known.len() / 3) => {
-            format!("unknown key {wrong:?}; did you mean {known:?}?")
-        }
-        _ => format!("unknown key {wrong:?}"),
-    }
-}
-
-/// How many letters must be changed, added or taken away (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let cost = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -92,25 +92,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 }
 
 fn every_outcome_but_unchanged() -> std::collections::BTreeSet<Outcome> {
-    use Outcome::{
-        Complete, Failed, Held, Planned, Pruned, Rejected, RollbackFailed, RolledBack, RollingBack, Superseded,
-        Suspended, UnderWay,
-    };
-    [
-        Planned,
-        UnderWay,
-        RollingBack,
-        Complete,
-        Failed,
-        RolledBack,
-        RollbackFailed,
-        Superseded,
-        Rejected,
-        Held,
-        Suspended,
-        Pruned,
-    ]
-    .into()
+    Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Unchanged).collect()
 }
 
 /// The history file, for reading.

@@ -191,7 +191,7 @@ pub fn outcome(outcome: Outcome) -> Cell {
     let colour = match outcome {
         Outcome::Complete => Some(AnsiColor::Green),
         Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Rejected => Some(AnsiColor::Red),
-        Outcome::Held | Outcome::Suspended | Outcome::RollingBack => Some(AnsiColor::Yellow),
+        Outcome::Held | Outcome::Suspended | Outcome::Skipped | Outcome::RollingBack => Some(AnsiColor::Yellow),
         Outcome::UnderWay | Outcome::Planned => Some(AnsiColor::Cyan),
         Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned => None,
     };

@@ -17,7 +17,7 @@ use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use crate::rollout::{
-    Action, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
+    Action, After, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
 };
 
@@ -70,7 +70,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     };
     let commit = Arc::new(commit);
-    let wanted = wanted(&files, &commit);
+    let mut wanted = wanted(&files, &commit);
+    // What one manifest says against another is a complaint of both.
+    wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
     match output {
         PlanFormat::Json => say_value(&as_value(&plan, &complaints), Format::Json)?,
@@ -142,7 +144,7 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
         match &step.action {
             Action::Unchanged => {}
             Action::Apply(apply) if apply.creates => {
-                say(diff::heading(&format!("{key} is new ({})", step.wanted.manifest.place)));
+                say(diff::heading(&format!("{key} is new ({}){}", step.wanted.manifest.place, waits(step))));
                 Unified::of_new(&apply.body).say();
             }
             Action::Apply(apply) => {
@@ -151,7 +153,7 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
                     (false, true) => "is taken over, and nothing else",
                     (false, false) => "changes",
                 };
-                say(diff::heading(&format!("{key} {what} ({})", step.wanted.manifest.place)));
+                say(diff::heading(&format!("{key} {what} ({}){}", step.wanted.manifest.place, waits(step))));
                 Unified::of_changes(&apply.changes).say();
             }
             Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
@@ -162,6 +164,11 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
         }
     }
     progress(summary(plan, complaints.len()));
+}
+
+/// `; waits for deployment/db`, where it waits for others.
+pub(super) fn waits(step: &Planned) -> String {
+    After::of(&step.wanted.manifest).map(|after| format!("; {}", after.told())).unwrap_or_default()
 }
 
 /// Prints a complaint with its line.
@@ -200,6 +207,9 @@ fn as_value(plan: &Plan, complaints: &[Complaint]) -> Value {
                     value["action"] = json!(if apply.creates { "create" } else { "update" });
                     value["rollsOut"] = json!(apply.rolls_out);
                     value["changes"] = json!(apply.changes);
+                    if let Some(after) = After::of(&wanted.manifest) {
+                        value["after"] = json!(after.names);
+                    }
                 }
                 Action::Unchanged => value["action"] = json!("unchanged"),
                 Action::Held(hold) => {

@@ -11,14 +11,14 @@ use super::exit::Exit;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, terminal_width};
 use super::progress::Screen;
 use super::workload::{self, Named};
-use super::{Globals, history, signals};
+use super::{Globals, history, remembered, signals};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, Outcome, Record, health, marks};
+use crate::rollout::{Hold, Record, health, is_well, marks};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -60,6 +60,8 @@ struct Look {
     workload: Option<Named>,
     commit: Option<String>,
     labels: String,
+    /// What the daemon remembers, where that can be read.
+    history: Option<History>,
 }
 
 /// Where one workload is.
@@ -90,7 +92,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         (None, false) => Some(cluster.default_namespace().to_owned()),
     };
     let labels = labels(selector.as_deref());
-    let look = Look { cluster, namespace, workload, commit, labels };
+    let history = history::open(globals).ok();
+    let look = Look { cluster, namespace, workload, commit, labels, history };
     if watch {
         return look.watch(output).await;
     }
@@ -118,9 +121,41 @@ impl Look {
     async fn rows(&self) -> Result<Vec<Row>, ClusterError> {
         let live = workload::live(&self.cluster, self.namespace.as_deref(), &self.labels).await?;
         let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
+        // A history that can't be read now (its daemon is just making it) adds nothing.
+        self.history.iter().for_each(|history| drop(self.remember(history, &mut rows)));
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
         rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
         Ok(rows)
+    }
+
+    /// Adds what only the history knows: which objects wait for others, and which holds a newer commit has gone back to.
+    fn remember(&self, history: &History, rows: &mut Vec<Row>) -> Result<(), HistoryError> {
+        let mut waiting = remembered::waiting(history)?;
+        for row in rows.iter_mut() {
+            if let Some((record, message)) = waiting.remove(&row.key) {
+                row.message = format!("commit {} {message}", record.commit.short());
+            } else if row.state == "held"
+                && let Some(message) = remembered::held_again(history, &row.source, &row.key)?
+            {
+                row.message = message;
+            }
+        }
+        // Labels are asked of the cluster, which does not have these yet.
+        let here = |key: &ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
+        let new = waiting.into_iter().filter(|(key, _)| self.labels == marks::SOURCE && here(key));
+        rows.extend(new.map(|(key, (record, message))| Row {
+            key,
+            source: record.source,
+            commit: record.commit.to_string(),
+            state: "waiting",
+            message,
+            since: Some(record.started),
+            updated: 0,
+            available: 0,
+            desired: 0,
+            deadline: None,
+        }));
+        Ok(())
     }
 
     /// The table, or one line that says that there is nothing to show.
@@ -330,17 +365,17 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
         return Ok(None);
     }
-    let went_wrong = |record: &&Record| {
-        !matches!(record.outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Superseded | Outcome::Pruned)
-    };
+    // What was passed over at first may be through by now: the newest record of each object counts.
+    let mut seen = BTreeSet::new();
+    let newest: Vec<&Record> = records.iter().filter(|record| seen.insert(&record.object)).collect();
     let mut exit = Exit::Done;
-    for record in records.iter().filter(went_wrong) {
+    for record in newest.iter().filter(|record| !is_well(record.outcome)) {
         let reason = record.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         say(format!("{}: {}{reason}", record.object, record.outcome));
         exit = Exit::No;
     }
     if exit == Exit::Done {
-        let objects = if records.len() == 1 { "1 object".to_owned() } else { format!("{} objects", records.len()) };
+        let objects = if newest.len() == 1 { "1 object".to_owned() } else { format!("{} objects", newest.len()) };
         say(format!("commit {} is complete: {objects}", records[0].commit.short()));
     }
     Ok(Some(exit))

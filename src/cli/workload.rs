@@ -29,13 +29,7 @@ impl FromStr for Named {
         if name.is_empty() || name.contains('/') {
             return Err(format!("{text:?} is not KIND/NAME; name the namespace with -n"));
         }
-        let (wanted, group) = kind.split_once('.').map_or((kind, None), |(kind, group)| (kind, Some(group)));
-        let lower = wanted.to_ascii_lowercase();
-        let fits = |known: &&crate::kinds::Kind| {
-            let named = known.resource == lower || known.singular == lower || known.short_names.contains(&lower);
-            named && group.is_none_or(|group| group == known.group)
-        };
-        match facts().kinds.iter().find(fits) {
+        match facts().called(kind) {
             Some(known) => Ok(Named { kind: Some((known.group.clone(), known.kind.clone())), name: name.to_owned() }),
             None => Err(format!("there is no kind {kind:?}; say deployment, statefulset, daemonset …")),
         }

@@ -70,6 +70,11 @@ impl Cluster {
         purpose: Purpose<'_>,
         request: Request<Body>,
     ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
+        let entitled = self.entitled_until(request.method(), &request.uri().to_string());
+        let until = entitled.map_err(|message| away(purpose, message, None))?;
+        let limit = until.map_or(self.request_timeout, |until| {
+            self.request_timeout.min(until.saturating_duration_since(tokio::time::Instant::now()))
+        });
         let exchange = async {
             let response = self.client.send(request).await.map_err(|error| error.to_string())?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
@@ -77,10 +82,10 @@ impl Cluster {
             let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
             Ok((code, warnings, bytes.to_vec()))
         };
-        match tokio::time::timeout(self.request_timeout, exchange).await {
+        match tokio::time::timeout(limit, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(message)) => Err(away(purpose, message, None)),
-            Err(_) => Err(away(purpose, format!("no answer within {:?}", self.request_timeout), None)),
+            Err(_) => Err(away(purpose, format!("no answer within {limit:?}"), None)),
         }
     }
 }

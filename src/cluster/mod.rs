@@ -7,6 +7,7 @@ mod error;
 mod events;
 mod evidence;
 mod kinds;
+mod lease;
 mod patch;
 mod read;
 mod retry;
@@ -27,6 +28,7 @@ pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
+pub use lease::Entitled;
 pub use patch::{Part, Patch};
 pub use retry::Backoff;
 pub use rolling_update::{Pace, RollError};
@@ -43,13 +45,15 @@ pub struct Cluster {
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
     request_timeout: Duration,
+    /// Until when it may be written to, where that is not always.
+    entitled: Option<Arc<Entitled>>,
 }
 
 impl Cluster {
     /// The cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
-        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT }
+        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT, entitled: None }
     }
 
     /// The same with another limit for one request.

@@ -158,7 +158,7 @@ fn told(served: &Served, object: &DynamicObject) -> (ObjectKey, Value) {
 
 /// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.
 #[derive(Clone, Debug)]
-struct Doubling(Duration);
+pub(super) struct Doubling(Duration);
 
 impl Default for Doubling {
     fn default() -> Doubling {

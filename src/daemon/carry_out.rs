@@ -1,6 +1,6 @@
 //! A finished plan becomes records, and the records become rollouts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,7 +14,9 @@ use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
 use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger};
+use crate::rollout::{
+    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger, held_reason,
+};
 
 /// A planned object, its record, and what was known of it before a restart.
 type Begun = (RecordId, Option<Record>, Prepared);
@@ -68,6 +70,13 @@ impl Source {
         let writes = |planned: &Planned| matches!(planned.action, Action::Apply(_) | Action::Prune);
         let written = begun.iter().filter(|(_, _, prepared)| writes(&prepared.planned));
         let ranks = Ranks::new(written.map(|(_, _, prepared)| Place::of(&prepared.planned)));
+        let beginning: BTreeSet<ObjectKey> = begun
+            .iter()
+            .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_ref(), prepared))
+            .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
+            .collect();
+        // What is over at once is in the books before others ask for it.
+        begun.sort_by_key(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();
             if let Some(digest) = prepared.digest {
@@ -75,12 +84,28 @@ impl Source {
             }
             let stage = self.stage(earlier.as_ref(), &prepared);
             match (&prepared.planned.action, stage) {
-                (Action::Apply(_), stage) => self.roll_out(id, prepared, stage.unwrap_or(Stage::Fresh), &ranks),
+                (Action::Apply(_), None) => match self.gate(&key, &beginning) {
+                    Gate::Open => {
+                        self.waiting.remove(&key);
+                        self.roll_out(id, prepared, Stage::Fresh, &ranks);
+                    }
+                    // Whatever comes later in the order does not wait with it.
+                    Gate::Shut(message) => {
+                        ranks.pass(Place::of(&prepared.planned));
+                        self.let_wait(id, &prepared.planned, message);
+                    }
+                    Gate::Skip(reason) => {
+                        ranks.pass(Place::of(&prepared.planned));
+                        self.skip(&key, id, &reason);
+                    }
+                },
                 (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
                 (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
                 (Action::Held(hold), None) => {
-                    let reason = Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+                    let wanted = &prepared.planned.wanted;
+                    let reason = held_reason(hold, &wanted.commit.id, &wanted.trigger);
                     self.finish(id, Outcome::Held, Some(&reason));
+                    self.tell_hold(&key, hold, reason);
                 }
                 (Action::Suspended(why), None) => {
                     let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
@@ -95,6 +120,12 @@ impl Source {
                 (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),
             }
         }
+    }
+
+    /// Whether something is done about an object from here on.
+    fn is_to_begin(&self, earlier: Option<&Record>, prepared: &Prepared) -> bool {
+        matches!(prepared.planned.action, Action::Apply(_) | Action::Prune | Action::Blocked(_))
+            || self.stage(earlier, prepared).is_some()
     }
 
     /// Where a rollout is taken up that is under way already; `None` where it is not.
@@ -149,7 +180,7 @@ impl Source {
         let cancel = CancellationToken::new();
         let work = Work {
             context: Arc::clone(&self.context),
-            turn: ranks.turn(Place::of(&planned), Arc::clone(&self.context.requests)),
+            turn: ranks.turn(Place::of(&planned)),
             planned,
             apply,
             served,
@@ -212,8 +243,12 @@ impl Source {
             let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
             places.clone().any(|place| news.paths.contains(&*place.path))
         };
-        let duplicates =
-            self.shelf().duplicates().into_iter().filter(new).filter_map(|complaint| Some((complaint, head.clone()?)));
+        let duplicates = self
+            .shelf()
+            .contradictions()
+            .into_iter()
+            .filter(new)
+            .filter_map(|complaint| Some((complaint, head.clone()?)));
         for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
             let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::judging::is_complete;
 use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
@@ -21,8 +22,8 @@ use crate::config::Drift;
 use crate::history::Query;
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Commit, Hold, Outcome, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, body, held_body,
-    is_as_applied, marks, template, template_hash,
+    Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    held_body, is_as_applied, marks, template, template_hash,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -80,6 +81,8 @@ impl Source {
         let hold = Hold::on(live);
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        let complete = Workload::of(key).is_some() && is_complete(key, live);
+        let completed = !std::mem::replace(&mut facts.complete, complete) && complete;
         if facts.suspended {
             // What it is to be may change meanwhile.
             facts.well = None;
@@ -92,8 +95,13 @@ impl Source {
         if taken_off {
             self.let_go_of_company(key);
         }
+        if completed {
+            self.tell_those_behind(key);
+        }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| match held {
+            // What is told of it already may say more.
+            Some(hold) if source.held.get(key).is_some_and(|told| told.since == hold.since) => {}
             Some(Hold { commit, reason, since, .. }) => {
                 source.held.insert(key.clone(), HeldStatus { commit, reason, since });
             }
@@ -101,6 +109,13 @@ impl Source {
                 source.held.remove(key);
             }
         });
+    }
+
+    /// Tells of a hold what a newer commit, which has gone back to what is held, has to do with it.
+    pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
+        let Hold { commit, since, .. } = hold.clone();
+        let held = HeldStatus { commit, reason: reason.message, since };
+        self.context.status.change(|source| drop(source.held.insert(key.clone(), held)));
     }
 
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
@@ -174,6 +189,9 @@ impl Source {
 
     /// The manifest of an object that may have to be applied again, and on whose account.
     fn want_again(&mut self, key: &ObjectKey) -> Option<Wanted> {
+        if self.contradicted.contains_key(key) {
+            return None;
+        }
         let manifest = self.read_manifest(key)?;
         if let Some(record) = self.resumed.get(key) {
             let (commit, trigger) = (self.commit(&record.commit)?, record.trigger.clone());
@@ -181,9 +199,13 @@ impl Source {
         }
         let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
-        let passed_over = self.newest_record(key).is_some_and(|record| record.outcome == Outcome::Suspended);
-        let again = let_go.is_some() || passed_over;
-        let trigger = if again { Trigger::Retry } else { Trigger::Drift(String::new()) };
+        let newest = self.newest_record(key).map(|record| record.outcome);
+        let trigger = match newest {
+            _ if let_go.is_some() => Trigger::Retry,
+            Some(Outcome::Suspended) => Trigger::Retry,
+            Some(Outcome::Skipped) => self.after_all(key)?,
+            _ => Trigger::Drift(String::new()),
+        };
         let commit = let_go.and_then(|hold| self.commit(&hold.commit)).or_else(|| self.last_charged(key))?;
         Some(self.want(Charged { manifest, commit }, trigger))
     }
@@ -195,7 +217,7 @@ impl Source {
     }
 
     /// The newest record of an object, as far as the history knows.
-    fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
+    pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
         let query = Query {
             source: Some(self.context.config.name.clone()),
             name: Some(key.name.clone()),
@@ -254,7 +276,7 @@ impl Source {
     /// Puts an object right that somebody else has changed, or reports it.
     fn correct(&mut self, mut prepared: Prepared, ranks: &Ranks) {
         let key = prepared.planned.wanted.key.clone();
-        let retry = prepared.planned.wanted.trigger == Trigger::Retry;
+        let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
         if !retry && self.context.config.drift == Drift::Report {
             self.report_drift(&key, prepared.served);
             return;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::context::{Context, REQUESTS_AT_ONCE};
+use super::context::Context;
 use super::judging::is_complete;
 use super::live::{digest, newest_other_manager};
 use super::look::Repository;
 use super::refused::complaints;
+use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::ObjectKey;
@@ -60,6 +61,8 @@ pub(super) struct Planner<'a> {
     pub try_new: usize,
     /// What the repository holds.
     pub holds: Holds<'a>,
+    /// The room for its requests, where others want some too.
+    pub requests: Option<&'a Requests>,
 }
 
 /// What the repository holds, for who plans.
@@ -87,8 +90,14 @@ pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prep
     }
     let patience = Patience::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
-    let planner =
-        Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW, holds };
+    let planner = Planner {
+        cluster: &context.cluster,
+        source: &context.config.name,
+        patience,
+        try_new: TRY_NEW,
+        holds,
+        requests: Some(&context.requests),
+    };
     // Insisting ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
@@ -148,7 +157,7 @@ impl Planner<'_> {
             let planned = Planned { wanted, action };
             Ok(Prepared { planned, served: Some(served.clone()), standing, digest, last_writer, owner })
         };
-        stream::iter(each).map(prepare).buffered(REQUESTS_AT_ONCE).try_collect().await
+        stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
     }
 
     /// The live objects of these manifests; `None` for those that do not exist.
@@ -180,7 +189,7 @@ impl Planner<'_> {
             let live = self.ask(&key, || self.cluster.get(&key, served)).await;
             Ok((key, self.or_nothing(live)?))
         };
-        stream::iter(keys).map(read).buffered(REQUESTS_AT_ONCE).try_collect().await
+        stream::iter(keys).map(read).buffered(OF_ONE_SOURCE).try_collect().await
     }
 
     async fn plan_object(
@@ -272,6 +281,16 @@ impl Planner<'_> {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
+        let mut attempt = || {
+            let answer = attempt();
+            async move {
+                let _room = match self.requests {
+                    Some(requests) => Some(requests.room().await),
+                    None => None,
+                };
+                answer.await
+            }
+        };
         match self.patience {
             Patience::GiveUp => attempt().await,
             Patience::Insist(publisher) => {

@@ -154,7 +154,7 @@ fn of(charged: Charged, served: Served, action: Action) -> Prepared {
 
 /// Deletes one object and waits until it is gone.
 pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
-    let permit = work.unless_cancelled(work.turn.comes()).await?;
+    work.unless_cancelled(work.turn.comes()).await?;
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let Some(live) = work.read().await? else { return work.end(Outcome::Pruned, None).await };
     // It may have been made somebody else's since it was planned.
@@ -164,8 +164,11 @@ pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
     }
     work.step(StepKind::Applying, "about to delete it").await?;
     let uid = marks::uid(&live).to_owned();
-    let deleted = Backoff::insist(context.in_the_way(&key), || context.cluster.delete(&key, &work.served, &uid)).await;
-    drop(permit);
+    let delete = || async {
+        let _room = context.requests.room().await;
+        context.cluster.delete(&key, &work.served, &uid).await
+    };
+    let deleted = Backoff::insist(context.in_the_way(&key), delete).await;
     work.turn.through();
     if let Err(error) = deleted {
         return work.end(Outcome::Failed, Some(error.to_reason())).await;

@@ -147,13 +147,12 @@ impl Work {
 
     /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
     async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
-        let permit = self.unless_cancelled(self.turn.comes()).await?;
+        self.unless_cancelled(self.turn.comes()).await?;
         self.step(StepKind::Applying, "").await?;
         if self.apply.takes_over {
             self.take_over().await?;
         }
         let written = self.insist_on_apply(&self.apply.body).await?;
-        drop(permit);
         match written {
             Ok(written) => {
                 let baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -181,6 +180,7 @@ impl Work {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
+            let room = self.unless_cancelled(self.context.requests.room()).await?;
             let error = match self.context.cluster.apply(key, &self.served, body, Mode::Real).await {
                 Ok(written) => {
                     for warning in &written.warnings {
@@ -191,6 +191,7 @@ impl Work {
                 }
                 Err(error) => error,
             };
+            drop(room);
             if !error.is_the_worlds() {
                 return Ok(Err(error));
             }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::look::Repository;
 use crate::git::{BlobId, GitError};
 use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Scopes};
-use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template};
+use crate::rollout::{
+    After, CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template, wrong_order,
+};
 
 /// A file that was read: what it holds, and the id of its content where it is a file like any other.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ struct Note {
     scaled: BTreeSet<ObjectKey>,
     /// The configuration that its workloads name: the name, and who names it.
     names: Vec<(ObjectKey, ObjectKey)>,
+    /// Its objects that wait for others.
+    after: Vec<After>,
 }
 
 impl Shelf {
@@ -102,6 +106,7 @@ impl Shelf {
                 .collect(),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
             names: file.manifests.iter().flat_map(names).collect(),
+            after: file.manifests.iter().filter_map(After::of).collect(),
         };
         for (name, user) in &note.names {
             self.users.entry(name.clone()).or_default().insert(user.clone());
@@ -147,9 +152,32 @@ impl Shelf {
         self.set.locate(key).map(|located| located.hash)
     }
 
-    /// Complaints about objects that are written in more than one file.
-    pub(super) fn duplicates(&self) -> Vec<Complaint> {
-        self.set.duplicates()
+    /// Complaints about one manifest against another: objects that are written in more than one file, and that wait for
+    /// what is not there, or for themselves.
+    pub(super) fn contradictions(&self) -> Vec<Complaint> {
+        let after: Vec<After> = self.after().cloned().collect();
+        let mut complaints = self.set.duplicates();
+        if !after.is_empty() {
+            let objects: Vec<&ObjectKey> = self.keys().collect();
+            complaints.extend(wrong_order(&after, |key| self.set.mentions(key), &objects));
+        }
+        complaints
+    }
+
+    /// Whether anything is wrong with what it holds.
+    pub(super) fn has_complaints(&self) -> bool {
+        !self.set.complaints().is_empty() || !self.contradictions().is_empty()
+    }
+
+    /// The objects that wait for others.
+    pub(super) fn after(&self) -> impl Iterator<Item = &After> {
+        self.notes.values().flat_map(|note| &note.after)
+    }
+
+    /// What an object waits for.
+    pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
+        let path = self.set.locate(key)?.place.path;
+        self.notes.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
     /// The manifest of an object, read from the mirror.

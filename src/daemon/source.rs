@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +24,9 @@ use super::shelf::Shelf;
 use super::together::Failed;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
+use crate::history::Query;
 use crate::manifest::ObjectKey;
-use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
+use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId, is_well};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);
@@ -36,6 +38,8 @@ pub(super) struct Source {
     pub follow: Follow,
     /// Notices a push to a repository on this machine; only a hint to look.
     pub wake: Option<Arc<Wake>>,
+    /// Somebody who waits for this source asks it to look.
+    pub asked_to_look: Arc<Notify>,
     pub stop: CancellationToken,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
@@ -56,7 +60,10 @@ pub(super) struct Source {
     pub planning: Option<(AbortHandle, u64)>,
     pub plans: u64,
     pub checking: bool,
-    pub looking: bool,
+    /// When the look began that is under way.
+    pub looking: Option<Timestamp>,
+    /// When the newest look began that reached the repository.
+    pub looked: Option<Timestamp>,
     pub next_look: Instant,
     /// When what has left the repository before is looked for.
     pub orphans_due: Option<Instant>,
@@ -69,6 +76,10 @@ pub(super) struct Source {
     pub scalers_seen: mpsc::Receiver<Seen>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
+    /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
+    pub waiting: BTreeMap<ObjectKey, String>,
+    /// Objects whose manifests the head contradicts elsewhere, and how.
+    pub contradicted: BTreeMap<ObjectKey, String>,
 }
 
 /// A rollout under way.
@@ -128,7 +139,8 @@ impl Source {
                 Some(seen) = self.seen.recv() => self.saw(seen),
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
-                () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = self.asked_to_look.notified() => self.next_look = Instant::now(),
+                () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }
@@ -140,8 +152,8 @@ impl Source {
     fn done(&mut self, done: Done) {
         match done {
             Done::Looked(looked) => {
-                self.looking = false;
-                self.looked(looked);
+                let began = self.looking.take();
+                self.looked(looked, began);
             }
             Done::Planned(number, news, prepared)
                 if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
@@ -168,7 +180,7 @@ impl Source {
     fn fault(&mut self, error: &tokio::task::JoinError) {
         error!(%error, "belay's own fault: a task panicked");
         self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
-        self.looking = false;
+        self.looking = None;
         self.checking = false;
         self.planning = None;
         self.shelf().forget();
@@ -177,7 +189,7 @@ impl Source {
 
     /// Looks at the repository, beside the loop.
     fn look(&mut self) {
-        self.looking = true;
+        self.looking = Some(self.context.clock.now());
         self.next_look = Instant::now() + self.context.config.interval.0;
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
@@ -204,8 +216,7 @@ impl Source {
         });
     }
 
-    fn looked(&mut self, looked: Result<Looked, GitError>) {
-        let now = self.context.clock.now();
+    fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
         let looked = match looked {
             Ok(looked) => looked,
             Err(error) => {
@@ -214,7 +225,8 @@ impl Source {
                 return;
             }
         };
-        self.context.status.change(|source| source.looked = Some(now));
+        self.looked = began.or(self.looked);
+        self.context.status.change(|source| source.looked = began.or(source.looked));
         match looked {
             Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
@@ -244,6 +256,7 @@ impl Source {
                     self.corrected.remove(key);
                 }
                 self.ended(key, rollout.record, outcome);
+                self.tell_those_behind(key);
                 let live = rollout.live.borrow().clone();
                 match live {
                     Some(live) => self.look_at(key, &live),
@@ -278,9 +291,33 @@ impl Source {
     }
 
     fn publish_settled(&self) {
-        let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
+        let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
-        self.context.status.change(|source| source.settled = idle && through && self.resumed.is_empty());
+        let settled = idle && through && self.resumed.is_empty();
+        self.context.status.change(|source| {
+            source.settled = settled;
+            if !settled {
+                source.complete = None;
+            } else if source.complete != self.looked {
+                source.complete = self.looked.filter(|_| self.is_well());
+            }
+        });
+    }
+
+    /// Whether everything that the head says is live, and complete where it rolls out.
+    fn is_well(&self) -> bool {
+        let source = Some(self.context.config.name.clone());
+        let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();
+        let ill =
+            self.context.history.records(&Query { source, outcomes, ..Query::default() }).unwrap_or_else(|error| {
+                warn!(%error, "failed to ask the history what has failed");
+                Vec::new()
+            });
+        let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
+        let still = |key: &ObjectKey| {
+            self.shelf().has(key) && self.newest_record(key).is_some_and(|record| !is_well(record.outcome))
+        };
+        self.refused.is_none() && !self.shelf().has_complaints() && !objects.iter().any(still)
     }
 
     /// Puts an object on the list of those to be checked.

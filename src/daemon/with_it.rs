@@ -181,7 +181,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         apply,
         served,
         record,
-        turn: Ranks::new([rank]).turn(rank, Arc::clone(&work.context.requests)),
+        turn: Ranks::new([rank]).turn(rank),
         cancel: work.cancel.clone(),
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,

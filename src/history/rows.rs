@@ -118,6 +118,7 @@ pub(super) fn trigger_columns(trigger: &Trigger) -> (&'static str, Option<&str>)
         Trigger::UndoByHand(who) => ("undo-by-hand", Some(who)),
         Trigger::Drift(who) => ("drift", Some(who)),
         Trigger::Together(with) => ("together", Some(with)),
+        Trigger::After(others) => ("after", Some(others)),
     }
 }
 
@@ -129,6 +130,7 @@ fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
         "undo-by-hand" => Ok(Trigger::UndoByHand(who()?)),
         "drift" => Ok(Trigger::Drift(who()?)),
         "together" => Ok(Trigger::Together(who()?)),
+        "after" => Ok(Trigger::After(who()?)),
         other => Err(unreadable(at, format!("no trigger is called {other}"))),
     }
 }

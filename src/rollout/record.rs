@@ -66,6 +66,8 @@ pub enum Trigger {
     Drift(String),
     /// Another object failed, and this one goes back with it; its name.
     Together(String),
+    /// What it waited for is complete; what that is.
+    After(String),
 }
 
 /// Where a record stands, or how it ended.
@@ -96,11 +98,31 @@ pub enum Outcome {
     Held,
     /// Not applied: the object is suspended.
     Suspended,
+    /// Not applied: it waits for another object that failed, or that is held.
+    Skipped,
     /// Deleted, because its manifest left the repository.
     Pruned,
 }
 
 impl Outcome {
+    /// All of them.
+    pub const ALL: [Outcome; 14] = [
+        Outcome::Planned,
+        Outcome::UnderWay,
+        Outcome::RollingBack,
+        Outcome::Complete,
+        Outcome::Failed,
+        Outcome::RolledBack,
+        Outcome::RollbackFailed,
+        Outcome::Superseded,
+        Outcome::Rejected,
+        Outcome::Unchanged,
+        Outcome::Held,
+        Outcome::Suspended,
+        Outcome::Skipped,
+        Outcome::Pruned,
+    ];
+
     /// Whether it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
@@ -123,6 +145,7 @@ impl Outcome {
             Outcome::Unchanged => "unchanged",
             Outcome::Held => "held",
             Outcome::Suspended => "suspended",
+            Outcome::Skipped => "skipped",
             Outcome::Pruned => "pruned",
         }
     }

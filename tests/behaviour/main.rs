@@ -24,6 +24,7 @@ mod killed_at_any_request_it_ends_the_same;
 mod people_may_ask_otherwise;
 mod prunes_what_left;
 mod pushes_faster_than_rollouts;
+mod rollouts_wait_for_one_another;
 mod rolls_out_what_a_commit_says;
 mod says_what_a_replication_controller_leaves;
 mod shows_itself_over_http;
