@@ -96,6 +96,7 @@ impl Source {
             self.let_go_of_company(key);
         }
         if completed {
+            self.tell_recovered(key, live);
             self.tell_those_behind(key);
         }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));

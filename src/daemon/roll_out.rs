@@ -20,7 +20,7 @@ use super::judging::{Cancelled, Judging, Ruled};
 use super::refused::complaints;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
-use super::{prune, replication_controller, undone};
+use super::{prune, rolling, undone};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
@@ -95,6 +95,9 @@ impl Work {
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
         let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
+        if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) && stage != Stage::Prune {
+            return rolling::story(self, stage).await;
+        }
         match stage {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
@@ -131,7 +134,7 @@ impl Work {
     }
 
     /// After the write: nothing to wait for, or a rollout to be judged.
-    async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+    pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         if !self.apply.rolls_out {
             self.wait_until_established(&written).await?;
             self.turn.through();
@@ -146,7 +149,7 @@ impl Work {
     }
 
     /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
-    async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
+    pub(super) async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
         self.unless_cancelled(self.turn.comes()).await?;
         self.step(StepKind::Applying, "").await?;
         if self.apply.takes_over {
@@ -256,7 +259,11 @@ impl Work {
     }
 
     /// Judges the rollout that a write began.
-    async fn judge_from(&mut self, baseline: Baseline, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+    pub(super) async fn judge_from(
+        &mut self,
+        baseline: Baseline,
+        live: Option<Arc<Value>>,
+    ) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
         let mut live = live;
         loop {
@@ -277,6 +284,9 @@ impl Work {
                 }
                 Ruled::Gone => {}
             }
+            if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
+                return Box::pin(rolling::story(self, Stage::Fresh)).await;
+            }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again.
             let written = match self.insist_on_apply(&self.apply.body).await? {
                 Ok(written) => written,
@@ -296,8 +306,7 @@ impl Work {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
         }
-        let reason = replication_controller::only_new_pods(&wanted.key, &self.apply);
-        self.end(Outcome::Complete, reason).await
+        self.end(Outcome::Complete, None).await
     }
 
     async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {

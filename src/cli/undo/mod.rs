@@ -56,7 +56,8 @@ struct Undo<'a> {
 
 impl Undo<'_> {
     async fn one(&self, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
-        let workload = Workload::of(&target.key).filter(|workload| workload.can_go_back());
+        let workload = Workload::of(&target.key)
+            .filter(|workload| workload.can_go_back() && *workload != Workload::ReplicationController);
         let Some(workload) = workload else { bail!("{} has no revisions to go back to", target.quoted()) };
         let mut target = target.clone();
         for _ in 0..TRIES {
