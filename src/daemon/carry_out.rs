@@ -83,10 +83,13 @@ impl Source {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
             let stage = self.stage(earlier.as_ref(), &prepared);
+            if !matches!((&prepared.planned.action, &stage), (Action::Apply(_), None)) {
+                self.stop_waiting(&key);
+            }
             match (&prepared.planned.action, stage) {
                 (Action::Apply(_), None) => match self.gate(&key, &beginning) {
                     Gate::Open => {
-                        self.waiting.remove(&key);
+                        self.stop_waiting(&key);
                         self.roll_out(id, prepared, Stage::Fresh, &ranks);
                     }
                     // Whatever comes later in the order does not wait with it.

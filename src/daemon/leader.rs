@@ -138,13 +138,24 @@ impl Leader {
     /// Lets go, so that the next one need not wait.
     pub(super) async fn release(&self, lease: &Lease) {
         self.entitled.send_replace(None);
-        let spec = releasing(self.clock.now());
-        let letting_go = self.cluster.write_lease(&self.namespace, &self.name, Some(lease), &spec);
-        match tokio::time::timeout(LETTING_GO, letting_go).await {
-            Ok(Ok(_)) => {}
+        match tokio::time::timeout(LETTING_GO, self.let_go(lease)).await {
+            Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(lease = self.name, %error, "failed to let go of the Lease: it ends by itself"),
             Err(_) => warn!(lease = self.name, "no time to let go of the Lease: it ends by itself"),
         }
+    }
+
+    async fn let_go(&self, lease: &Lease) -> Result<(), ClusterError> {
+        let spec = releasing(self.clock.now());
+        if self.cluster.write_lease(&self.namespace, &self.name, Some(lease), &spec).await?.is_some() {
+            return Ok(());
+        }
+        // It was renewed while the answer to that was on its way.
+        let now = self.cluster.lease(&self.namespace, &self.name).await?;
+        if let Some(now) = now.filter(|now| now.holder.as_ref() == Some(&self.who)) {
+            self.cluster.write_lease(&self.namespace, &self.name, Some(&now), &spec).await?;
+        }
+        Ok(())
     }
 
     fn period(&self) -> Duration {

@@ -117,19 +117,13 @@ impl Planner<'_> {
             let key = wanted[0].key.clone();
             let served = self.ask(&key, || self.cluster.served(&api_version, &kind)).await;
             match served {
-                Ok(served) => prepared.extend(self.plan_kind(&served, wanted).await?),
+                Ok(served) => match self.plan_kind(&served, wanted.clone()).await {
+                    Ok(planned) => prepared.extend(planned),
+                    Err(error) if self.gives_up(&error) => return Err(error),
+                    Err(error) => prepared.extend(blocked(wanted, &error)),
+                },
                 Err(error) if self.gives_up(&error) => return Err(error),
-                Err(error) => prepared.extend(wanted.into_iter().map(|wanted| {
-                    let action = Action::Blocked(error.to_reason());
-                    Prepared {
-                        planned: Planned { wanted, action },
-                        served: None,
-                        standing: None,
-                        digest: None,
-                        last_writer: None,
-                        owner: None,
-                    }
-                })),
+                Err(error) => prepared.extend(blocked(wanted, &error)),
             }
         }
         Ok(prepared)
@@ -223,6 +217,8 @@ impl Planner<'_> {
                     // What it needs may come with this very plan.
                     Err(ClusterError::Missing { .. }) => make(wanted, body),
                     Err(error) if self.gives_up(&error) => return Err(error),
+                    // Whoever gives belay its rights may not have come to this one yet; the others go on.
+                    Err(error @ ClusterError::Denied { .. }) => Action::Blocked(error.to_reason()),
                     Err(error) => Action::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
             }
@@ -296,7 +292,17 @@ impl Planner<'_> {
             Patience::Insist(publisher) => {
                 let place = key.to_string();
                 let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
-                let answer = Backoff::insist(say, attempt).await;
+                let mut attempt = || {
+                    let answer = attempt();
+                    async move {
+                        match answer.await {
+                            // Nothing that asking again at once would change.
+                            Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
+                            answer => answer.map(Ok),
+                        }
+                    }
+                };
+                let answer = Backoff::insist(say, &mut attempt).await.and_then(|answer| answer);
                 publisher.trouble(&place, None);
                 answer
             }
@@ -311,10 +317,24 @@ impl Planner<'_> {
     /// What can't be read because it is not there is nothing.
     fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
         match answer {
+            Err(denied @ ClusterError::Denied { .. }) => Err(denied),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
             answer => answer,
         }
     }
+}
+
+/// What can't be planned for now.
+fn blocked(wanted: Vec<Wanted>, error: &ClusterError) -> impl Iterator<Item = Prepared> {
+    let reason = error.to_reason();
+    wanted.into_iter().map(move |wanted| Prepared {
+        planned: Planned { wanted, action: Action::Blocked(reason.clone()) },
+        served: None,
+        standing: None,
+        digest: None,
+        last_writer: None,
+        owner: None,
+    })
 }
 
 fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {

@@ -155,7 +155,8 @@ impl Work {
         if self.apply.takes_over {
             self.take_over().await?;
         }
-        let written = self.insist_on_apply(&self.apply.body).await?;
+        let body = self.apply.body.clone();
+        let written = self.insist_on_apply(&body).await?;
         match written {
             Ok(written) => {
                 let baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -175,8 +176,8 @@ impl Work {
 
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(&self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let key = &self.planned.wanted.key;
+    pub(super) async fn insist_on_apply(&mut self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let key = &self.planned.wanted.key.clone();
         let mut backoff = Backoff::default();
         let mut told = false;
         loop {
@@ -199,6 +200,10 @@ impl Work {
                 return Ok(Err(error));
             }
             self.context.in_the_way(key)(&error);
+            if !matches!(error, ClusterError::Away { .. }) {
+                // Only this object is in trouble: what comes later in the order goes on.
+                self.turn.through();
+            }
             if !std::mem::replace(&mut told, true) {
                 self.step(StepKind::Waiting, &error.to_string()).await?;
             }
@@ -288,7 +293,8 @@ impl Work {
                 return Box::pin(rolling::story(self, Stage::Fresh)).await;
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again.
-            let written = match self.insist_on_apply(&self.apply.body).await? {
+            let body = self.apply.body.clone();
+            let written = match self.insist_on_apply(&body).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };

@@ -72,3 +72,21 @@ async fn an_autoscaler_that_scales_in_the_middle_is_no_failure() {
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((&live["spec"]["replicas"], &live["status"]["availableReplicas"]), (&json!(4), &json!(4)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_deletes_or_changes_in_the_middle_is_put_right() {
+    let mut world = started().await;
+    let second = world.push("web.yaml", &broken("web", "ready-after=15s"), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.delete(&path_of("web")).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let other = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    world.patch(&path_of("web"), "kubectl-edit", &other).await;
+    world.through(&second).await;
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["status"]["availableReplicas"]), ("web:2", &json!(2)));
+    assert_eq!(Hold::on(&live), None);
+}

@@ -119,3 +119,21 @@ async fn a_lease_that_somebody_deletes_is_made_again() {
     first.through(&next).await;
     assert_eq!(first.record(&next, "Deployment default/web").outcome, Outcome::Complete);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_where_the_daemon_is() {
+    let (mut first, _, mut second, tap) = two().await;
+    let bad = first.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
+    first.through(&bad).await;
+    assert_eq!(first.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    let before = first.get(&path_of("web")).await.unwrap();
+    // The second one has never seen any of this: what it must know is on the object.
+    first.stop().await;
+    second.through(&bad).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(second.record(&bad, "Deployment default/web").outcome, Outcome::Held);
+    assert_eq!(second.status().held.len(), 1);
+    assert_eq!(writes(&tap), Vec::<String>::new());
+    let live = second.get(&path_of("web")).await.unwrap();
+    assert_eq!(live["metadata"]["generation"], before["metadata"]["generation"]);
+}
