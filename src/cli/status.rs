@@ -18,7 +18,7 @@ use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, Record, health, is_well, marks};
+use crate::rollout::{Hold, Record, health, is_well, marks, template, template_hash};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -229,7 +229,9 @@ fn heads(globals: &Globals, rows: &[Row]) -> Vec<String> {
 }
 
 fn row(key: &ObjectKey, live: &Value) -> Row {
-    let hold = Hold::on(live);
+    // One that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
+    let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
+    let hold = Hold::on(live).filter(holds);
     let health = health(key, live);
     let counters = health.as_ref().map(|health| health.counters).unwrap_or_default();
     let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));

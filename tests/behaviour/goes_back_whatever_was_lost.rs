@@ -21,7 +21,7 @@ async fn forgotten() -> (World, String, String) {
     world.start();
     world.through(&good).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let bad = world.push("web.yaml", &forgetful(&broken("web", "crash-after=1s")), "Broken");
+    let bad = world.push("web.yaml", &forgetful(&broken("web", "never-ready")), "Broken");
     world.until("it is under way", |source| source.under_way.values().any(|way| way.message.contains("of 2"))).await;
     for set in world.list(SETS).await.iter().filter(|set| image(set) == "web:1") {
         world.delete(&format!("{SETS}/{}", set["metadata"]["name"].as_str().unwrap())).await;

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use belay::rollout::Outcome;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, image};
@@ -62,9 +64,39 @@ async fn it_completes_or_fails_as_its_controller_says() {
     assert_eq!(world.get(&path("ill")).await.unwrap()["metadata"]["uid"], uid);
 }
 
+/// A line on which a Job that is there keeps its template, as every API server has it.
+fn never_changing(client: kube::Client) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let path = request.uri().path().to_owned();
+            if request.method() != http::Method::PATCH || !path.contains("/jobs/") {
+                return client.send(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect().await.unwrap().to_bytes();
+            let sent: Value = serde_json::from_slice(&bytes).unwrap();
+            let live = http::Request::get(path).body(Vec::new()).unwrap();
+            match client.request::<Value>(live).await {
+                Ok(live) if image(&live) != image(&sent) => {
+                    let message = "Job.batch is invalid: spec.template: Invalid value: {}: field is immutable";
+                    let cause = json!({"field": "spec.template", "message": "Invalid value: {}: field is immutable"});
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422,
+                        "reason": "Invalid", "message": message, "details": {"name": "x", "causes": [cause]}});
+                    let answer = http::Response::builder().status(422).header("Content-Type", "application/json");
+                    Ok(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+                }
+                _ => client.send(http::Request::from_parts(parts, Body::from(bytes.to_vec()))).await,
+            }
+        }
+    });
+    kube::Client::new(service, namespace)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_one_is_refused_with_the_choices_and_each_of_them_works() {
-    let mut world = World::embedded().await;
+    let mut world = World::behind(never_changing).await;
     let migrate = |name: &str, image: &str| job(name, image, "exit-after=3s,code=0", "");
     let first = world.push("job.yaml", &migrate("migrate", "migrate:1"), "First");
     world.start();
