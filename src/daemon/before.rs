@@ -1,6 +1,7 @@
 //! `[[source]] after`: a source whose rollouts wait until another source of the same daemon is complete at its head.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, watch};
 use tracing::info;
@@ -8,12 +9,31 @@ use tracing::info;
 use super::context::Context;
 use super::status::{SourceStatus, Status};
 
+/// What those who wait for a source ask of it.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// To look at its repository at once.
+    pub look: Notify,
+    awaited: AtomicBool,
+}
+
+impl Asked {
+    /// Somebody waits for it, now and then.
+    pub(super) fn await_it(&self) {
+        self.awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody does, so that it must know whether it is complete.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
+    }
+}
+
 /// The source that another one waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
     pub name: String,
-    /// Makes it look at its repository at once.
-    pub look: Arc<Notify>,
+    pub asked: Arc<Asked>,
     pub status: watch::Receiver<Status>,
 }
 
@@ -23,7 +43,7 @@ impl Context {
     pub(super) async fn until_the_one_before_is_complete(&self) {
         let Some(before) = &self.before else { return };
         let asked = self.clock.now();
-        before.look.notify_one();
+        before.asked.look.notify_one();
         let mut status = before.status.clone();
         loop {
             let message = match status.borrow_and_update().sources.get(&before.name) {
@@ -38,7 +58,7 @@ impl Context {
                 std::future::pending::<()>().await;
             }
         }
-        self.status.change(|source| source.waits = None);
+        self.status.change(|source| source.waits.take().is_some());
     }
 }
 

@@ -15,7 +15,7 @@ use super::planner::{self, Prepared};
 use super::prune;
 use super::roll_out::Stage;
 use super::source::{Done, GATHER, Source};
-use super::status::HeldStatus;
+use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
@@ -48,9 +48,7 @@ impl Source {
             }
             Seen::Gone(key) => {
                 self.live.remove(&key);
-                self.context.status.change(|source| {
-                    source.held.remove(&key);
-                });
+                self.context.status.change(|source| source.held.remove(&key).is_some());
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
                         rollout.live.send_replace(None);
@@ -100,15 +98,14 @@ impl Source {
             self.tell_those_behind(key);
         }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
-        self.context.status.change(|source| match held {
+        self.context.status.change(|source| {
             // What is told of it already may say more.
-            Some(hold) if source.held.get(key).is_some_and(|told| told.since == hold.since) => {}
-            Some(Hold { commit, reason, since, .. }) => {
-                source.held.insert(key.clone(), HeldStatus { commit, reason, since });
+            let told = |hold: &Hold| source.held.get(key).is_some_and(|told| told.since == hold.since);
+            if held.as_ref().is_some_and(told) {
+                return false;
             }
-            None => {
-                source.held.remove(key);
-            }
+            let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
+            put_or_remove(&mut source.held, key, held)
         });
     }
 
@@ -116,7 +113,7 @@ impl Source {
     pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
         let Hold { commit, since, .. } = hold.clone();
         let held = HeldStatus { commit, reason: reason.message, since };
-        self.context.status.change(|source| drop(source.held.insert(key.clone(), held)));
+        self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.

@@ -4,21 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
-use super::before::Before;
+use super::before::{Asked, Before};
 use super::context::{Context, Pruning};
 use super::leader::Leader;
 use super::look::Repository;
 use super::requests::Requests;
 use super::shelf::Shelf;
 use super::source::Source;
-use super::status::{Publisher, SourceStatus};
+use super::status::{Publisher, SourceStatus, set};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
@@ -34,7 +33,7 @@ pub(super) struct Parts {
     pub folder: String,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
-    pub look: Arc<Notify>,
+    pub asked: Arc<Asked>,
     pub before: Option<Before>,
     pub history: History,
     pub clock: Clock,
@@ -63,7 +62,7 @@ impl Parts {
                     warn!(source = self.config.name, by, "another daemon follows this source now");
                     stop_following.cancel();
                     following.await;
-                    self.status.change(|source| *source = SourceStatus::default());
+                    self.status.change(|source| set(source, SourceStatus::default()));
                 }
             }
         }
@@ -93,7 +92,8 @@ impl Parts {
             refused: None,
             follow: self.follow.clone(),
             wake: self.wake.clone(),
-            asked_to_look: Arc::clone(&self.look),
+            asked: Arc::clone(&self.asked),
+            judged: None,
             stop,
             planned: None,
             live: BTreeMap::new(),

@@ -52,7 +52,7 @@ impl Leader {
             () = stop.cancelled() => None,
             held = self.acquired() => Some(held),
         };
-        self.status.change(|source| source.waits = None);
+        self.status.change(|source| source.waits.take().is_some());
         held
     }
 

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -50,7 +50,7 @@ use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Locatio
 use crate::history::{History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted};
 
-use before::Before;
+use before::{Asked, Before};
 pub use context::Pruning;
 use lead::Parts;
 use leader::Leader;
@@ -100,8 +100,8 @@ pub struct Daemon {
     identity: Option<String>,
     /// How many sources it follows.
     count: watch::Sender<usize>,
-    /// Makes a source look at its repository, by name.
-    looks: BTreeMap<String, Arc<Notify>>,
+    /// What is asked of a source by those who wait for it, by name.
+    asked: BTreeMap<String, Arc<Asked>>,
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
     sources: JoinSet<()>,
@@ -120,7 +120,7 @@ impl Daemon {
             pruning: Pruning::default(),
             identity: None,
             count: watch::Sender::new(0),
-            looks: BTreeMap::new(),
+            asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
             sources: JoinSet::new(),
         }
@@ -171,11 +171,11 @@ impl Daemon {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
         }
         let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
-        let look = self.asked_to_look(&name);
-        let before = config.after.clone().map(|before| Before {
-            look: self.asked_to_look(&before),
-            status: self.status.subscribe(),
-            name: before,
+        let asked = self.asked_of(&name);
+        let before = config.after.clone().map(|before| {
+            let asked = self.asked_of(&before);
+            asked.await_it();
+            Before { asked, status: self.status.subscribe(), name: before }
         });
         let status = Publisher::new(&name, self.status.clone());
         self.count.send_modify(|count| *count += 1);
@@ -202,7 +202,7 @@ impl Daemon {
             folder: config.path.trim_matches('/').to_owned(),
             follow,
             wake: Wake::new(&location).map(Arc::new),
-            look,
+            asked,
             before,
             history: self.history.clone(),
             clock: self.clock.clone(),
@@ -216,8 +216,8 @@ impl Daemon {
         Ok(())
     }
 
-    fn asked_to_look(&mut self, source: &str) -> Arc<Notify> {
-        Arc::clone(self.looks.entry(source.to_owned()).or_default())
+    fn asked_of(&mut self, source: &str) -> Arc<Asked> {
+        Arc::clone(self.asked.entry(source.to_owned()).or_default())
     }
 
     /// Runs until it is told to stop.

@@ -13,12 +13,6 @@ use crate::rollout::{Outcome, marks};
 impl Source {
     /// Tells of a workload that has just become complete, where its newest record says that it failed.
     pub(super) fn tell_recovered(&self, key: &ObjectKey, live: &Value) {
-        eprintln!(
-            "DBG {key} {:?} {:?} {:?}",
-            self.rollouts.contains_key(key),
-            self.newest_record(key).map(|r| r.outcome),
-            marks::annotation(live, marks::COMMIT)
-        );
         if self.rollouts.contains_key(key) || self.planned.is_none() {
             return;
         }

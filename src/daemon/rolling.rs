@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::judging::Cancelled;
 use super::planner::resumed_apply;
 use super::roll_out::{Stage, Work};
-use super::status::{CountersStatus, UnderWay};
+use super::status::{CountersStatus, UnderWay, put_or_remove, set};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
@@ -278,10 +278,9 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             Ruling::World(reason) => {
                 warn!(object = %key, %reason, "the world is in the way");
                 work.step(StepKind::Waiting, &reason.message).await?;
-                context.status.change(|source| {
-                    if let Some(under_way) = source.under_way.get_mut(key) {
-                        under_way.in_the_way = Some(reason);
-                    }
+                context.status.change(|source| match source.under_way.get_mut(key) {
+                    Some(under_way) => set(&mut under_way.in_the_way, Some(reason)),
+                    None => false,
                 });
             }
         }
@@ -320,7 +319,7 @@ fn told(work: &Work, outcome: Outcome, line: &str) {
         until: None,
         in_the_way: None,
     };
-    context.status.change(|source| drop(source.under_way.insert(wanted.key.clone(), under_way)));
+    context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }
 
 /// What is to be seen of the new pods; of the controller itself where there are none.

@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
+use super::before::Asked;
 use super::context::Context;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
 use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
+use super::status::set;
 use super::together::Failed;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
@@ -38,8 +40,10 @@ pub(super) struct Source {
     pub follow: Follow,
     /// Notices a push to a repository on this machine; only a hint to look.
     pub wake: Option<Arc<Wake>>,
-    /// Somebody who waits for this source asks it to look.
-    pub asked_to_look: Arc<Notify>,
+    /// Asked by who waits for this source.
+    pub asked: Arc<Asked>,
+    /// Whether everything was complete, as of a look.
+    pub judged: Option<(Timestamp, bool)>,
     pub stop: CancellationToken,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
@@ -139,7 +143,7 @@ impl Source {
                 Some(seen) = self.seen.recv() => self.saw(seen),
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
-                () = self.asked_to_look.notified() => self.next_look = Instant::now(),
+                () = self.asked.look.notified() => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
@@ -206,6 +210,7 @@ impl Source {
                 if known.as_ref() == Some(&head) {
                     return Ok(Looked::Same(Some(head)));
                 }
+                debug!(commit = head.short(), "a new head");
                 repository.news(planned.as_ref(), &head).map(|news| Looked::New(Box::new(news)))
             };
             match tokio::task::spawn_blocking(look).await {
@@ -226,7 +231,8 @@ impl Source {
             }
         };
         self.looked = began.or(self.looked);
-        self.context.status.change(|source| source.looked = began.or(source.looked));
+        let looked_at = self.looked;
+        self.context.status.change(|source| set(&mut source.looked, looked_at));
         match looked {
             Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
@@ -290,29 +296,39 @@ impl Source {
         self.work.shutdown().await;
     }
 
-    fn publish_settled(&self) {
+    fn publish_settled(&mut self) {
         let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
         let settled = idle && through && self.resumed.is_empty();
+        if !settled && self.looking.is_none() {
+            // Something is being done: what was found before does not count any more.
+            self.judged = None;
+        }
+        let complete = self.complete(settled);
         self.context.status.change(|source| {
-            source.settled = settled;
-            if !settled {
-                source.complete = None;
-            } else if source.complete != self.looked {
-                source.complete = self.looked.filter(|_| self.is_well());
-            }
+            let news = set(&mut source.settled, settled);
+            set(&mut source.complete, complete) || news
         });
+    }
+
+    /// The look as of which everything is live and complete, where anybody waits for that.
+    fn complete(&mut self, settled: bool) -> Option<Timestamp> {
+        let looked = self.looked.filter(|_| settled && self.asked.is_awaited())?;
+        if self.judged.is_none_or(|(at, _)| at != looked) {
+            self.judged = Some((looked, self.is_well()));
+        }
+        self.judged.and_then(|(_, well)| well.then_some(looked))
     }
 
     /// Whether everything that the head says is live, and complete where it rolls out.
     fn is_well(&self) -> bool {
         let source = Some(self.context.config.name.clone());
         let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();
-        let ill =
-            self.context.history.records(&Query { source, outcomes, ..Query::default() }).unwrap_or_else(|error| {
-                warn!(%error, "failed to ask the history what has failed");
-                Vec::new()
-            });
+        let query = Query { source, outcomes, ..Query::default() };
+        let ill = self.context.history.records(&query).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what has failed");
+            Vec::new()
+        });
         let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
         let still = |key: &ObjectKey| {
             self.shelf().has(key) && self.newest_record(key).is_some_and(|record| !is_well(record.outcome))

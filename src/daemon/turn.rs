@@ -52,10 +52,11 @@ impl Ranks {
 
     /// One object at that place keeps the later ones waiting no more.
     pub(super) fn pass(&self, place: Place) {
-        self.0.send_modify(|waiting| {
-            if let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == place) {
-                *count = count.saturating_sub(1);
-            }
+        // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
+        self.0.send_if_modified(|waiting| {
+            let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == place) else { return false };
+            *count = count.saturating_sub(1);
+            *count == 0
         });
     }
 

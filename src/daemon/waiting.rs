@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::{error, info};
 
 use super::source::Source;
-use super::status::UnderWay;
+use super::status::{UnderWay, put_or_remove};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
     After, CommitId, Gate, Outcome, Planned, Reason, RecordId, Standing, Step, StepKind, Trigger, gate,
@@ -54,7 +54,7 @@ impl Source {
             until: None,
             in_the_way: None,
         };
-        self.context.status.change(|source| drop(source.under_way.insert(key.clone(), under_way)));
+        self.context.status.change(|source| put_or_remove(&mut source.under_way, key, Some(under_way)));
     }
 
     /// Passes an object over: what it waits for is not coming.
@@ -69,7 +69,7 @@ impl Source {
     /// Forgets that an object waits.
     pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
         if self.waiting.remove(key).is_some() {
-            self.context.status.change(|source| drop(source.under_way.remove(key)));
+            self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
     }
 
