@@ -96,7 +96,7 @@ impl Work {
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
         let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
         if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) && stage != Stage::Prune {
-            return rolling::story(self, stage).await;
+            return Box::pin(rolling::story(self, stage)).await;
         }
         match stage {
             Stage::Fresh | Stage::Drifted => {

@@ -77,10 +77,10 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
                     Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
                 }
             }
-            Begun::Renaming => {
-                roll(work, ask(work), Outcome::UnderWay).await?;
-                continue;
-            }
+            Begun::Renaming => match roll(work, ask(work), Outcome::UnderWay).await? {
+                Rolled::Through => continue,
+                Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+            },
         }
         work.step(StepKind::Applying, "by a rolling update").await?;
         work.turn.through();

@@ -56,7 +56,7 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
         return fail(work, &live, reason).await;
     }
     if Workload::of(&key) == Some(Workload::ReplicationController) {
-        return rolling::go_back(work, back.reason, &live).await;
+        return Box::pin(rolling::go_back(work, back.reason, &live)).await;
     }
     let found = match find_way(work, &live).await? {
         Ok(found) => found,
