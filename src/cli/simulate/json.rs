@@ -9,11 +9,14 @@
 //! outcome     complete | failed | stuck | unfinished
 //! at          when that was
 //! reason      code and message, where it failed or is stuck
+//! condition   what the workload itself said when it failed; null where it did not
+//! back        how it was taken back, or null: revision, began; outcome, at and reason as above
 //! deadlineSeconds   the longest time without progress; null where there is none
 //! assumed     objects that are assumed to be there
 //! warnings    what the server warns of
 //! steps       at, act, version (old | new), names, detail (or null), counts after it
-//!             act: sized | created | ready | available | not-ready | failing | ended | deleted | gone
+//!             act: sized | created | ready | available | not-ready | failing | ended | deleted | gone | failed |
+//!             taken-back
 //!             counts: old and new: pods, ready, available; stopping
 //! pods        name, version, states: at, state
 //!             state: starting | failing | ready | available | stopping | ended | gone
@@ -25,19 +28,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bounds::{Bounds, Extreme};
+use super::ended::{Back, Ended};
 use super::film::{Film, PodLife, State, Step};
-use super::play::Ended;
 use super::recording::Recording;
 use crate::rollout::progress_deadline_seconds;
 
 /// All of it.
 pub(super) fn value(recording: &Recording, film: &Film, bounds: &Bounds, assumed: &[String], seed: u64) -> Value {
     let key = &recording.key;
-    let (outcome, at, reason) = match &recording.end {
-        Ended::Complete { at } => ("complete", at, None),
-        Ended::Failed { at, reason } => ("failed", at, Some(reason)),
-        Ended::Stuck { at, reason } => ("stuck", at, Some(reason)),
-        Ended::Unfinished { at } => ("unfinished", at, None),
+    let (outcome, reason) = ended(&recording.end);
+    let condition = match &recording.end {
+        Ended::Failed { condition, .. } => condition.as_deref(),
+        _ => None,
     };
     let extreme = |extreme: Extreme| json!({"pods": extreme.pods, "at": seconds(extreme.at)});
     json!({
@@ -54,14 +56,38 @@ pub(super) fn value(recording: &Recording, film: &Film, bounds: &Bounds, assumed
             "held": bounds.held_at_most() && bounds.held_at_least(),
         },
         "outcome": outcome,
-        "at": seconds(*at),
-        "reason": reason.map(|reason| json!({"code": reason.code, "message": reason.message})),
+        "at": seconds(recording.end.at()),
+        "reason": reason,
+        "condition": condition,
+        "back": recording.back.as_ref().map(back),
         "deadlineSeconds": progress_deadline_seconds(key, &recording.after),
         "assumed": assumed,
         "warnings": recording.warnings,
         "steps": film.steps.iter().map(step).collect::<Vec<_>>(),
         "pods": film.pods.iter().map(pod).collect::<Vec<_>>(),
         "restarts": film.restarts,
+    })
+}
+
+/// The outcome in a word, and the reason.
+fn ended(end: &Ended) -> (&'static str, Value) {
+    let (outcome, reason) = match end {
+        Ended::Complete { .. } => ("complete", None),
+        Ended::Failed { reason, .. } => ("failed", Some(reason)),
+        Ended::Stuck { reason, .. } => ("stuck", Some(reason)),
+        Ended::Unfinished { .. } => ("unfinished", None),
+    };
+    (outcome, json!(reason.map(|reason| json!({"code": reason.code, "message": reason.message}))))
+}
+
+fn back(back: &Back) -> Value {
+    let (outcome, reason) = ended(&back.end);
+    json!({
+        "revision": back.revision,
+        "began": seconds(back.began),
+        "outcome": outcome,
+        "at": seconds(back.end.at()),
+        "reason": reason,
     })
 }
 

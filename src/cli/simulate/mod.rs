@@ -7,15 +7,18 @@
 //!                    assumed  Recording
 //! ```
 
+mod back;
 mod bounds;
 mod change;
 mod counts;
+mod ended;
 mod film;
 mod input;
 mod json;
 mod picture;
 mod play;
 mod recording;
+mod reel;
 mod stage;
 mod story;
 #[cfg(test)]
@@ -32,9 +35,10 @@ use super::plan::complain;
 use crate::config::Span;
 use bounds::Bounds;
 use change::{Amount, Flags, Image};
+use ended::Ended;
 use film::Film;
 use input::Input;
-use play::{Ended, Play};
+use play::Play;
 
 /// What `belay simulate` understands.
 ///
