@@ -101,7 +101,7 @@ impl ApiServer {
                 "resource": "services", "namespace": target.namespace, "name": target.name,
             }},
         });
-        Ok(object::create(&own_meaning(resource, now), object)?.object)
+        Ok(object::create(&own_meaning(resource, now), object, &|_| Ok(()))?.object)
     }
 }
 

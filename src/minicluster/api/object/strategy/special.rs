@@ -7,7 +7,6 @@ use super::super::look::{Look, put_missing};
 use super::super::times::{self, Precision};
 use super::super::{Definition, Write};
 use super::{pods, remove, restore, service};
-use crate::minicluster::api::ApiError;
 
 /// What new objects are born with.
 pub fn create(write: &Write<'_>, object: &mut Value) {
@@ -26,7 +25,11 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
             object["status"] =
                 json!({ "phase": "Pending", "lastPhaseTransitionTime": times::write(write.now, Precision::Seconds) });
         }
-        ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
+        ("", "PersistentVolumeClaim") => {
+            object["status"] = json!({ "phase": "Pending" });
+            data_sources(&mut object["spec"]);
+        }
+        ("", "Node") => remove(&mut object["spec"], "configSource"),
         ("", "Service") => service::create(object),
         ("", "Secret" | "ConfigMap") => {}
         ("apps", "DaemonSet") => {
@@ -48,12 +51,9 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
 }
 
 /// What admission adds to new objects, before the server's own rules.
-///
-/// # Errors
-/// 403 for what is not allowed.
-pub fn admit(definition: &Definition, object: &mut Value) -> Result<(), ApiError> {
+pub fn admit(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
-        ("", "Pod") => pods::admit(object)?,
+        ("", "Pod") => pods::admit(object),
         ("", "Node") => {
             let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
             let spec = &mut object["spec"];
@@ -67,7 +67,6 @@ pub fn admit(definition: &Definition, object: &mut Value) -> Result<(), ApiError
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
-    Ok(())
 }
 
 /// What main writes leave alone.
@@ -125,6 +124,24 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
             keep(object, &["status"]);
             count_pod(old, object);
         }
+        _ => {}
+    }
+}
+
+/// Where a claim's first data come from is said twice; the older way knows two kinds of source alone.
+fn data_sources(spec: &mut Value) {
+    let group = spec["dataSource"].text("apiGroup");
+    let known = match spec["dataSource"].text("kind") {
+        "PersistentVolumeClaim" => group.is_empty(),
+        "VolumeSnapshot" => group == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    if !known {
+        remove(spec, "dataSource");
+    }
+    match (spec.some("dataSource").cloned(), spec.some("dataSourceRef").cloned()) {
+        (Some(source), None) => spec["dataSourceRef"] = source,
+        (None, Some(source)) if !source.has("namespace") => spec["dataSource"] = source,
         _ => {}
     }
 }

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
-use super::super::quantity::Quantity;
-use super::errors::{Errors, Path, Shown};
-use super::{metadata, names, selector};
+use super::super::super::look::Look;
+use super::super::super::quantity::Quantity;
+use super::super::super::strategy::restore;
+use super::super::errors::{Errors, Path, Shown, immutable};
+use super::super::{metadata, names, selector};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -98,4 +99,38 @@ fn data_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     } else {
         errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
     }
+}
+
+/// What may become of a claim: of a bound one, only how much it asks for, and more than before.
+pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
+    const REST: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+                        bound claims";
+    let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
+    let bound = new["status"].text("phase") == "Bound";
+    let mut same = after.clone();
+    // The volume's name is given once, and a class may be where there was only the annotation.
+    if before.text("volumeName").is_empty() {
+        restore(&mut same, before, "volumeName");
+    }
+    let request = |spec: &Value| {
+        let text = spec["resources"]["requests"].some("storage").and_then(Value::as_str)?.to_owned();
+        Quantity::parse(&text).ok()
+    };
+    if bound {
+        restore(&mut same["resources"], &before["resources"], "requests");
+        restore(&mut same, before, "volumeAttributesClassName");
+    }
+    if same != *before {
+        errors.forbidden(&at, REST);
+    } else if let (true, Some(was), Some(is)) = (bound, request(before), request(after))
+        && is.is_less(&was)
+    {
+        let capacity = new["status"]["capacity"].some("storage").and_then(Value::as_str);
+        let held = capacity.and_then(|text| Quantity::parse(text).ok());
+        if held.is_none_or(|held| !is.is_more(&held)) {
+            let at = at.field("resources.requests.storage");
+            errors.forbidden(&at, "field can not be less than status.capacity");
+        }
+    }
+    immutable(before, after, "volumeMode", &at, errors);
 }
