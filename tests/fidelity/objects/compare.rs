@@ -155,7 +155,8 @@ fn status(body: &mut Value) {
             cause["message"] = json!(plain);
         }
         let message = cause["message"].as_str().unwrap();
-        if message.contains("pod updates may not change fields") {
+        let differs = ["pod updates may not change fields", "spec is immutable after creation except"];
+        if differs.iter().any(|start| message.contains(start)) {
             // What follows is a difference between two Go values.
             cause["message"] = json!(message.lines().next());
         }
@@ -176,7 +177,9 @@ fn status(body: &mut Value) {
     let group = |cause: &Value| {
         let field = cause["field"].as_str().unwrap_or_default();
         let key = field.match_indices('[').find(|(at, _)| !field[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
-        let end = key.map_or(field.len(), |(at, _)| at);
+        let end = key.map_or(field.len(), |(at, _)| field[..at].rfind('.').unwrap_or(at));
+        // So do the sources of a metric.
+        let end = field.find("spec.metrics[").map_or(end, |at| at + field[at..].find(']').unwrap_or_default());
         // Amounts come from maps.
         field[..field.find(".resources").map_or(end, |resources| resources.min(end))].to_owned()
     };

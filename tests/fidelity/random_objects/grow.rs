@@ -96,7 +96,9 @@ impl Mood {
     fn value(self, ty: &Type, name: &str, seed: Option<&Value>, depth: usize) -> BoxedStrategy<Value> {
         match ty.resolve() {
             Type::Struct(inner) => {
-                let fields = inner.fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+                let given = |name: &str| seed.is_some_and(|seed| seed.get(name).is_some());
+                let left_out = |name: &str| LEFT_OUT.contains(&name) && !given(name);
+                let fields = inner.fields.iter().filter(|(name, _)| !left_out(name));
                 let optional = fields.clone().count().max(3) as f64;
                 let fields = fields.map(|(name, field)| {
                     let seed = seed.and_then(|seed| seed.get(name));

@@ -62,7 +62,11 @@ impl ApiServer {
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
                 Ok(_) => self.apply_over(target, &options, &as_sent),
-                Err(missing) if target.subresource.is_some() => return Err(missing),
+                Err(error) if error.code != 404 => return Err(error),
+                // Of all things below an object, only the status of a service makes one that is not there.
+                Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
+                    return Err(missing);
+                }
                 Err(_) => self.apply_new(target, &options, &object, &as_sent).map(|done| (done.0, done.1, 201)),
             };
             match outcome {

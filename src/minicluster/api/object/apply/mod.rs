@@ -33,6 +33,9 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
     let ty = &write.definition.schema;
     let before = live.map_or_else(|| nothing(write, ty), without_managed);
+    if check::misfits(new, ty).iter().any(|misfit| misfit.contains(items::WITHOUT_KEYS)) {
+        return;
+    }
     update::update(&mut managers, &before, new, ty, write);
     managers.cap();
     put_managed(new, &managers);
@@ -75,7 +78,8 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let mut object = if changed { typed(write, applied, &merged)? } else { before };
     let mut after = after;
     let self_manager = manager(write, Operation::Apply);
-    if changed || after != managers {
+    // Who only comes to own what is there already, has not changed anything at any time.
+    if changed {
         touch(&mut after, &self_manager, write);
     }
     put_managed(&mut object, &after);

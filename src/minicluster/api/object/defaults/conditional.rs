@@ -123,15 +123,6 @@ fn job(job: &mut Value) {
     put_missing(spec, "manualSelector", false);
     let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     put_missing(spec, "podReplacementPolicy", replacement);
-    let Some(Value::Array(rules)) = spec.get_mut("podFailurePolicy").and_then(|policy| policy.get_mut("rules")) else {
-        return;
-    };
-    for rule in rules {
-        let Some(Value::Array(patterns)) = rule.get_mut("onPodConditions") else { continue };
-        for pattern in patterns.iter_mut().filter(|pattern| pattern.text("status").is_empty()) {
-            pattern["status"] = json!("True");
-        }
-    }
 }
 
 fn pull_policy(value: &mut Value, policy: &str, image: &str) {

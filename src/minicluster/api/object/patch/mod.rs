@@ -69,7 +69,10 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 /// A patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = patched.to_string();
-    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown, &error))?;
+    let read = read::read_value(write.definition, patched).map_err(|error| {
+        let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+        refused(&shown, &format!("{decoding}{error}"))
+    })?;
     judge(write, read, objections, &shown)
 }
 

@@ -27,11 +27,10 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
         }
         ("", "PersistentVolumeClaim") => {
             object["status"] = json!({ "phase": "Pending" });
-            data_sources(&mut object["spec"]);
+            data_sources(&Value::Null, &mut object["spec"]);
         }
-        ("", "Node") => remove(&mut object["spec"], "configSource"),
         ("", "Service") => service::create(object),
-        ("", "Secret" | "ConfigMap") => {}
+        ("", "ServiceAccount") => name_secrets(object),
         ("apps", "DaemonSet") => {
             let given = template_generation(object);
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(given.max(1).to_string());
@@ -75,6 +74,8 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Namespace") => restore(&mut object["spec"], &old["spec"], "finalizers"),
         ("", "Service") => service::update(old, object),
+        ("", "ServiceAccount") => name_secrets(object),
+        ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
             let moved = old["spec"]["template"] != object["spec"]["template"];
@@ -128,15 +129,22 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
     }
 }
 
+/// Secrets of a service account are known by their names alone.
+fn name_secrets(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        *secret = secret.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
+    }
+}
+
 /// Where a claim's first data come from is said twice; the older way knows two kinds of source alone.
-fn data_sources(spec: &mut Value) {
+fn data_sources(old: &Value, spec: &mut Value) {
     let group = spec["dataSource"].text("apiGroup");
     let known = match spec["dataSource"].text("kind") {
         "PersistentVolumeClaim" => group.is_empty(),
         "VolumeSnapshot" => group == "snapshot.storage.k8s.io",
         _ => false,
     };
-    if !known {
+    if !known && !old.has("dataSource") && !old.has("dataSourceRef") {
         remove(spec, "dataSource");
     }
     match (spec.some("dataSource").cloned(), spec.some("dataSourceRef").cloned()) {

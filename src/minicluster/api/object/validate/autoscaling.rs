@@ -27,11 +27,11 @@ const ONLY: &str = "must populate the given metric source only";
 pub fn autoscaler(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let (least, most) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or_default());
-    if let Some(least) = least.filter(|least| *least < 1) {
-        errors.invalid(&at.field("minReplicas"), least, "must be greater than or equal to 1");
+    if let Some(least) = least.filter(|least| *least < 0) {
+        errors.invalid(&at.field("minReplicas"), least, "must be greater than or equal to 0");
     }
     if most < 1 {
-        errors.invalid(&at.field("maxReplicas"), most, "must be greater than 0");
+        errors.required(&at.field("maxReplicas"), "must be set and greater than 0");
     }
     if least.is_some_and(|least| most < least) {
         errors.invalid(&at.field("maxReplicas"), most, "must be greater than or equal to `minReplicas`");
@@ -144,12 +144,12 @@ fn source_of(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
                     errors.required(&at.field("container"), "must specify a container");
                 } else {
                     let container = source.text("container");
-                    errors.each_invalid(&at.field("container"), container, &names::path_segment(container));
+                    errors.each_invalid(&at.field("container"), container, &names::dns_1123_label(container));
                 }
             }
             if name.is_empty() {
                 errors.required(&at.field("name"), "must specify a resource name");
-            } else {
+            } else if kind == "containerResource" {
                 container_name(name, &at.field("name"), errors);
             }
             amounts(target, &target_at, errors);

@@ -126,6 +126,7 @@ pub fn slice(object: &Value, errors: &mut Errors) {
     } else if !TYPES.contains(&ty) {
         errors.not_supported(&at, ty, &TYPES);
     }
+    slice_ports(object.list("ports"), &Path::root("ports"), errors);
     let (endpoints, list) = (object.list("endpoints"), Path::root("endpoints"));
     if endpoints.len() > MOST.0 {
         errors.too_many(&list, endpoints.len(), MOST.0);
@@ -134,7 +135,6 @@ pub fn slice(object: &Value, errors: &mut Errors) {
             slice_endpoint(endpoint, ty, &list.index(index), errors);
         }
     }
-    slice_ports(object.list("ports"), &Path::root("ports"), errors);
 }
 
 /// What may become of an EndpointSlice.
@@ -225,9 +225,6 @@ fn slice_ports(ports: &[Value], list: &Path<'_>, errors: &mut Errors) {
             errors.required(&at.field("protocol"), "");
         } else if !PROTOCOLS.contains(&protocol) {
             errors.not_supported(&at.field("protocol"), protocol, &PROTOCOLS);
-        }
-        if let Some(number) = port.int("port") {
-            errors.each_invalid(&at.field("port"), number, &names::port_number(number));
         }
         if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
             errors.each_invalid(&at.field("appProtocol"), protocol, &names::qualified_name(protocol));

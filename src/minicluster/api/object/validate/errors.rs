@@ -171,6 +171,12 @@ impl Errors {
         self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}"));
     }
 
+    /// A value that is there already, and in what it may not be the same.
+    pub fn duplicate_of<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
+        let value = value.into();
+        self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}: {detail}"));
+    }
+
     /// Something named that is not there.
     pub fn not_found<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>) {
         self.not_among(at, value, "");
@@ -215,9 +221,14 @@ impl Errors {
 
 /// A field that stays as it is.
 pub fn immutable(old: &Value, new: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    let (before, after) = (old.get(name).unwrap_or(&Value::Null), new.get(name).unwrap_or(&Value::Null));
+    let (before, after) = (old.get(name), new.get(name));
     if before != after {
-        errors.invalid(&at.field(name), after, "field is immutable");
+        // A text that is not there is an empty one.
+        let shown = match (before, after) {
+            (Some(Value::String(_)), None) => &Value::String(String::new()),
+            _ => after.unwrap_or(&Value::Null),
+        };
+        errors.invalid(&at.field(name), shown, "field is immutable");
     }
 }
 

@@ -116,11 +116,11 @@ fn others(kind: &str) -> Option<Rules> {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
         "EndpointSlice" => then(endpoints::slice, endpoints::slice_update),
-        "Event" => alone(events::newer),
+        "Event" => then(events::newer, events::newer_update),
         "FlowSchema" => alone(flow_control::flow_schema),
         "IPAddress" => then(networking::ip_address, networking::ip_address_update),
         "Ingress" => alone(networking::ingress),
-        "IngressClass" => then(networking::ingress_class, networking::ingress_class_update),
+        "IngressClass" => after(networking::ingress_class_update, networking::ingress_class),
         "Lease" => alone(budgets::lease),
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => alone(registrations::webhooks),
         "NetworkPolicy" => alone(networking::network_policy),

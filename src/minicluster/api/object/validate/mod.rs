@@ -46,7 +46,7 @@ const FREE_FINALIZERS: [&str; 9] = [
     "PodDisruptionBudget",
 ];
 /// Kinds that do not look at metadata themselves: it is looked at last, and only if nothing else is wrong.
-const LATE_METADATA: [&str; 2] = ["PodDisruptionBudget", "Event"];
+const LATE_METADATA: [(&str, &str); 2] = [("policy", "PodDisruptionBudget"), ("", "Event")];
 /// Kinds whose `generateName` is not looked at in a change.
 const KEPT_NAMES: [&str; 23] = [
     "PodTemplate",
@@ -94,7 +94,12 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
             return errors;
         }
     }
-    let late = LATE_METADATA.contains(&definition.kind.as_str());
+    let late = LATE_METADATA.contains(&key(definition));
+    match key(definition) {
+        ("apiregistration.k8s.io", _) => registrations::api_service_name(object, &mut errors),
+        ("events.k8s.io", _) => events::newer(object, &mut errors),
+        _ => {}
+    }
     if !late {
         metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
     }
@@ -105,7 +110,6 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => apps::new_stateful_set(object, &mut errors),
         ("events.k8s.io", "Event") => {
-            events::newer(object, &mut errors);
             events::newer_alone(object, &mut errors);
         }
         kind => kinds::of(kind).check(object, &mut errors),
@@ -157,6 +161,8 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
+        (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
+        (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
         (Some("status"), ("", "ResourceQuota")) => quotas::quota_status(new, &mut errors),
         _ => {}
@@ -190,6 +196,7 @@ fn name_check(definition: &Definition) -> fn(&str) -> Said {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,
         ("", "Service") => names::dns_1035_label,
+        ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
         // Their names follow from what they are about.
         ("apiregistration.k8s.io", _) => |_| Said::new(),

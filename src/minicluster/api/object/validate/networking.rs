@@ -131,7 +131,7 @@ fn ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// An object of any kind, by its name.
 fn reference(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = object.text("apiGroup");
-    if !group.is_empty() {
+    if object.has("apiGroup") {
         errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
     }
     for name in ["kind", "name"] {
@@ -298,8 +298,9 @@ fn end_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(end) = port.int("endPort") else { return };
     match &port["port"] {
         Value::Number(first) => {
-            if first.as_i64().unwrap_or_default() > end {
-                errors.invalid(at, end, "must be greater than or equal to `port`");
+            let first = first.as_i64().unwrap_or_default();
+            if first > end {
+                errors.invalid(at, first, "must be greater than or equal to `port`");
             }
             errors.each_invalid(at, end, &names::port_number(end));
         }

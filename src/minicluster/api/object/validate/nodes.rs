@@ -1,6 +1,6 @@
 //! Nodes and how they run containers.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::look::Look;
 use super::errors::{Errors, Path, Shown};
@@ -22,8 +22,9 @@ pub fn node(object: &Value, errors: &mut Errors) {
         taint_of(effect, &at.field("effect"), errors);
         let same = |other: &&Value| other.text("key") == key && other.text("effect") == effect;
         if taints[..index].iter().any(|other| same(&other)) {
+            let taints = Path::root("metadata.taints");
             let shown = Shown::Plain(taint.to_string());
-            errors.duplicate(&at, shown);
+            errors.duplicate_of(&taints.index(index), shown, "taints must be unique by key and effect pair");
         }
     }
     let ranges = spec.list("podCIDRs");
@@ -76,18 +77,29 @@ pub fn node_status(new: &Value, errors: &mut Errors) {
     }
 }
 
+/// The phase of a Namespace follows from whether it is being deleted.
+pub fn namespace_status(new: &Value, errors: &mut Errors) {
+    let (at, phase) = (Path::root("status.Phase"), new["status"].text("phase"));
+    if new["metadata"].has("deletionTimestamp") {
+        if phase != "Terminating" {
+            errors.invalid(&at, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty");
+        }
+    } else if phase != "Active" {
+        errors.invalid(&at, phase, "may only be 'Active' if `deletionTimestamp` is empty");
+    }
+}
+
 /// A RuntimeClass, its metadata apart.
 pub fn runtime_class(object: &Value, errors: &mut Errors) {
     let handler = object.text("handler");
-    errors.each_invalid(&Path::root("handler"), handler, &names::dns_1123_label(handler));
+    if handler.is_empty() {
+        errors.required(&Path::root("handler"), "");
+    } else {
+        errors.each_invalid(&Path::root("handler"), handler, &names::dns_1123_label(handler));
+    }
     if let Some(overhead) = object.some("overhead") {
-        let at = Path::root("overhead");
-        let list = at.field("podFixed");
-        for (name, amount) in overhead.entries("podFixed") {
-            let at = list.key(name);
-            pod::resources::container_name(name, &at, errors);
-            pod::resources::quantity(name, amount, &at, errors);
-        }
+        let limits = json!({ "limits": overhead["podFixed"] });
+        pod::resources::requirements(&limits, pod::resources::container_name, &Path::root("overhead"), errors);
     }
     if let Some(scheduling) = object.some("scheduling") {
         let at = Path::root("scheduling");

@@ -141,7 +141,7 @@ fn selector(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
             "Exists" | "DoesNotExist" => {
                 if !values.is_empty() {
-                    let detail = "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector";
+                    let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
                     errors.invalid(&at.field("values"), &Value::from(values), detail);
                 }
             }

@@ -14,15 +14,21 @@ const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const URL: &str = "; desired format: https://host[/path]";
 
-/// An APIService, its metadata apart.
-pub fn api_service(object: &Value, errors: &mut Errors) {
-    let (spec, at) = (&object["spec"], Path::root("spec"));
+/// The name of an APIService, which follows from what it serves.
+pub fn api_service_name(object: &Value, errors: &mut Errors) {
+    let spec = &object["spec"];
     let (name, group, version) = (object["metadata"].text("name"), spec.text("group"), spec.text("version"));
     let wanted = format!("{version}.{group}");
     if name != wanted {
         let detail = format!("must be `spec.version+\".\"+spec.group`: \"{wanted}\"");
         errors.invalid(&Path::root("metadata.name"), name, &detail);
     }
+}
+
+/// An APIService, its metadata apart.
+pub fn api_service(object: &Value, errors: &mut Errors) {
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    let (group, version) = (spec.text("group"), spec.text("version"));
     if group.is_empty() {
         if version != "v1" {
             let detail = "only v1 may have an empty group and it better be legacy kube";

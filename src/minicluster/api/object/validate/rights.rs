@@ -20,9 +20,6 @@ pub enum Reach {
 
 /// A Role or ClusterRole, its metadata apart.
 pub fn role(object: &Value, reach: Reach, errors: &mut Errors) {
-    if reach == Reach::Cluster && object.has("aggregationRule") {
-        aggregation(&object["aggregationRule"], errors);
-    }
     let rules = Path::root("rules");
     for (index, rule) in object.list("rules").iter().enumerate() {
         let at = rules.index(index);
@@ -47,6 +44,9 @@ pub fn role(object: &Value, reach: Reach, errors: &mut Errors) {
             let detail = "rules cannot apply to both regular resources and non-resource URLs";
             errors.invalid(&at, &rule["nonResourceURLs"], detail);
         }
+    }
+    if reach == Reach::Cluster && object.has("aggregationRule") {
+        aggregation(&object["aggregationRule"], errors);
     }
 }
 

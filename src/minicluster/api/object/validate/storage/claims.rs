@@ -117,20 +117,57 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
         Quantity::parse(&text).ok()
     };
     if bound {
-        restore(&mut same["resources"], &before["resources"], "requests");
-        restore(&mut same, before, "volumeAttributesClassName");
+        if after["resources"].has("requests") {
+            restore(&mut same["resources"]["requests"], &before["resources"]["requests"], "storage");
+        }
+        if after.has("volumeAttributesClassName") {
+            restore(&mut same, before, "volumeAttributesClassName");
+        }
     }
     if same != *before {
         errors.forbidden(&at, REST);
-    } else if let (true, Some(was), Some(is)) = (bound, request(before), request(after))
+    }
+    if let (Some(was), Some(is)) = (request(before), request(after))
         && is.is_less(&was)
     {
-        let capacity = new["status"]["capacity"].some("storage").and_then(Value::as_str);
+        let capacity = old["status"]["capacity"].some("storage").and_then(Value::as_str);
         let held = capacity.and_then(|text| Quantity::parse(text).ok());
-        if held.is_none_or(|held| !is.is_more(&held)) {
+        if !is.is_more(&held.unwrap_or_else(|| Quantity::from_whole(0))) {
             let at = at.field("resources.requests.storage");
             errors.forbidden(&at, "field can not be less than status.capacity");
         }
     }
-    immutable(before, after, "volumeMode", &at, errors);
+    immutable(before, after, "volumeMode", &Path::root(""), errors);
+}
+
+/// The status of a claim: what it holds, and what it is given.
+pub fn status(object: &Value, errors: &mut Errors) {
+    let (status, at) = (&object["status"], Path::root("status"));
+    if object["spec"].list("accessModes").is_empty() {
+        errors.required(&Path::root("spec.accessModes"), "");
+    }
+    let capacity = at.field("capacity");
+    for (name, amount) in status.entries("capacity") {
+        positive(amount, &capacity.key(name), errors);
+    }
+    let allocated = at.field("allocatedResources");
+    for (name, amount) in status.entries("allocatedResources") {
+        let said = names::qualified_name(name);
+        errors.each_invalid(&allocated, name.as_str(), &said);
+        if !said.is_empty() {
+            continue;
+        }
+        if name != "storage" && (!name.contains('/') || name.contains("kubernetes.io/")) {
+            errors.not_supported(&allocated, name.as_str(), &["storage"]);
+        } else {
+            positive(amount, &allocated.key(name), errors);
+        }
+    }
+}
+
+fn positive(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let text = amount.as_str().unwrap_or_default();
+    if Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0) {
+        errors.invalid(at, Shown::Plain(text.to_owned()), "must be a valid resource quantity");
+    }
 }

@@ -1,5 +1,7 @@
 //! Classes of storage.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::super::super::look::Look;
@@ -19,14 +21,20 @@ pub fn storage_class(object: &Value, errors: &mut Errors) {
     errors.one_of(object, "reclaimPolicy", &RECLAIM, &at);
     errors.one_of(object, "volumeBindingMode", &BINDING, &at);
     let topologies = Path::root("allowedTopologies");
-    let mut known: Vec<&Value> = Vec::new();
+    let mut known: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
     for (index, term) in object.list("allowedTopologies").iter().enumerate() {
         let at = topologies.index(index);
         topology(term, &at, errors);
-        if known.contains(&term) {
+        let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for expression in term.list("matchLabelExpressions") {
+            let values = expression.list("values").iter().filter_map(Value::as_str).collect();
+            labels.entry(expression.text("key")).or_insert(values);
+        }
+        // A term without labels counts as a copy of nothing.
+        if labels.is_empty() || known.contains(&labels) {
             errors.duplicate(&at.field("matchLabelExpressions"), "");
         }
-        known.push(term);
+        known.push(labels);
     }
 }
 

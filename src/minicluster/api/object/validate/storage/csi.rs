@@ -4,19 +4,21 @@ use serde_json::Value;
 
 use super::super::super::look::Look;
 use super::super::super::quantity::Quantity;
+use super::super::super::strategy::restore;
 use super::super::apps::not_negative;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{names, selector};
 use super::volumes;
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
-const LIFECYCLES: [&str; 2] = ["Ephemeral", "Persistent"];
+const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];
 const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
 /// The name of a driver.
 pub fn driver_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.required(at, "");
+        return;
     }
     if name.len() > 63 {
         errors.too_long(at, 63);
@@ -55,6 +57,10 @@ pub fn driver(object: &Value, errors: &mut Errors) {
         if seconds > 1 << 32 {
             errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
         }
+    }
+    if spec.has("serviceAccountTokenInSecrets") && tokens.is_empty() {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&at.field("serviceAccountTokenInSecrets"), spec.flag("serviceAccountTokenInSecrets"), detail);
     }
     let modes_at = at.field("volumeLifecycleModes");
     for mode in spec.list("volumeLifecycleModes") {
@@ -98,10 +104,13 @@ pub fn node(object: &Value, errors: &mut Errors) {
         let keys = driver.list("topologyKeys");
         for (index, key) in keys.iter().enumerate() {
             let text = key.as_str().unwrap_or_default();
-            if text.is_empty() || keys[..index].contains(key) {
-                errors.duplicate(&at.field("topologyKeys"), text);
+            if text.is_empty() {
+                errors.required(&at, "");
             }
-            errors.each_invalid(&at.field("topologyKeys"), text, &names::qualified_name(text));
+            if keys[..index].contains(key) {
+                errors.duplicate(&at, text);
+            }
+            errors.each_invalid(&at, text, &names::qualified_name(text));
         }
         if drivers[..index].iter().any(|other| other.text("name") == name) {
             errors.duplicate(&list.index(index).field("name"), name);
@@ -114,12 +123,11 @@ pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     let list = Path::root("spec.drivers");
     for before in old["spec"].list("drivers") {
         let now = new["spec"].list("drivers");
-        let Some(index) = now.iter().position(|driver| driver.text("name") == before.text("name")) else { continue };
-        let (now, at) = (&now[index], list.index(index));
+        let Some(now) = now.iter().find(|driver| driver.text("name") == before.text("name")) else { continue };
         let mut same = now.clone();
-        super::super::super::strategy::restore(&mut same, before, "allocatable");
+        restore(&mut same, before, "allocatable");
         if same != *before {
-            errors.invalid(&at, now, "field is immutable");
+            errors.invalid(&list, now, "field is immutable");
         }
     }
 }

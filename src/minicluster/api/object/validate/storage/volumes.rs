@@ -79,7 +79,7 @@ fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
         capacity(spec, &at.field("capacity"), errors);
     }
     let reclaim = spec.text("persistentVolumeReclaimPolicy");
-    if !reclaim.is_empty() && !refuse("persistentVolumeReclaimPolicy", errors) && !RECLAIM.contains(&reclaim) {
+    if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
         errors.not_supported(&at.field("persistentVolumeReclaimPolicy"), reclaim, &RECLAIM);
     }
     if spec.has("nodeAffinity") && !refuse("nodeAffinity", errors) {
@@ -94,10 +94,10 @@ fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
     if !class.is_empty() && !refuse("storageClassName", errors) {
         errors.each_invalid(&at.field("storageClassName"), class, &names::dns_1123_subdomain(class));
     }
-    if spec.has("volumeMode") && !refuse("volumeMode", errors) {
-        errors.one_of(spec, "volumeMode", &["Block", "Filesystem"], at);
+    errors.one_of(spec, "volumeMode", &["Block", "Filesystem"], at);
+    if !inline {
+        attributes(spec, at, errors);
     }
-    attributes(spec, at, errors);
 }
 
 fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -150,7 +150,7 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut found = false;
     for (name, said) in SOURCES {
         let Some(source) = spec.some(name) else { continue };
-        if found {
+        if found && name != "flexVolume" {
             errors.forbidden(&at.field(said), "may not specify more than 1 volume type");
             continue;
         }
