@@ -88,7 +88,9 @@ pub fn texts(name: &str) -> Words {
         }
         "provisioner" | "controller" | "driver" | "attacher" => words(&["a.b/c", "a.b"], &["", "A B", "a/b/c"]),
         "apiGroup" | "group" => words(&["a.b", "apps", ""], &["A", "a_b"]),
-        "time" | "firstSeen" => words(&["x"], &[""]),
+        // Expressions are not compiled here.
+        "expression" => words(&["true"], &["true"]),
+        "messageExpression" | "valueExpression" => words(&["'a'"], &["'a'"]),
         _ => words(&["a", "b", "c", "x-1"], &["A", "", "a_b", "a.b/c", "-", "é"]),
     }
 }

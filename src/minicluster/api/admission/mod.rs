@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::object::check_families;
 use super::route::Target;
 use super::store::{self, Page, Scope, Stored};
 use super::write::text;
@@ -31,6 +32,10 @@ impl ApiServer {
             self.set_runtime_class(object)?;
         } else if resource.is("", "persistentvolumeclaims") {
             self.set_storage_class(object);
+        } else if resource.is("", "services") {
+            // Addresses are given out before anything else is looked at; these are not kept.
+            check_families(object)?;
+            self.address_changes(target, None, Some(&mut object.clone()))?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ use serde_json::Value;
 use super::ApiError;
 use crate::kinds::Type;
 use canonical::EmptyLists;
+use look::Look;
 
 pub use custom::{Schema, converted, shape};
 pub use patch::check_name;
@@ -220,6 +221,19 @@ pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value, admit: Ad
 #[must_use]
 pub fn needs_version(definition: &Definition) -> bool {
     strategy::of(definition).versions == strategy::Versions::Required
+}
+
+/// Whether the addresses that a service names, and their families, go together.
+///
+/// # Errors
+/// 422 with all causes.
+pub fn check_families(service: &Value) -> Result<(), ApiError> {
+    let mut errors = validate::Errors::new();
+    validate::service_families(service, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
 }
 
 /// Defaults, and the stored form.

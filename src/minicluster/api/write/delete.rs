@@ -192,7 +192,9 @@ impl ApiServer {
     ) -> Result<(), ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
-        let conflict = |why: &str| Err(ApiError::conflict(&definition.group, &definition.kind, name, why));
+        // Events of both groups are one kind inside.
+        let group = if definition.group == "events.k8s.io" { "" } else { &*definition.group };
+        let conflict = |why: &str| Err(ApiError::conflict(group, &definition.kind, name, why));
         let (uid, version) = (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
         match (&options.uid, &options.resource_version) {
             (Some(wanted), _) if wanted != uid => conflict(&format!(

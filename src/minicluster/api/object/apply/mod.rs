@@ -55,6 +55,16 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let empty = nothing(write, ty);
     let before = live.map_or_else(|| empty.clone(), without_managed);
     if managers.0.is_empty() {
+        let misfits = check::misfits(&before, ty);
+        let without: Vec<String> = misfits.into_iter().filter(|misfit| misfit.contains(items::WITHOUT_KEYS)).collect();
+        if !without.is_empty() {
+            let message = format!(
+                "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {}",
+                named(write, &before),
+                check::in_one(&without)
+            );
+            return Err(ApiError::new(500, "", message));
+        }
         update::before_first_apply(&mut managers, &empty, &before, ty, write);
     }
     if applied["metadata"].get("managedFields").is_some_and(|managed| !managed.is_null()) {

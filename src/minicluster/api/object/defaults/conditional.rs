@@ -9,7 +9,13 @@ use super::image::parse_image;
 pub fn fill(name: &str, value: &mut Value) {
     match name {
         "apps.v1.DeploymentStrategy" => rolling(value, &json!("25%"), &json!("25%")),
-        "apps.v1.DaemonSetUpdateStrategy" => rolling(value, &json!(1), &json!(0)),
+        "apps.v1.DaemonSetUpdateStrategy" => {
+            rolling(value, &json!(1), &json!(0));
+            if value.has("rollingUpdate") {
+                put_missing(&mut value["rollingUpdate"], "maxUnavailable", 0);
+                put_missing(&mut value["rollingUpdate"], "maxSurge", 0);
+            }
+        }
         "apps.v1.StatefulSetSpec" => {
             // Claims say what they are, as they would by themselves.
             for claim in value["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {

@@ -69,10 +69,7 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 /// A patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = patched.to_string();
-    let read = read::read_value(write.definition, patched).map_err(|error| {
-        let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
-        refused(&shown, &format!("{decoding}{error}"))
-    })?;
+    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown, &error))?;
     judge(write, read, objections, &shown)
 }
 
@@ -80,7 +77,10 @@ fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiErr
     let (patch, objections) = strategic::read(body)?;
     let shown = super::words::printed(&patch);
     let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
-    let read = read::convert_patched(write.definition, &patched).map_err(|error| refused(&shown, &error))?;
+    let read = read::convert_patched(write.definition, &patched).map_err(|error| {
+        let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+        refused(&shown, &format!("{decoding}{error}"))
+    })?;
     judge(write, read, objections, &shown)
 }
 

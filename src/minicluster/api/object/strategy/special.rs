@@ -31,6 +31,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
         }
         ("", "Service") => service::create(object),
         ("", "ServiceAccount") => name_secrets(object),
+        ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
         ("apps", "DaemonSet") => {
             let given = template_generation(object);
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(given.max(1).to_string());
@@ -75,6 +76,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
         ("", "Namespace") => restore(&mut object["spec"], &old["spec"], "finalizers"),
         ("", "Service") => service::update(old, object),
         ("", "ServiceAccount") => name_secrets(object),
+        ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
         ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
@@ -126,6 +128,13 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
             count_pod(old, object);
         }
         _ => {}
+    }
+}
+
+/// Of a field of an older version, nothing is taken any more.
+fn drop_topology(slice: &mut Value) {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(endpoint, "deprecatedTopology");
     }
 }
 

@@ -7,7 +7,6 @@ use super::super::quantity::Quantity;
 use super::errors::{Errors, Path, Shown};
 use super::names;
 use super::pod::resources::container_name;
-use super::selector;
 
 const SOURCES: [(&str, &str); 5] = [
     ("object", "Object"),
@@ -27,8 +26,8 @@ const ONLY: &str = "must populate the given metric source only";
 pub fn autoscaler(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let (least, most) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or_default());
-    if let Some(least) = least.filter(|least| *least < 0) {
-        errors.invalid(&at.field("minReplicas"), least, "must be greater than or equal to 0");
+    if let Some(least) = least.filter(|least| *least < 1) {
+        errors.invalid(&at.field("minReplicas"), least, "must be greater than or equal to 1");
     }
     if most < 1 {
         errors.required(&at.field("maxReplicas"), "must be set and greater than 0");
@@ -37,6 +36,11 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
         errors.invalid(&at.field("maxReplicas"), most, "must be greater than or equal to `minReplicas`");
     }
     target(&spec["scaleTargetRef"], &at.field("scaleTargetRef"), errors);
+    // The older version knows one metric.
+    if let Some(percent) = spec.int("targetCPUUtilizationPercentage").filter(|percent| *percent < 1) {
+        let at = at.field("metrics");
+        errors.invalid(&at.index(0).field("resource.target.averageUtilization"), percent, "must be greater than 0");
+    }
     metrics(spec, &at.field("metrics"), errors);
     if let Some(behavior) = spec.some("behavior") {
         let at = at.field("behavior");
@@ -193,9 +197,6 @@ fn identifier(metric: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&at.field("name"), "must specify a metric name");
     } else {
         errors.each_invalid(&at.field("name"), name, &names::path_segment(name));
-    }
-    if metric.has("selector") {
-        selector::selector(&metric["selector"], &at.field("selector"), errors);
     }
 }
 

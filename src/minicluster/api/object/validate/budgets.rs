@@ -37,7 +37,9 @@ pub fn priority_class(object: &Value, errors: &mut Errors) {
         let detail = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
         errors.forbidden(&Path::root("value"), &detail);
     }
-    if let Some(policy) = object.some("preemptionPolicy").and_then(Value::as_str)
+    if object.text("preemptionPolicy").is_empty() && object.has("preemptionPolicy") {
+        errors.required(&Path::root("preemptionPolicy"), "");
+    } else if let Some(policy) = object.some("preemptionPolicy").and_then(Value::as_str)
         && !["PreemptLowerPriority", "Never"].contains(&policy)
     {
         errors.not_supported(&Path::root("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::errors::{Errors, Path, immutable};
-use super::{metadata, names};
+use super::names;
 
 /// What is said of a text that is no address.
 pub const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -52,10 +52,12 @@ fn address_of(address: &Value, at: &Path<'_>, errors: &mut Errors) {
     reachable(ip, &at.field("ip"), errors);
 }
 
-/// Addresses that older clients may write, with zeros in front.
-fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
+/// An address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at all.
+pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
     if parse_legacy(text).is_none() {
         errors.invalid(at, text, NOT_AN_ADDRESS);
+    } else if text.parse::<IpAddr>().is_err() {
+        errors.invalid(at, text, "must not have leading 0s");
     }
 }
 
@@ -155,8 +157,9 @@ fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors
         let at = list.index(index);
         match ty {
             "IPv4" | "IPv6" => {
+                legacy_address(text, &at, errors);
                 match parse_legacy(text) {
-                    None => errors.invalid(&at, text, NOT_AN_ADDRESS),
+                    None => continue,
                     Some(address) => {
                         if ty == "IPv4" && address.is_ipv6() {
                             errors.invalid(&list, text, "must be an IPv4 address");
@@ -174,12 +177,6 @@ fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors
     }
     if let Some(node) = endpoint.some("nodeName").and_then(Value::as_str) {
         errors.each_invalid(&at.field("nodeName"), node, &names::object_name(node));
-    }
-    let topology = at.field("deprecatedTopology");
-    let labels = endpoint.entries("deprecatedTopology");
-    metadata::labels(labels, &topology, errors);
-    if labels.contains_key("kubernetes.io/hostname") {
-        errors.invalid(&topology.key("kubernetes.io/hostname"), "", "use nodeName instead");
     }
     if let Some(host) = endpoint.some("hostname").and_then(Value::as_str) {
         errors.each_invalid(&at.field("hostname"), host, &names::dns_1123_label(host));

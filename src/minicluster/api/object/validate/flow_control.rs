@@ -151,7 +151,10 @@ fn resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     } else {
         for (index, namespace) in namespaces.iter().enumerate().filter(|(_, namespace)| *namespace != "*") {
             let text = namespace.as_str().unwrap_or_default();
-            errors.each_invalid(&list.index(index), text, &names::dns_1123_label(text));
+            for detail in names::dns_1123_label(text) {
+                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {detail}");
+                errors.invalid(&list.index(index), text, &detail);
+            }
         }
     }
 }

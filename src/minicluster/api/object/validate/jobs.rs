@@ -1,7 +1,7 @@
 //! Jobs and what makes them.
 
 use jiff::tz::TimeZone;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::look::Look;
 use super::super::strategy::{remove, restore};
@@ -20,32 +20,42 @@ const MOST_OF_MANY: i64 = 10_000;
 /// A Job, its metadata apart.
 pub fn job(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
-    counts(spec, &at, errors);
-    if spec.has("selector") {
-        selector::selector(&spec["selector"], &at.field("selector"), errors);
-        if !spec.flag("manualSelector") {
-            own_selector(object, &at, errors);
-        }
-        let labels = &spec["template"]["metadata"]["labels"];
-        if selector::matches(&spec["selector"], Some(labels)) == Some(false) {
-            let at = at.field("template.metadata.labels");
-            errors.invalid(&at, labels, "`selector` does not match template `labels`");
-        }
-    } else {
-        errors.required(&at.field("selector"), "");
+    if spec.has("selector") && !spec.flag("manualSelector") {
+        own_selector(object, &at, errors);
     }
+    counts(spec, &at, errors);
     template(&spec["template"], &at.field("template"), errors);
     restarts(spec, &at, errors);
+    if !spec.has("selector") {
+        return errors.required(&at.field("selector"), "");
+    }
+    selector::selector(&spec["selector"], &at.field("selector"), errors);
+    let labels = &spec["template"]["metadata"]["labels"];
+    if selector::matches(&spec["selector"], Some(labels)) == Some(false) {
+        let at = at.field("template.metadata.labels");
+        errors.invalid(&at, labels, "`selector` does not match template `labels`");
+    }
 }
 
-/// A job that does not choose its pods itself has the selector that it was given.
+/// A job that does not choose its pods itself has the selector that it was given, and its pods have the labels.
 fn own_selector(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (name, uid) = (object["metadata"].text("name"), object["metadata"].text("uid"));
+    let wanted = json!({
+        "controller-uid": uid, "job-name": name,
+        "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
+    });
+    let labels = &object["spec"]["template"]["metadata"]["labels"];
+    let labels_at = at.field("template.metadata.labels");
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        let detail = format!("must be '{}'", value.as_str().unwrap_or_default());
+        match labels.some(key) {
+            None => errors.required(&labels_at.key(key), &detail),
+            Some(given) if given != value => errors.invalid(&labels_at.key(key), labels, &detail),
+            Some(_) => {}
+        }
+    }
     let given = &object["spec"]["selector"];
-    let uid = object["metadata"].text("uid");
-    let labels = given.entries("matchLabels");
-    let key = |name: &str| labels.get(name).and_then(Value::as_str) == Some(uid);
-    let ours = key("batch.kubernetes.io/controller-uid") || key("controller-uid");
-    if !ours || labels.len() != 1 || !given.list("matchExpressions").is_empty() {
+    if selector::matches(given, Some(&wanted)) == Some(false) {
         let shown = Shown::Plain(selector::shown(given));
         errors.invalid(&at.field("selector"), shown, "`selector` not auto-generated");
     }

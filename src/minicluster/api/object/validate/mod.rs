@@ -32,6 +32,7 @@ pub use errors::{Errors, Path};
 use kinds::Order;
 pub use metadata::{Scope, embedded as embedded_metadata};
 pub use names::Said;
+pub use service::families as service_families;
 
 /// Kinds whose finalizers need not be known or have a domain.
 const FREE_FINALIZERS: [&str; 9] = [
@@ -87,13 +88,6 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         }
         return errors;
     }
-    if key(definition) == ("", "Service") {
-        // Addresses are given out first, so what is wrong with them is told alone.
-        service::families(object, &mut errors);
-        if !errors.is_empty() {
-            return errors;
-        }
-    }
     let late = LATE_METADATA.contains(&key(definition));
     match key(definition) {
         ("apiregistration.k8s.io", _) => registrations::api_service_name(object, &mut errors),
@@ -131,6 +125,13 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             custom::update(custom, subresource, old, new, &mut errors);
         }
         return errors;
+    }
+    if subresource.is_none() && key(definition) == ("", "Service") {
+        // Addresses are given out first, so what is wrong with them is told alone.
+        service::families(new, &mut errors);
+        if !errors.is_empty() {
+            return errors;
+        }
     }
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();

@@ -232,6 +232,20 @@ pub fn service_range(object: &Value, errors: &mut Errors) {
     }
 }
 
+/// A range of addresses, as older fields have them.
+pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    let Some((first, _, _)) = range(text) else { return errors.invalid(at, text, NOT_A_RANGE) };
+    let address = text.split('/').next().and_then(|address| address.parse().ok());
+    let beyond = match address {
+        Some(IpAddr::V4(address)) => u128::from(address.to_bits()) << 96 != first,
+        Some(IpAddr::V6(address)) => address.to_bits() != first,
+        None => false,
+    };
+    if beyond {
+        errors.invalid(at, text, "must not have bits set beyond the prefix length");
+    }
+}
+
 /// A range of addresses in its own form.
 pub fn cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
     match range(text) {
@@ -321,15 +335,15 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
         let own = range(text);
         if text.is_empty() {
             errors.required(&block_at.field("cidr"), "");
-        } else if own.is_none() {
-            errors.invalid(&block_at.field("cidr"), text, NOT_A_RANGE);
+        } else {
+            legacy_range(text, &block_at.field("cidr"), errors);
         }
         let list = block_at.field("except");
         // Without a range of its own, what is left out of it is not looked at.
         for (index, except) in block.list("except").iter().enumerate().filter(|_| own.is_some()) {
             let text = except.as_str().unwrap_or_default();
+            legacy_range(text, &list.index(index), errors);
             match (range(text), own) {
-                (None, _) => errors.invalid(&list.index(index), text, NOT_A_RANGE),
                 (Some(inner), Some(own)) if !is_within(inner, own) => {
                     errors.invalid(&list.index(index), text, "must be a strict subset of `cidr`");
                 }

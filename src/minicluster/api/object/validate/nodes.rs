@@ -13,7 +13,7 @@ use super::pod::affinity::{node_labels, taint_effect, tolerations};
 pub fn node(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let taints = spec.list("taints");
-    let list = at.field("taints");
+    let list = Path::root("metadata.taints");
     for (index, taint) in taints.iter().enumerate() {
         let at = list.index(index);
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
@@ -22,9 +22,8 @@ pub fn node(object: &Value, errors: &mut Errors) {
         taint_of(effect, &at.field("effect"), errors);
         let same = |other: &&Value| other.text("key") == key && other.text("effect") == effect;
         if taints[..index].iter().any(|other| same(&other)) {
-            let taints = Path::root("metadata.taints");
             let shown = Shown::Plain(taint.to_string());
-            errors.duplicate_of(&taints.index(index), shown, "taints must be unique by key and effect pair");
+            errors.duplicate_of(&at, shown, "taints must be unique by key and effect pair");
         }
     }
     let ranges = spec.list("podCIDRs");
@@ -32,15 +31,11 @@ pub fn node(object: &Value, errors: &mut Errors) {
     for (index, range) in ranges.iter().enumerate() {
         cidr(range.as_str().unwrap_or_default(), &ranges_at.index(index), errors);
     }
-    if ranges.len() > 2 {
-        let detail = "may specify no more than two CIDRs, one for each IP family";
+    let of_six = |range: &&Value| range.as_str().is_some_and(|text| text.contains(':'));
+    let six = ranges.iter().filter(of_six).count();
+    if ranges.len() > 2 || (ranges.len() == 2 && six != 1) {
+        let detail = "may specify no more than one CIDR for each IP family";
         errors.invalid(&ranges_at, &Value::from(ranges), detail);
-    } else if let [one, other] = ranges {
-        let family = |value: &Value| value.as_str().is_some_and(|text| text.contains(':'));
-        if family(one) == family(other) {
-            let detail = "may specify no more than one CIDR for each IP family";
-            errors.invalid(&ranges_at, &Value::from(ranges), detail);
-        }
     }
 }
 

@@ -8,8 +8,15 @@ use super::errors::{Errors, Path, Shown};
 use super::names;
 use super::pod::resources::{container_name, is_huge_pages, may_overcommit, quantity, resource_name};
 
-const SCOPES: [&str; 6] =
-    ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"];
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
 /// Scopes that there either are or are not.
 const PLAIN: [&str; 5] = ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"];
 /// What quotas count of pods in any scope but that of the best effort.
@@ -73,7 +80,7 @@ pub fn quota_status(object: &Value, errors: &mut Errors) {
 }
 
 fn resource(name: &str, at: &Path<'_>, errors: &mut Errors) {
-    errors.each_invalid(at, name, &names::qualified_name(name));
+    resource_name(name, at, errors);
     if !name.contains('/') && !is_standard(name) {
         errors.invalid(at, name, "must be a standard resource for quota");
     }
@@ -109,6 +116,7 @@ fn is_standard(name: &str) -> bool {
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         scope if SCOPES.contains(&scope) => OF_PODS.contains(&resource),
         _ => true,
     }

@@ -19,7 +19,10 @@ pub fn api_service_name(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];
     let (name, group, version) = (object["metadata"].text("name"), spec.text("group"), spec.text("version"));
     let wanted = format!("{version}.{group}");
-    if name != wanted {
+    let problems = names::path_segment(name);
+    if !problems.is_empty() {
+        errors.each_invalid(&Path::root("metadata.name"), name, &problems);
+    } else if name != wanted {
         let detail = format!("must be `spec.version+\".\"+spec.group`: \"{wanted}\"");
         errors.invalid(&Path::root("metadata.name"), name, &detail);
     }
@@ -115,8 +118,7 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     let effects = hook.text("sideEffects");
     if !hook.has("sideEffects") {
-        let detail = "must specify one of \"None\", \"NoneOnDryRun\"";
-        errors.required(&at.field("sideEffects"), detail.trim_end());
+        errors.required(&at.field("sideEffects"), "must specify one of None, NoneOnDryRun");
     } else if !SIDE_EFFECTS.contains(&effects) {
         errors.not_supported(&at.field("sideEffects"), effects, &SIDE_EFFECTS);
     }
@@ -138,9 +140,10 @@ fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
         (Some(url), None) => url_of(url, &at.field("url"), errors),
         (None, Some(service)) => {
             let at = at.field("service");
-            for name in ["name", "namespace"] {
+            // The real server takes the one for the other.
+            for (name, said) in [("namespace", "name"), ("name", "namespace")] {
                 if service.text(name).is_empty() {
-                    errors.required(&at.field(name), "");
+                    errors.required(&at.field(said), "");
                 }
             }
             let port = service.int("port").unwrap_or(443);
@@ -182,10 +185,9 @@ fn service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     }
     if !path.starts_with('/') {
         errors.invalid(at, path, "must start with a '/'");
-        return;
     }
-    let inner = path.trim_start_matches('/');
-    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    let inner: String = path.chars().skip(1).collect();
+    let inner = inner.strip_suffix('/').unwrap_or(&inner);
     for (index, part) in inner.split('/').enumerate() {
         if part.is_empty() {
             errors.invalid(at, path, &format!("segment[{index}] may not be empty"));
@@ -378,12 +380,22 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
     if let Some(parameters) = spec.some("paramRef") {
         let at = at.field("paramRef");
         match (parameters.text("name").is_empty(), parameters.has("selector")) {
-            (true, false) => {
-                let detail = "one of name or selector must be specified";
-                errors.required(&at, detail);
+            (true, false) => errors.required(&at, "one of name or selector must be specified"),
+            (false, true) => {
+                for name in ["name", "selector"] {
+                    errors.forbidden(&at.field(name), "name and selector are mutually exclusive");
+                }
             }
-            (false, true) => errors.forbidden(&at.field("name"), "name and selector are mutually exclusive"),
-            _ => {}
+            (_, has) => {
+                if has {
+                    selector::selector(&parameters["selector"], &at.field("selector"), errors);
+                }
+            }
+        }
+        if parameters.has("parameterNotFoundAction") {
+            errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
+        } else {
+            errors.required(&at.field("parameterNotFoundAction"), "");
         }
     }
     if let Some(matches) = spec.some("matchResources") {

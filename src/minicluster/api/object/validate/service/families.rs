@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::look::Look;
-use super::super::endpoints::{NOT_AN_ADDRESS, parse_legacy};
+use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
@@ -96,9 +96,10 @@ pub fn related(spec: &Value, errors: &mut Errors) {
                 broken = true;
                 errors.invalid(&list, &all, "'None' must be the first and only value");
             }
-        } else if parse_legacy(text).is_none() {
-            broken = true;
-            errors.invalid(&list.index(index), text, NOT_AN_ADDRESS);
+        } else {
+            let before = errors.0.len();
+            legacy_address(text, &list.index(index), errors);
+            broken |= errors.0.len() > before;
         }
     }
     if addresses.len() > 2 {

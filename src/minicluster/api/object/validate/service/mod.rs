@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::super::words::quote;
-use super::endpoints::{NOT_AN_ADDRESS, parse_legacy, reachable};
+use super::endpoints::{legacy_address, reachable};
 use super::errors::{Errors, Path, Shown};
-use super::networking::{NOT_A_RANGE, range};
+use super::networking::legacy_range;
 use super::{metadata, names};
 
 pub use families::{before_all as families, update};
@@ -74,9 +74,9 @@ fn is_headless(spec: &Value) -> bool {
 fn external_addresses(spec: &Value, list: &Path<'_>, errors: &mut Errors) {
     for (index, address) in spec.list("externalIPs").iter().enumerate() {
         let (at, text) = (list.index(index), address.as_str().unwrap_or_default());
-        if parse_legacy(text).is_none() {
-            errors.invalid(&at, text, NOT_AN_ADDRESS);
-        } else {
+        let before = errors.0.len();
+        legacy_address(text, &at, errors);
+        if errors.0.len() == before {
             reachable(text, &at, errors);
         }
     }
@@ -94,9 +94,7 @@ fn balancer(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         for (index, one) in ranges.iter().enumerate() {
             let text = one.as_str().unwrap_or_default().trim();
-            if range(text).is_none() {
-                errors.invalid(&list.index(index), text, NOT_A_RANGE);
-            }
+            legacy_range(text, &list.index(index), errors);
         }
     }
     if spec.has("allocateLoadBalancerNodePorts") && !is {

@@ -127,9 +127,9 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     if same != *before {
         errors.forbidden(&at, REST);
     }
-    if let (Some(was), Some(is)) = (request(before), request(after))
-        && is.is_less(&was)
-    {
+    let size = |spec: &Value| request(spec).unwrap_or_else(|| Quantity::from_whole(0));
+    let (was, is) = (size(before), size(after));
+    if is.is_less(&was) {
         let capacity = old["status"]["capacity"].some("storage").and_then(Value::as_str);
         let held = capacity.and_then(|text| Quantity::parse(text).ok());
         if !is.is_more(&held.unwrap_or_else(|| Quantity::from_whole(0))) {
@@ -150,18 +150,38 @@ pub fn status(object: &Value, errors: &mut Errors) {
     for (name, amount) in status.entries("capacity") {
         positive(amount, &capacity.key(name), errors);
     }
+    let states = at.field("allocatedResourceStatuses");
+    for (name, state) in status.entries("allocatedResourceStatuses") {
+        resource(name, &states, errors);
+        if !RESIZES.iter().any(|known| state == known) {
+            errors.not_supported(&states, state, &RESIZES);
+        }
+    }
     let allocated = at.field("allocatedResources");
     for (name, amount) in status.entries("allocatedResources") {
-        let said = names::qualified_name(name);
-        errors.each_invalid(&allocated, name.as_str(), &said);
-        if !said.is_empty() {
-            continue;
-        }
-        if name != "storage" && (!name.contains('/') || name.contains("kubernetes.io/")) {
-            errors.not_supported(&allocated, name.as_str(), &["storage"]);
-        } else {
+        let before = errors.0.len();
+        resource(name, &allocated, errors);
+        if errors.0.len() == before {
             positive(amount, &allocated.key(name), errors);
         }
+    }
+}
+
+/// How far a change of size may have come.
+const RESIZES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// What claims are given: storage, and what has a domain of its own.
+fn resource(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let said = names::qualified_name(name);
+    errors.each_invalid(at, name, &said);
+    if said.is_empty() && name != "storage" && (!name.contains('/') || name.contains("kubernetes.io/")) {
+        errors.not_supported(at, name, &["storage"]);
     }
 }
 

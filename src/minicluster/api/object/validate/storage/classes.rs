@@ -18,7 +18,9 @@ pub fn storage_class(object: &Value, errors: &mut Errors) {
     provisioner(object.text("provisioner"), &Path::root("provisioner"), errors);
     parameters(object, errors);
     let at = Path::root("");
-    errors.one_of(object, "reclaimPolicy", &RECLAIM, &at);
+    if !object.text("reclaimPolicy").is_empty() {
+        errors.one_of(object, "reclaimPolicy", &RECLAIM, &at);
+    }
     errors.one_of(object, "volumeBindingMode", &BINDING, &at);
     let topologies = Path::root("allowedTopologies");
     let mut known: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();

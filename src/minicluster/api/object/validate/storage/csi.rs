@@ -58,10 +58,6 @@ pub fn driver(object: &Value, errors: &mut Errors) {
             errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
         }
     }
-    if spec.has("serviceAccountTokenInSecrets") && tokens.is_empty() {
-        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
-        errors.invalid(&at.field("serviceAccountTokenInSecrets"), spec.flag("serviceAccountTokenInSecrets"), detail);
-    }
     let modes_at = at.field("volumeLifecycleModes");
     for mode in spec.list("volumeLifecycleModes") {
         let mode = mode.as_str().unwrap_or_default();
@@ -76,13 +72,20 @@ pub fn driver(object: &Value, errors: &mut Errors) {
         let at = at.field("nodeAllocatableUpdatePeriodSeconds");
         errors.invalid(&at, period, "must be greater than or equal to 10 seconds");
     }
+    if spec.has("serviceAccountTokenInSecrets") && tokens.is_empty() {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&at.field("serviceAccountTokenInSecrets"), spec.flag("serviceAccountTokenInSecrets"), detail);
+    }
 }
 
 /// What may become of a CSIDriver.
 pub fn driver_update(old: &Value, new: &Value, errors: &mut Errors) {
-    for name in ["attachRequired", "volumeLifecycleModes"] {
-        immutable(&old["spec"], &new["spec"], name, &Path::root("spec"), errors);
+    let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
+    if before.flag("attachRequired") != after.flag("attachRequired") {
+        // That is how the field is spelled there.
+        errors.invalid(&at.field("attachedRequired"), after.flag("attachRequired"), "field is immutable");
     }
+    immutable(before, after, "volumeLifecycleModes", &at, errors);
 }
 
 /// A CSINode, its metadata apart.
