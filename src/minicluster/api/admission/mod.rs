@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::check_families;
+use super::object::prepared_service;
 use super::route::Target;
 use super::store::{self, Page, Scope, Stored};
 use super::write::text;
@@ -34,8 +34,8 @@ impl ApiServer {
             self.set_storage_class(object);
         } else if resource.is("", "services") {
             // Addresses are given out before anything else is looked at; these are not kept.
-            check_families(object)?;
-            self.address_changes(target, None, Some(&mut object.clone()))?;
+            let mut tried = prepared_service(object)?;
+            self.assign(target, None, &mut tried)?;
         }
         Ok(())
     }

@@ -223,15 +223,17 @@ pub fn needs_version(definition: &Definition) -> bool {
     strategy::of(definition).versions == strategy::Versions::Required
 }
 
-/// Whether the addresses that a service names, and their families, go together.
+/// A new service as addresses are given to it, if those that it names, and their families, go together.
 ///
 /// # Errors
 /// 422 with all causes.
-pub fn check_families(service: &Value) -> Result<(), ApiError> {
+pub fn prepared_service(service: &Value) -> Result<Value, ApiError> {
+    let mut service = service.clone();
+    strategy::prepare_service(&mut service);
     let mut errors = validate::Errors::new();
-    validate::service_families(service, &mut errors);
+    validate::service_families(&service, &mut errors);
     if errors.is_empty() {
-        return Ok(());
+        return Ok(service);
     }
     Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
 }

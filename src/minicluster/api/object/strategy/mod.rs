@@ -12,7 +12,7 @@ use super::look::Look;
 use super::{Definition, Write};
 
 pub use pods::quality_of_service;
-pub use service::{Allocate, assign_addresses};
+pub use service::{Allocate, assign_addresses, create as prepare_service};
 pub use special::admit;
 pub use table::{Generation, Rules, StatusWrites, Versions, of};
 

@@ -7,7 +7,6 @@ use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 
-
 /// Where names are resolved.
 pub fn dns_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let known = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
