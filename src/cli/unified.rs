@@ -5,26 +5,24 @@ use std::collections::BTreeSet;
 use anstyle::{AnsiColor, Color, Style};
 use similar::{ChangeTag, TextDiff};
 
+use super::diff::{ADDED, REMOVED, heading, paint, without_end};
 use crate::manifest::yaml;
 
-const REMOVED: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red)));
-const ADDED: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 const PLACE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
 
 /// The lines that show what becomes of a file.
 pub(super) fn lines(path: &str, before: &str, after: &str, new: bool) -> Vec<String> {
-    let bold = Style::new().bold();
     let from = if new { "/dev/null".to_owned() } else { format!("a/{path}") };
-    let mut lines = vec![format!("{bold}--- {from}{bold:#}"), format!("{bold}+++ b/{path}{bold:#}")];
+    let mut lines = vec![heading(&format!("--- {from}")), heading(&format!("+++ b/{path}"))];
     let secret = secret_lines(before);
     let diff = TextDiff::from_lines(before, after);
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        lines.push(format!("{PLACE}{}{PLACE:#}", hunk.header().to_string().trim_end()));
+        lines.push(paint(PLACE, hunk.header().to_string().trim_end()));
         for change in hunk.iter_changes() {
-            let line = change.value().trim_end_matches(['\n', '\r']);
+            let line = without_end(change.value());
             lines.push(match change.tag() {
-                ChangeTag::Delete => format!("{REMOVED}-{line}{REMOVED:#}"),
-                ChangeTag::Insert => format!("{ADDED}+{line}{ADDED:#}"),
+                ChangeTag::Delete => paint(REMOVED, &format!("-{line}")),
+                ChangeTag::Insert => paint(ADDED, &format!("+{line}")),
                 ChangeTag::Equal if change.old_index().is_some_and(|index| secret.contains(&index)) => {
                     " (a line of a Secret)".to_owned()
                 }
