@@ -5,6 +5,7 @@
 mod world;
 
 mod desk;
+mod door;
 mod program;
 mod served;
 mod stage;

@@ -1,7 +1,7 @@
 //! Runs the program in an environment of its own.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,7 +23,20 @@ pub fn belay(home: &Path) -> Command {
 
 /// Runs it to its end.
 pub fn run(home: &Path, args: &[&str]) -> Ran {
-    let Output { status, stdout, stderr } = belay(home).args(args).output().expect("belay runs");
+    let mut command = belay(home);
+    command.args(args);
+    finish(command, "")
+}
+
+/// Runs a command with this on its standard input.
+pub fn finish(mut command: Command, input: &str) -> Ran {
+    use std::io::Write as _;
+
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Who does not read its input may close it.
+    drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
