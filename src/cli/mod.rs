@@ -141,6 +141,12 @@ enum Command {
     Version(version::Args),
 }
 
+/// The whole command line as a value, for whoever wants to know every command and option there is.
+#[must_use]
+pub fn command() -> clap::Command {
+    command_line::command()
+}
+
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {

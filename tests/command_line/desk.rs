@@ -30,7 +30,7 @@ impl Desk {
     pub async fn embedded() -> Desk {
         let home = tempfile::tempdir().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
-        let (cluster, door) = door::open(&kubeconfig).await;
+        let (cluster, door) = door::open(MiniCluster::builder(), &kubeconfig).await;
         let kubectl = std::env::var_os("KUBEBUILDER_ASSETS").map(|assets| PathBuf::from(assets).join("kubectl"));
         Desk { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, door) }
     }

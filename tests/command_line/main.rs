@@ -21,4 +21,5 @@ mod editing;
 mod reading;
 mod rolling_update;
 mod run;
+mod secrets;
 mod simulate;

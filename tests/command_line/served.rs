@@ -23,7 +23,7 @@ impl Served {
     pub async fn new() -> Served {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".kube")).unwrap();
-        let (cluster, door) = door::open(&home.path().join(".kube/config")).await;
+        let (cluster, door) = door::open(MiniCluster::builder(), &home.path().join(".kube/config")).await;
         Served { home, cluster, _door: door }
     }
 

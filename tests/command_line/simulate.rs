@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belay::minicluster::MiniCluster;
 use serde_json::Value;
 
 use crate::door;
@@ -96,7 +97,7 @@ fn wrong_usage_is_told() {
 async fn a_live_workload_is_only_read() {
     let home = tempfile::tempdir().unwrap();
     let kubeconfig = home.path().join("kubeconfig");
-    let (cluster, _door) = door::open(&kubeconfig).await;
+    let (cluster, _door) = door::open(MiniCluster::builder(), &kubeconfig).await;
     let body = serde_json::json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {

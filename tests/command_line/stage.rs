@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use belay::minicluster::{Listening, MiniCluster};
+use belay::minicluster::{Builder, Listening, MiniCluster};
 use tokio::time::Instant;
 
 use crate::door;
@@ -20,8 +20,13 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new() -> Stage {
+        Stage::of(MiniCluster::builder()).await
+    }
+
+    /// With a cluster that is made so.
+    pub async fn of(builder: Builder) -> Stage {
         let home = tempfile::tempdir().unwrap();
-        let (cluster, door) = door::open(&home.path().join("kubeconfig")).await;
+        let (cluster, door) = door::open(builder, &home.path().join("kubeconfig")).await;
         Stage { home, repository: Repository::new(), cluster, _door: door }
     }
 
