@@ -67,7 +67,7 @@ pub struct Args {
     log_json: bool,
 }
 
-const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
+pub(super) const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if tell_of_the_configuration(&args)? {

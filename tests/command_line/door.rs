@@ -10,7 +10,7 @@ pub async fn open(builder: Builder, kubeconfig: &Path) -> (MiniCluster, Listenin
     let token = "a-token-of-this-test".to_owned();
     let access = Access {
         tokens: vec![Token { token: token.clone(), user: User::admin() }],
-        authorization: Authorization::AllowAll,
+        authorization: Authorization::Rbac,
     };
     let cluster = builder.access(access).start().await.unwrap();
     let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();

@@ -11,6 +11,7 @@ mod served;
 mod stage;
 
 mod around;
+mod asking;
 mod basics;
 mod beside_kubectl;
 mod by_hand;
@@ -18,6 +19,8 @@ mod cluster;
 mod demo;
 mod docs;
 mod editing;
+mod globals;
+mod pushing;
 mod reading;
 mod rolling_update;
 mod run;
