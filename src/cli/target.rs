@@ -92,10 +92,19 @@ impl Act {
 pub(super) struct For {
     /// Their versions and kinds, in the order in which a bare name is looked for.
     pub kinds: &'static [(&'static str, &'static str)],
-    /// What is said of another kind: `pausing is not supported`.
+    /// What is said of another kind, behind the object: `pausing is not supported`; or, with `{kind}` at its end, alone.
     pub otherwise: &'static str,
     /// What is done, for the question: `Pause`.
     pub verb: &'static str,
+}
+
+impl For {
+    fn refusal(&self, what: &str, kind: &str) -> String {
+        match self.otherwise.strip_suffix("{kind}") {
+            Some(text) => format!("{text}{kind:?}"),
+            None => format!("{what} {}", self.otherwise),
+        }
+    }
 }
 
 /// The kinds that keep revisions.
@@ -294,7 +303,7 @@ impl Search<'_> {
             bail!("{} not found{hint}", quoted(&served, name));
         };
         if !self.only.kinds.contains(&(api_version, kind)) {
-            bail!("{} {}", target.quoted(), self.only.otherwise);
+            bail!(self.only.refusal(&target.quoted(), kind));
         }
         Ok(target)
     }
@@ -329,7 +338,7 @@ impl Search<'_> {
     async fn all(&self, api_version: &str, kind: &str, selector: &str) -> anyhow::Result<Vec<Target>> {
         let served = self.cluster.served(api_version, kind).await?;
         if !self.only.kinds.contains(&(api_version, kind)) {
-            bail!("{} {}", served.resource, self.only.otherwise);
+            bail!(self.only.refusal(&served.resource, kind));
         }
         let listed = self.cluster.list(&served, Some(self.namespace), selector).await?;
         Ok(listed.into_iter().map(|live| self.target(&served, kind, live)).collect())

@@ -146,7 +146,10 @@ fn told(ran: &Ran, name: &str) -> (i32, String, String) {
         });
         // kubectl reminds of its own apply; nothing of belay's is to be compared with that.
         // belay says which containers there are.
-        let lines = lines.map(|line| line.split("; Deployment default/X has ").next().unwrap_or_default().to_owned());
+        let lines = lines.map(|line| match line.split_once("; ") {
+            Some((before, _)) if before.contains("unable to find container") => before.to_owned(),
+            _ => line,
+        });
         lines.filter(|line| !line.starts_with("Warning: ")).collect::<Vec<_>>().join("\n")
     };
     (ran.code, plain(&ran.out), plain(&ran.err))

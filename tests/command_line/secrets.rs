@@ -165,7 +165,7 @@ impl World {
 fn good(values: &Values) -> BTreeMap<&'static str, String> {
     let (quoted, encoded) = (|which| values.quoted(which), |which| values.encoded(which));
     BTreeMap::from([
-        ("secret.yaml", format!("# was {0}\n{SECRET}stringData:\n  a: {0}\n  b: {1}\ndata: {{c: {2}}}\n", quoted(0), quoted(1), encoded(2))),
+        ("secret.yaml", format!("# was {0}\n{SECRET}stringData:\n  a: {0}\n  b: {1}\n  d: {3}\ndata: {{c: {2}}}\n", quoted(0), quoted(1), encoded(2), quoted(4))),
         ("web.yaml", web("web:1")),
         (
             "beside.yaml",
