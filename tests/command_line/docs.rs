@@ -51,7 +51,7 @@ fn blocks(page: &Path) -> Vec<Block> {
             block.text.push_str(line);
             block.text.push('\n');
         } else if let Some(hidden) = line.strip_prefix("<!-- run: ").and_then(|rest| rest.strip_suffix(" -->")) {
-            blocks.push(Block { line: index + 1, info: "console".to_owned(), text: format!("$ {hidden}\n") });
+            blocks.push(Block { line: index + 1, info: "console".to_owned(), text: format!("$ {hidden}\n…\n") });
         }
     }
     assert!(!open, "{}: a block is not closed", page.display());
