@@ -1,12 +1,9 @@
 //! Several workloads are acted on only after a question, asked where somebody can answer it: on a terminal.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::desk::{Desk, path};
-use crate::program::{Ran, finish};
+use crate::program::{Ran, on_a_terminal, uncoloured};
 use crate::world::daemon::deployment;
 
 /// Every command that acts on several, and what its question begins with.
@@ -22,13 +19,11 @@ const COMMANDS: [(&str, &str); 9] = [
     ("scale deploy a b --replicas 5 --live", "Change all of these?"),
 ];
 
-/// Types a line on a terminal, and answers.
-fn on_a_terminal(desk: &Desk, line: &str, answer: &str) -> Ran {
-    let typed = format!("'{}' {line} --kubeconfig '{}'", env!("CARGO_BIN_EXE_belay"), desk.kubeconfig.display());
-    let mut command = Command::new("/usr/bin/script");
-    command.args(["-qec", &typed, "/dev/null"]).env_clear().env("HOME", desk.home.path());
-    command.env("PATH", "/usr/bin:/bin").env("TERM", "dumb").env("NO_COLOR", "1");
-    finish(command, answer)
+/// Types a line, and answers.
+fn typed(desk: &Desk, line: &str, answer: &str) -> Option<Ran> {
+    let line = format!("{line} --kubeconfig '{}'", desk.kubeconfig.display());
+    let Ran { code, out, err } = on_a_terminal(desk.home.path(), desk.home.path(), 80, &line, answer)?;
+    Some(Ran { code, out: uncoloured(&out), err })
 }
 
 async fn generations(desk: &Desk) -> Vec<Value> {
@@ -42,10 +37,6 @@ async fn generations(desk: &Desk) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_done_unless_somebody_says_yes() {
-    if !Path::new("/usr/bin/script").exists() {
-        eprintln!("not asked on a terminal: /usr/bin/script is not there");
-        return;
-    }
     let desk = Desk::embedded().await;
     for name in ["a", "b"] {
         desk.apply(&path("deployments", name), &deployment(name, "web:1", "")).await;
@@ -55,10 +46,10 @@ async fn nothing_is_done_unless_somebody_says_yes() {
     for (line, question) in COMMANDS {
         let answers: &[&str] = if line.starts_with("pause") { &["n\n", "\n", "maybe\n"] } else { &["n\n"] };
         for answer in answers {
-            let ran = on_a_terminal(&desk, line, answer);
+            let Some(ran) = typed(&desk, line, answer) else { return };
             assert_eq!(ran.code, 1, "{line}: {ran:?}");
             assert!(ran.out.contains(question), "{line}: {}", ran.out);
-            assert!(ran.out.contains("  deployment.apps/a\r\n  deployment.apps/b\r\n[y/N] "), "{line}: {}", ran.out);
+            assert!(ran.out.contains("  deployment.apps/a\n  deployment.apps/b\n[y/N] "), "{line}: {}", ran.out);
             assert!(ran.out.contains("error: nothing was done"), "{line}: {}", ran.out);
         }
         let piped = desk.belay(&line.split(' ').collect::<Vec<_>>());
@@ -67,14 +58,14 @@ async fn nothing_is_done_unless_somebody_says_yes() {
     }
     assert_eq!(generations(&desk).await, before);
     for answer in ["y\n", "YES\n"] {
-        let ran = on_a_terminal(&desk, "restart a b", answer);
+        let Some(ran) = typed(&desk, "restart a b", answer) else { return };
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.out.contains("deployment.apps/b restarted"), "{}", ran.out);
         // A second restart within one second is none.
         tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     }
     // One is no question, and neither is a try.
-    assert_eq!(on_a_terminal(&desk, "pause a", "").out, "deployment.apps/a paused\r\n");
+    assert_eq!(typed(&desk, "pause a", "").unwrap().out, "deployment.apps/a paused\n");
     let tried = desk.belay(&["pause", "b", "a", "--dry-run"]);
     assert_eq!(tried.out, "deployment.apps/b paused (server dry run)\n", "{tried:?}");
 }

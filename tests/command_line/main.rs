@@ -26,3 +26,4 @@ mod rolling_update;
 mod run;
 mod secrets;
 mod simulate;
+mod terminal;

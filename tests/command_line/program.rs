@@ -41,6 +41,26 @@ pub fn finish(mut command: Command, input: &str) -> Ran {
     Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
 
+/// Types a line on a terminal of so many columns, and answers what it asks; `None`, and a line that says so, where there is
+/// no program that makes a terminal.
+pub fn on_a_terminal(folder: &Path, home: &Path, columns: usize, line: &str, answer: &str) -> Option<Ran> {
+    let script = "/usr/bin/script";
+    if !Path::new(script).exists() {
+        eprintln!("not tried on a terminal: {script} is not there: {line}");
+        return None;
+    }
+    let typed = format!("stty cols {columns} rows 24; '{}' {line}", env!("CARGO_BIN_EXE_belay"));
+    let mut command = Command::new(script);
+    command.args(["-qec", &typed, "/dev/null"]).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    command.env("TERM", "xterm-256color").current_dir(folder);
+    Some(finish(command, answer))
+}
+
+/// What was printed without its colours, lines as in a pipe.
+pub fn uncoloured(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string().replace("\r\n", "\n")
+}
+
 /// A process that does not outlive its test.
 pub struct Running(pub Child);
 
