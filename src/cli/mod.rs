@@ -16,6 +16,7 @@ mod history;
 mod kubeconfig;
 mod man;
 mod markdown;
+mod nearest;
 mod new;
 mod output;
 mod pace;
@@ -23,6 +24,7 @@ mod pause;
 mod pick;
 mod plan;
 mod progress;
+mod pushing;
 mod restart;
 mod retry;
 mod rolling_update;
@@ -139,6 +141,12 @@ enum Command {
     Man(man::Args),
     /// Print the version
     Version(version::Args),
+}
+
+/// The whole command line as a value, for whoever wants to know every command and option there is.
+#[must_use]
+pub fn command() -> clap::Command {
+    command_line::command()
 }
 
 /// Reads the command line and does what it says.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, terminal_width};
+use super::output::{Cell, Format, Table, age, counted, duration, plain, say, say_value, terminal_width};
 use super::progress::Screen;
 use super::workload::{self, Named};
 use super::{Globals, history, signals};
@@ -18,7 +18,7 @@ use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, Outcome, Record, health, marks};
+use crate::rollout::{Hold, Outcome, Record, health, marks, progress_deadline_seconds};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -225,13 +225,13 @@ fn row(key: &ObjectKey, live: &Value) -> Row {
         updated: counters.updated,
         available: counters.available,
         desired: counters.desired,
-        deadline: (state == "under way" || state == "rolling back").then(|| deadline(live)).flatten(),
+        deadline: (state == "under way" || state == "rolling back").then(|| deadline(key, live)).flatten(),
     }
 }
 
 /// When a Deployment's rollout has made no progress for too long, as its controller counts.
-fn deadline(live: &Value) -> Option<Timestamp> {
-    let seconds = live["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds < i64::from(i32::MAX))?;
+fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
+    let seconds = progress_deadline_seconds(key, live)?;
     let conditions = live["status"]["conditions"].as_array()?;
     let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
     let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
@@ -340,7 +340,7 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
         exit = Exit::No;
     }
     if exit == Exit::Done {
-        let objects = if records.len() == 1 { "1 object".to_owned() } else { format!("{} objects", records.len()) };
+        let objects = counted(records.len(), "object");
         say(format!("commit {} is complete: {objects}", records[0].commit.short()));
     }
     Ok(Some(exit))

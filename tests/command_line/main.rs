@@ -5,11 +5,13 @@
 mod world;
 
 mod desk;
+mod door;
 mod program;
 mod served;
 mod stage;
 
 mod around;
+mod asking;
 mod basics;
 mod beside_kubectl;
 mod by_hand;
@@ -17,7 +19,11 @@ mod cluster;
 mod demo;
 mod docs;
 mod editing;
+mod globals;
+mod pushing;
 mod reading;
 mod rolling_update;
 mod run;
+mod secrets;
 mod simulate;
+mod terminal;

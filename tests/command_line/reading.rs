@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Ran, Running, belay};
+use crate::program::{Ran, Running, belay, on_a_terminal};
 use crate::stage::Stage;
 use crate::world::daemon::deployment;
 
@@ -81,24 +81,9 @@ const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settin
 
 /// No line is wider than the terminal, and there is colour.
 fn in_a_terminal(stage: &Stage, columns: usize, command: &str) {
-    if !Path::new("/usr/bin/script").exists() {
-        eprintln!("not tried in a terminal: /usr/bin/script is not there");
-        return;
-    }
-    let typed = format!(
-        "stty cols {columns} rows 24; '{}' {command} {}",
-        env!("CARGO_BIN_EXE_belay"),
-        stage.globals().join(" ")
-    );
-    let output = std::process::Command::new("/usr/bin/script")
-        .args(["-qec", &typed, "/dev/null"])
-        .env_clear()
-        .env("HOME", stage.home.path())
-        .env("PATH", "/usr/bin:/bin")
-        .env("TERM", "xterm-256color")
-        .output()
-        .unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
+    let typed = format!("{command} {}", stage.globals().join(" "));
+    let home = stage.home.path();
+    let Some(Ran { out: shown, .. }) = on_a_terminal(home, home, columns, &typed, "") else { return };
     assert!(shown.contains("\x1b["), "colour on a terminal: {shown:?}");
     for line in shown.lines() {
         let plain = anstream::adapter::strip_str(line.trim_end()).to_string();
