@@ -228,9 +228,18 @@ impl SourceConfig {
     /// source may lose one.
     #[must_use]
     pub fn prune_limit(&self, objects: usize) -> usize {
-        match self.prune_limit.strip_suffix('%') {
-            Some(part) => (objects * part.trim().parse::<usize>().unwrap_or_default()).div_ceil(100),
-            None => self.prune_limit.trim().parse().unwrap_or_default(),
+        match self.bound() {
+            Some(Bound::Part(part)) => (objects * part).div_ceil(100),
+            Some(Bound::Number(number)) => number,
+            None => 0,
+        }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        let text = self.prune_limit.trim();
+        match text.strip_suffix('%') {
+            Some(part) => part.trim_end().parse().ok().filter(|part| *part <= 100).map(Bound::Part),
+            None => text.parse().ok().map(Bound::Number),
         }
     }
 
@@ -260,12 +269,19 @@ impl SourceConfig {
         if folder.split('/').any(|part| part == "..") {
             return Err(format!("path {:?} leaves the repository", self.path));
         }
-        let number = self.prune_limit.trim().trim_end_matches('%').trim();
-        match number.parse::<u32>() {
-            Ok(part) if !self.prune_limit.contains('%') || part <= 100 => Ok(()),
-            _ => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
+        match self.bound() {
+            Some(_) => Ok(()),
+            None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
         }
     }
+}
+
+/// What `prune_limit` says.
+enum Bound {
+    /// Of a hundred.
+    Part(usize),
+    /// As many.
+    Number(usize),
 }
 
 impl Config {
@@ -390,5 +406,6 @@ mod tests {
         let limit =
             |text: &str| SourceConfig { prune_limit: text.to_owned(), ..SourceConfig::of("/srv") }.prune_limit(25);
         assert_eq!((limit("10%"), limit("3"), limit("0"), limit("100%")), (3, 3, 0, 25));
+        assert_eq!((limit(" 10 % "), limit(" 3")), (3, 3));
     }
 }
