@@ -193,7 +193,7 @@ pub fn outcome(outcome: Outcome) -> Cell {
         Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Rejected => Some(AnsiColor::Red),
         Outcome::Held | Outcome::Suspended | Outcome::RollingBack => Some(AnsiColor::Yellow),
         Outcome::UnderWay | Outcome::Planned => Some(AnsiColor::Cyan),
-        Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned => None,
+        Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned | Outcome::Unknown => None,
     };
     Cell::styled(outcome.word(), Style::new().fg_color(colour.map(Into::into)))
 }

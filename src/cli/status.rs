@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::exit::Exit;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, terminal_width};
 use super::progress::Screen;
-use super::workload::{self, Named};
+use super::workload::Named;
 use super::{Globals, history, signals};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
@@ -116,7 +116,7 @@ fn labels(selector: Option<&str>) -> String {
 
 impl Look {
     async fn rows(&self) -> Result<Vec<Row>, ClusterError> {
-        let live = workload::live(&self.cluster, self.namespace.as_deref(), &self.labels).await?;
+        let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
         let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
         rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));

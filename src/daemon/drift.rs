@@ -78,6 +78,9 @@ impl Source {
     /// Keeps what must be known of a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
+        if let Some(hold) = &hold {
+            self.note_undo(key, live, hold);
+        }
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
         if facts.suspended {

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::look::{Charged, News};
 use super::source::{Done, Source};
-use super::{planner, prune};
+use super::{planner, prune, rebuild};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
 
@@ -55,6 +55,7 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
+            rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)

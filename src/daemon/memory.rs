@@ -10,8 +10,8 @@ use super::context::Context;
 use crate::history::{HistoryError, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload,
-    marks, template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Trigger, Wanted,
+    Workload, marks, template,
 };
 
 /// The longest wait between two tries.
@@ -79,6 +79,12 @@ impl Context {
     pub(super) async fn end(&self, record: RecordId, outcome: Outcome, reason: Option<&Reason>) {
         let at = self.clock.now();
         self.remember(|| self.history.finish(record, outcome, reason, at)).await;
+    }
+
+    /// What looked like drift was an undo by hand.
+    pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
+        let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
     }
 
     /// Complaints of the API server about a manifest that it refused when it was applied.

@@ -14,6 +14,7 @@ mod look;
 mod memory;
 mod planner;
 mod prune;
+mod rebuild;
 mod refused;
 mod replication_controller;
 mod roll_out;
@@ -42,7 +43,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
-use crate::history::{History, Retention};
+use crate::history::{Followed, History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted, marks};
 
 use autoscalers::Autoscalers;
@@ -50,6 +51,7 @@ pub use context::Pruning;
 use context::{Context, REQUESTS_AT_ONCE};
 use look::Repository;
 use planner::{Holds, Patience, Planner};
+pub use rebuild::recollect;
 use shelf::Shelf;
 use source::Source;
 use status::Publisher;
@@ -162,6 +164,11 @@ impl Daemon {
             requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
             config,
         });
+        let followed = Followed { source: name.clone(), folder: repository.folder.clone(), follow: follow.to_string() };
+        if let Err(error) = self.history.follows(&followed) {
+            // Only for explaining what was not rolled out.
+            warn!(source = name, %error, "failed to note what is followed");
+        }
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
         let wake = Wake::new(&location).map(Arc::new);
         let (scalers, scalers_seen) = cluster.watched("");
@@ -190,6 +197,7 @@ impl Daemon {
             failed: BTreeMap::new(),
             scalers,
             scalers_seen,
+            undone: BTreeMap::new(),
             claimed: BTreeSet::new(),
             context,
         };

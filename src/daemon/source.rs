@@ -21,6 +21,7 @@ use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
 use super::together::Failed;
+use super::undone::Undo;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::manifest::ObjectKey;
@@ -67,6 +68,8 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// What `belay undo` did that is not written down yet.
+    pub undone: BTreeMap<ObjectKey, Undo>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
 }

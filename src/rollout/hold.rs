@@ -32,6 +32,9 @@ pub struct Hold {
     /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Companion>,
+    /// Who took it back by hand with `belay undo`; `None` where belay did so itself. The daemon writes it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// An object that failed, and with which others went back.
@@ -91,6 +94,7 @@ mod tests {
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
             with: Vec::new(),
+            by: None,
         }
     }
 

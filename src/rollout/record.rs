@@ -46,9 +46,9 @@ pub struct Record {
     pub complaints: Vec<Complaint>,
     /// What was seen when it failed.
     pub evidence: Option<Evidence>,
-    /// When belay took it up.
+    /// When belay took it up; of one that was rebuilt, the earliest time that is known of it.
     pub started: Timestamp,
-    /// When it ended; `None` while it is under way.
+    /// When it ended; `None` while it is under way, and of one that was rebuilt where that is not known.
     pub ended: Option<Timestamp>,
 }
 
@@ -66,6 +66,38 @@ pub enum Trigger {
     Drift(String),
     /// Another object failed, and this one goes back with it; its name.
     Together(String),
+    /// Somebody replaced the pods of a ReplicationController with `belay rolling-update`; the manager that wrote it.
+    RollingUpdate(String),
+    /// Not known any more: the history was lost, and this record was made of what the cluster and Git still say. What
+    /// they do not say is left out of it.
+    Rebuilt,
+}
+
+impl Trigger {
+    /// The word for it, as programs read it too.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Trigger::Commit => "commit",
+            Trigger::Retry => "retry",
+            Trigger::UndoByHand(_) => "undo-by-hand",
+            Trigger::Drift(_) => "drift",
+            Trigger::Together(_) => "together",
+            Trigger::RollingUpdate(_) => "rolling-update",
+            Trigger::Rebuilt => "rebuilt",
+        }
+    }
+
+    /// Whose hand it was, or with what; `None` for the triggers that are nobody's.
+    #[must_use]
+    pub fn who(&self) -> Option<&str> {
+        match self {
+            Trigger::Commit | Trigger::Retry | Trigger::Rebuilt => None,
+            Trigger::UndoByHand(who) | Trigger::Drift(who) | Trigger::Together(who) | Trigger::RollingUpdate(who) => {
+                Some(who)
+            }
+        }
+    }
 }
 
 /// Where a record stands, or how it ended.
@@ -98,6 +130,8 @@ pub enum Outcome {
     Suspended,
     /// Deleted, because its manifest left the repository.
     Pruned,
+    /// Not known any more; only of records that were rebuilt.
+    Unknown,
 }
 
 impl Outcome {
@@ -124,6 +158,7 @@ impl Outcome {
             Outcome::Held => "held",
             Outcome::Suspended => "suspended",
             Outcome::Pruned => "pruned",
+            Outcome::Unknown => "unknown",
         }
     }
 }
