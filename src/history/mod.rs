@@ -5,6 +5,7 @@
 mod aside;
 #[cfg(test)]
 mod cost;
+mod drift;
 mod error;
 mod file;
 mod format;
@@ -16,6 +17,7 @@ mod stats;
 mod templates;
 mod write;
 
+pub use drift::Drifted;
 pub use error::HistoryError;
 pub use file::{History, Opened};
 pub use read::{Arrival, Heads, Query, Resolved};

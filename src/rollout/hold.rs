@@ -1,6 +1,7 @@
 //! A hold: the mark that keeps a failed manifest from being applied again.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ const COMPANIONS: usize = 20;
 
 /// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
 /// back; so it survives lost history files, restarts and moved daemons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hold {
     /// The hash of the manifest that is held.
     pub manifest: String,
@@ -38,7 +39,7 @@ pub struct Hold {
 }
 
 /// An object that failed, and with which others went back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Companion {
     /// The object.
     pub object: ObjectKey,

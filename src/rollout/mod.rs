@@ -27,7 +27,7 @@ mod workload;
 
 pub use autoscaler::scaled_by;
 pub use body::{Replicas, TemplateMarks, body, held_body, with_template};
-pub use commit::{Commit, CommitId, InvalidCommitId, Person};
+pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
 pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};

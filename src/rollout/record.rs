@@ -3,18 +3,19 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::CommitId;
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct RecordId(pub i64);
 
 /// What became of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
 /// has an end its outcome says where it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Its number; 0 until the history has given it one.
     pub id: RecordId,
@@ -53,7 +54,7 @@ pub struct Record {
 }
 
 /// What set a record off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]
 pub enum Trigger {
     /// A commit changed the manifest.
@@ -101,7 +102,7 @@ impl Trigger {
 }
 
 /// Where a record stands, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// In a plan, not applied yet.
@@ -170,7 +171,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Why something ended as it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// One word that programs can rely on, `ProgressDeadlineExceeded`.
     pub code: String,
@@ -185,7 +186,7 @@ impl fmt::Display for Reason {
 }
 
 /// What was seen when a rollout failed. Never a value of a Secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The workload's own conditions, one line each.
     pub conditions: Vec<String>,
@@ -198,7 +199,7 @@ pub struct Evidence {
 }
 
 /// One pod, as it was when its rollout failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodSeen {
     /// Its name.
     pub name: String,
@@ -219,7 +220,7 @@ pub struct PodSeen {
 }
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventSeen {
     /// When it was last seen.
     pub at: Timestamp,
@@ -234,7 +235,7 @@ pub struct EventSeen {
 }
 
 /// One step of a record: written before and after everything that belay does about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// When.
     pub at: Timestamp,
@@ -245,7 +246,7 @@ pub struct Step {
 }
 
 /// What a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
     /// In a plan.

@@ -88,3 +88,35 @@ async fn old_records_are_forgotten_but_not_what_is_needed() {
     assert_eq!(world.record(&newest, "Deployment default/web").outcome, Outcome::Complete);
     assert!(!is_pinned(&mirror(&world), &first.unwrap()), "nobody names it any more");
 }
+
+#[tokio::test(start_paused = true)]
+async fn once_a_day_what_is_old_is_forgotten() {
+    let mut world = World::embedded().await;
+    world.config.interval = belay::config::Span(Duration::from_hours(6));
+    let hours = |hours: i64| Some(jiff::SignedDuration::from_hours(hours));
+    world.retention = Retention { age: hours(30), records: None };
+    world.start();
+    let mut commits = Vec::new();
+    for version in 1..4 {
+        let commit = world.push("web.yaml", &deployment("web", &format!("web:{version}"), ""), "Another version");
+        world.until("it is planned", |source| source.head.as_ref().is_some_and(|head| head.as_str() == commit)).await;
+        world.through(&commit).await;
+        commits.push(commit);
+    }
+    assert_eq!(world.records().len(), 3);
+    // After a day they are looked at, and are not old enough; after two they are.
+    tokio::time::sleep(Duration::from_hours(25)).await;
+    assert_eq!(world.records().len(), 3);
+    assert!(commits.iter().all(|commit| is_pinned(&mirror(&world), commit)));
+    tokio::time::sleep(Duration::from_hours(24)).await;
+    // The newest is what is live, and what one can go back to.
+    assert_eq!(world.records().len(), 1);
+    let pinned: Vec<bool> = commits.iter().map(|commit| is_pinned(&mirror(&world), commit)).collect();
+    let kept: Vec<bool> = commits
+        .iter()
+        .map(|commit| world.history().pinned_commits().unwrap().iter().any(|named| named.as_str() == commit))
+        .collect();
+    assert_eq!(pinned, kept);
+    assert_eq!(kept.last(), Some(&true));
+    assert_eq!(world.record(&commits[2], "Deployment default/web").outcome, Outcome::Complete);
+}

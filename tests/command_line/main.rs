@@ -6,6 +6,7 @@ mod world;
 
 mod desk;
 mod program;
+mod schema;
 mod served;
 mod stage;
 
@@ -18,6 +19,9 @@ mod demo;
 mod docs;
 mod editing;
 mod reading;
+mod recollecting;
 mod rolling_update;
 mod run;
 mod simulate;
+mod standing;
+mod why;

@@ -25,7 +25,9 @@ pub fn belay(home: &Path) -> Command {
 pub fn run(home: &Path, args: &[&str]) -> Ran {
     let Output { status, stdout, stderr } = belay(home).args(args).output().expect("belay runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+    let ran = Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) };
+    crate::schema::check(args, &ran.out);
+    ran
 }
 
 /// A process that does not outlive its test.

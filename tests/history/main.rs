@@ -4,6 +4,7 @@
 mod file;
 mod killed;
 mod model;
+mod rebuilt;
 mod records;
 mod size;
 mod statistics;

@@ -13,6 +13,7 @@ mod counts;
 mod film;
 mod input;
 mod json;
+pub(super) use json::SimulateAnswer;
 mod picture;
 mod play;
 mod recording;

@@ -173,6 +173,10 @@ impl Undo<'_> {
             ));
             // It holds no manifest, but tells the daemon who it was.
             let commit = marks::annotation(&target.live, marks::COMMIT).and_then(|commit| commit.parse().ok());
+            let is_held = |hold: Hold| goal.marks.commit.as_deref() == Some(hold.commit.as_str());
+            if Hold::on(&target.live).is_some_and(is_held) {
+                return Ok(None);
+            }
             return Ok(commit.map(|commit| self.held(Head { commit, manifest: String::new(), config: None }, goal)));
         };
         if goal.marks.commit.as_deref() == Some(head.commit.as_str()) {
