@@ -38,6 +38,7 @@ impl Source {
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
                 self.shelf().forget();
                 return;
             }

@@ -247,6 +247,7 @@ impl Source {
             Err(error) => {
                 let key = &prepared.planned.wanted.key;
                 warn!(object = %key, %error, "failed to write down what is to be done, trying again");
+                self.context.mend(&error);
                 let again = self.again(key);
                 self.doubt(key.clone(), again);
                 None
@@ -316,6 +317,7 @@ impl Source {
 
     /// At the start: what was planned, and what was under way.
     pub(super) fn take_up(&mut self) {
+        self.note_what_is_followed();
         let source = &self.context.config.name;
         match self.context.history.heads(source) {
             Ok(heads) => self.planned = heads.recorded.filter(|head| self.repository.mirror.commit(head).is_ok()),

@@ -131,6 +131,25 @@ impl Context {
         serde_json::from_str(&step.detail).ok()
     }
 
+    /// Begins a fresh history where this trouble says that the file is damaged. Whether there is a fresh one.
+    pub(super) fn mend(&self, trouble: &HistoryError) -> bool {
+        if !trouble.wants_a_new_file() {
+            return false;
+        }
+        match self.history.mend(self.clock.now()) {
+            Ok(Some(to)) => {
+                warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
+                self.renewed.notify_waiters();
+                true
+            }
+            Ok(None) => true,
+            Err(error) => {
+                warn!(%error, "failed to begin a fresh history");
+                false
+            }
+        }
+    }
+
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
     async fn remember(&self, write: impl Fn() -> Result<(), HistoryError>) {
         let mut wait = Duration::from_millis(100);
@@ -151,6 +170,10 @@ impl Context {
                 Err(trouble) => {
                     warn!(error = %trouble, "failed to write the history, trying again");
                     self.status.trouble("history", Some(trouble.to_string()));
+                    if self.mend(&trouble) {
+                        // The record went with the file: its rollout is taken up anew.
+                        return;
+                    }
                 }
             }
             tokio::time::sleep(wait).await;

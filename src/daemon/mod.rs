@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
-use crate::history::{Followed, History, Retention};
+use crate::history::{History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted, marks};
 
 use autoscalers::Autoscalers;
@@ -162,13 +162,9 @@ impl Daemon {
             clock: self.clock.clone(),
             status: Publisher::new(&name, self.status.clone()),
             requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            renewed: Notify::new(),
             config,
         });
-        let followed = Followed { source: name.clone(), folder: repository.folder.clone(), follow: follow.to_string() };
-        if let Err(error) = self.history.follows(&followed) {
-            // Only for explaining what was not rolled out.
-            warn!(source = name, %error, "failed to note what is followed");
-        }
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
         let wake = Wake::new(&location).map(Arc::new);
         let (scalers, scalers_seen) = cluster.watched("");
@@ -198,6 +194,7 @@ impl Daemon {
             scalers,
             scalers_seen,
             undone: BTreeMap::new(),
+            known_history: self.history.begun(),
             claimed: BTreeSet::new(),
             context,
         };

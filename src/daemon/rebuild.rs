@@ -2,11 +2,13 @@
 //! plan, so that it is there when that plan fails.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
+use super::source::Source;
 use crate::cluster::{Backoff, Cluster, ClusterError};
-use crate::history::HistoryError;
+use crate::history::{Followed, HistoryError};
 use crate::manifest::ObjectKey;
 use crate::rollout::{Commit, Rebuilt, marks, rebuilt};
 use serde_json::Value;
@@ -37,6 +39,39 @@ pub async fn recollect(
     };
     // A few at a time: thousands of workloads with ten revisions each would be a lot.
     stream::iter(live).map(tell).buffered(AT_ONCE).try_fold(Rebuilt::default(), add).await
+}
+
+impl Source {
+    /// Begins anew where the history has, because the file was damaged while it was in use: what is live is planned again,
+    /// and what is under way gets a record again.
+    pub(super) fn see_to_history(&mut self) {
+        let begun = self.context.history.begun();
+        if std::mem::replace(&mut self.known_history, begun) == begun {
+            return;
+        }
+        warn!(
+            source = self.context.config.name,
+            "what was known of the source was lost with the history; planning anew"
+        );
+        self.planned = None;
+        self.resumed.clear();
+        self.shelf().forget();
+        self.refused = None;
+        self.next_look = Instant::now();
+        self.note_what_is_followed();
+    }
+
+    /// Notes what is followed, for explaining what was not rolled out.
+    pub(super) fn note_what_is_followed(&self) {
+        let followed = Followed {
+            source: self.context.config.name.clone(),
+            folder: self.repository.folder.clone(),
+            follow: self.follow.to_string(),
+        };
+        if let Err(error) = self.context.history.follows(&followed) {
+            warn!(source = followed.source, %error, "failed to note what is followed");
+        }
+    }
 }
 
 /// Rebuilds the records of a source of which the history knows nothing. Waits out what the world does.

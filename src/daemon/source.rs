@@ -68,6 +68,8 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Which history the source was planned into, by [`crate::history::History::begun`].
+    pub known_history: u32,
     /// What `belay undo` did that is not written down yet.
     pub undone: BTreeMap<ObjectKey, Undo>,
     /// Objects of this source that belong to others, by owner.
@@ -118,7 +120,9 @@ impl Source {
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
         loop {
+            self.see_to_history();
             self.publish_settled();
+            let context = Arc::clone(&self.context);
             let check_at = self.next_check();
             tokio::select! {
                 biased;
@@ -132,6 +136,7 @@ impl Source {
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }

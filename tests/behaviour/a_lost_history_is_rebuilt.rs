@@ -165,3 +165,47 @@ async fn every_kind_that_has_revisions() {
         ]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn when_it_is_damaged_while_it_is_in_use() {
+    let (mut world, [first, second, third]) = held().await;
+    world.start();
+    world.through(&third).await;
+    // Everything into the one file, and then over it, as a failing disk does it.
+    let connection = rusqlite::Connection::open(file(&world)).unwrap();
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(connection);
+    let length = std::fs::metadata(file(&world)).unwrap().len();
+    let mut opened = std::fs::OpenOptions::new().write(true).open(file(&world)).unwrap();
+    for page in 1..length / 4096 {
+        std::io::Seek::seek(&mut opened, std::io::SeekFrom::Start(page * 4096)).unwrap();
+        std::io::Write::write_all(&mut opened, &[0x5a; 600]).unwrap();
+    }
+    // The next commit finds out, or the daily look at the latest.
+    let fourth = world.push("web.yaml", &deployment("web", "web:4", ""), "Fourth version");
+    world.through(&fourth).await;
+    for _ in 0..30 {
+        if world.history().begun() == 1 {
+            break;
+        }
+        world.history().mend(world.clock.now()).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    }
+    assert_eq!(world.history().begun(), 1);
+    world.through(&fourth).await;
+    world.until("it is planned anew", |source| source.settled).await;
+    let names: Vec<String> = std::fs::read_dir(world.repository.beside("state"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.iter().any(|name| name.starts_with("history.db.damaged-")), "{names:?}");
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    let told: Vec<String> = rebuilt(&world).iter().map(|record| record.commit.to_string()).collect();
+    for commit in [&first, &second, &third] {
+        assert!(told.contains(commit), "{told:?}");
+    }
+    assert_eq!(world.status().planned.unwrap().as_str(), fourth);
+    let fifth = world.push("web.yaml", &deployment("web", "web:5", ""), "Fifth version");
+    world.through(&fifth).await;
+    assert_eq!(world.record(&fifth, "Deployment default/web").outcome, Outcome::Complete);
+}

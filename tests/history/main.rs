@@ -6,7 +6,6 @@ mod killed;
 mod model;
 mod rebuilt;
 mod records;
-mod size;
 mod statistics;
 
 use belay::history::History;
