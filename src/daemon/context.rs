@@ -1,5 +1,6 @@
 //! What every part of one source's daemon is given.
 
+use tokio::sync::Notify;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
@@ -40,6 +41,8 @@ pub(super) struct Context {
     pub requests: Requests,
     /// The source that this one comes after.
     pub before: Option<Before>,
+    /// Told when a fresh history was begun in the place of a damaged one.
+    pub renewed: Notify,
 }
 
 impl Context {

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::look::{Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
-use super::{planner, prune};
+use super::{planner, prune, rebuild};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Outcome, Reason, Record, Trigger, Wanted};
 
@@ -63,6 +63,7 @@ impl Source {
                 ended.cancelled().await;
             }
             context.until_the_one_before_is_complete().await;
+            rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +84,7 @@ impl Parts {
             status: self.status.clone(),
             requests: self.requests.clone(),
             before: self.before.clone(),
+            renewed: Notify::new(),
             config: self.config.clone(),
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
@@ -113,6 +115,8 @@ impl Parts {
             orphans_due: None,
             next_tidy: Instant::now(),
             failed: BTreeMap::new(),
+            undone: BTreeMap::new(),
+            known_history: self.history.begun(),
             scalers,
             scalers_seen,
             claimed: BTreeSet::new(),

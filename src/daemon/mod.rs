@@ -17,6 +17,7 @@ mod look;
 mod memory;
 mod planner;
 mod prune;
+mod rebuild;
 mod recovered;
 mod refused;
 mod requests;
@@ -38,7 +39,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -55,6 +56,7 @@ pub use context::Pruning;
 use lead::Parts;
 use leader::Leader;
 use planner::{Holds, Patience, Planner};
+pub use rebuild::recollect;
 use requests::Requests;
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
@@ -247,7 +249,9 @@ pub async fn plan_once(
     Ok(Plan::new(source.to_owned(), head.clone(), steps))
 }
 
-fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+/// What belay shows to the server of a source's repository, and only to that.
+#[must_use]
+pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     let given = &config.credentials;
     let mut credentials = Credentials::new(location);
     if let Some(user) = &given.username {

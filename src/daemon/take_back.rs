@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::way::find_way;
-use super::{rolling, unstick, with_it};
+use super::{rolling, undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use crate::manifest::ObjectKey;
@@ -114,6 +114,7 @@ pub(super) fn hold(work: &Work, reason: &Reason, found: &WayBack) -> Hold {
         reason: reason.message.clone(),
         since: work.context.clock.now(),
         with: Vec::new(),
+        by: None,
     }
     .together_with(with_it::culprit(work))
 }
@@ -221,6 +222,11 @@ async fn watch_back(
         ruled = judging.until_ruled(Some(live)) => ruled?,
         never = unsticking => match never {},
     };
+    if let Ruled::TakenOver(live) = &ruled
+        && let Some(hold) = undone::by_hand(work, live)
+    {
+        return undone::taken_back(work, live, &hold).await;
+    }
     mark_failed(work, &reason).await;
     match ruled {
         Ruled::Complete(live) => {

@@ -230,10 +230,11 @@ pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> Standing) -> Gate {
     if waits.is_empty() { Gate::Open } else { Gate::Shut(format!("waits for {}", waits.join(", "))) }
 }
 
-/// Whether the manifest of a record with this end is what is live.
+/// Whether the manifest of a record with this end is what is live, as far as anybody knows.
 #[must_use]
 pub fn is_well(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Superseded | Outcome::Pruned)
+    use Outcome::{Complete, Pruned, Superseded, Unchanged, Unknown};
+    matches!(outcome, Complete | Unchanged | Superseded | Pruned | Unknown)
 }
 
 fn not_coming(after: &After, name: &ObjectKey, outcome: Outcome, reason: Option<&Reason>) -> Reason {

@@ -16,6 +16,7 @@ mod order;
 mod owned;
 mod plan;
 mod prune;
+mod rebuilt;
 mod record;
 mod references;
 pub mod rolling_update;
@@ -29,7 +30,7 @@ mod workload;
 pub use after::{After, Gate, Standing, gate, is_well, wrong_order};
 pub use autoscaler::scaled_by;
 pub use body::{Replicas, TemplateMarks, body, held_body, with_template};
-pub use commit::{Commit, CommitId, InvalidCommitId, Person};
+pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
 pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
@@ -43,6 +44,7 @@ pub use plan::{
     Action, Apply, HELD_AGAIN, Intent, Plan, Planned, Wanted, held_reason, intent, make, settle, settle_held, take_over,
 };
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
+pub use rebuilt::{Rebuilt, rebuilt};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 pub use references::{configuration_hash, named_configuration};
 pub use takeover::{Takeover, takeover};
