@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::answer::CheckAnswer;
 use super::exit::Exit;
-use super::output::{Format, progress, say, say_value};
+use super::output::{Format, counted, progress, say, say_value};
 use super::{Globals, folder, plan};
 use crate::manifest::Scopes;
 
@@ -43,9 +43,4 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
         }
     }
     Ok(if folder.complaints.is_empty() { Exit::Done } else { Exit::Error })
-}
-
-/// `1 file`, `3 files`.
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

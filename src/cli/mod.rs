@@ -18,6 +18,7 @@ mod history;
 mod kubeconfig;
 mod man;
 mod markdown;
+mod nearest;
 mod new;
 mod output;
 mod pace;
@@ -25,6 +26,7 @@ mod pause;
 mod pick;
 mod plan;
 mod progress;
+mod pushing;
 mod repositories;
 mod restart;
 mod retry;
@@ -145,6 +147,12 @@ enum Command {
     Man(man::Args),
     /// Print the version
     Version(version::Args),
+}
+
+/// The whole command line as a value, for whoever wants to know every command and option there is.
+#[must_use]
+pub fn command() -> clap::Command {
+    command_line::command()
 }
 
 /// Reads the command line and does what it says.

@@ -1,7 +1,7 @@
 //! What is printed: results on standard output, progress and errors on standard error; aligned tables; colour only on a
 //! terminal.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 
 use anstyle::{AnsiColor, Style};
@@ -252,6 +252,12 @@ pub fn duration(duration: SignedDuration) -> String {
 #[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then))
+}
+
+/// `1 file`, `3 files`.
+#[must_use]
+pub fn counted(count: impl PartialEq + From<u8> + Display, what: &str) -> String {
+    if count == 1.into() { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A text that fits in `limit` columns; an ellipsis shows that it was cut.

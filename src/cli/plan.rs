@@ -17,7 +17,7 @@ use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use crate::rollout::{
-    Action, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
+    Action, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
 };
 
@@ -146,12 +146,7 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
                 Unified::of_new(&apply.body).say();
             }
             Action::Apply(apply) => {
-                let what = match (apply.rolls_out, only_marks(&apply.changes)) {
-                    (true, _) => "rolls out",
-                    (false, true) => "is taken over, and nothing else",
-                    (false, false) => "changes",
-                };
-                say(diff::heading(&format!("{key} {what} ({})", step.wanted.manifest.place)));
+                say(diff::heading(&format!("{key} {} ({})", what(apply), step.wanted.manifest.place)));
                 Unified::of_changes(&apply.changes).say();
             }
             Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
@@ -162,6 +157,15 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
         }
     }
     progress(summary(plan, complaints.len()));
+}
+
+/// What becomes of an object that is there already.
+pub(super) fn what(apply: &Apply) -> &'static str {
+    match (apply.rolls_out, only_marks(&apply.changes)) {
+        (true, _) => "rolls out",
+        (false, true) => "is taken over, and nothing else",
+        (false, false) => "changes",
+    }
 }
 
 /// Prints a complaint with its line.

@@ -18,7 +18,7 @@ use crate::config::Span;
 use crate::history::History;
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, health, marks};
+use crate::rollout::{Hold, health, marks, progress_deadline_seconds};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -241,13 +241,13 @@ fn row(key: &ObjectKey, live: &Value) -> WorkloadAnswer {
         ready: counters.ready,
         available: counters.available,
         desired: counters.desired,
-        deadline: (state == State::UnderWay || state == State::RollingBack).then(|| deadline(live)).flatten(),
+        deadline: (state == State::UnderWay || state == State::RollingBack).then(|| deadline(key, live)).flatten(),
     }
 }
 
 /// When a Deployment's rollout has made no progress for too long, as its controller counts.
-fn deadline(live: &Value) -> Option<Timestamp> {
-    let seconds = live["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds < i64::from(i32::MAX))?;
+fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
+    let seconds = progress_deadline_seconds(key, live)?;
     let conditions = live["status"]["conditions"].as_array()?;
     let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
     let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Globals;
 use super::exit::Exit;
-use super::output::{progress, say};
+use super::output::{counted, progress, say};
 use super::repositories::ambiguous;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query, Resolved};
@@ -76,8 +76,7 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
         exit = if exit == Exit::Done { Exit::Error } else { exit };
     }
     if exit == Exit::Done {
-        let count = if objects.len() == 1 { "1 object".to_owned() } else { format!("{} objects", objects.len()) };
-        say(format!("commit {} is complete: {count}", records[0].commit.short()));
+        say(format!("commit {} is complete: {}", records[0].commit.short(), counted(objects.len(), "object")));
     }
     Ok(Some(exit))
 }

@@ -7,6 +7,7 @@ mod error;
 mod events;
 mod evidence;
 mod kinds;
+mod masking;
 mod patch;
 mod read;
 mod retry;

@@ -12,9 +12,10 @@ use super::look::News;
 use super::planner::{self, Prepared};
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
+use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger};
+use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted};
 
 /// A planned object, its record, and what was known of it before a restart.
 type Begun = (RecordId, Option<Record>, Prepared);
@@ -46,7 +47,7 @@ impl Source {
         self.planned = Some(news.head.clone());
         self.pin(&records);
         self.failed.clear();
-        self.context.status.change(|source| source.planned = Some(news.head.clone()));
+        self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         for (id, record) in ids.iter().zip(&records).take(rejected) {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
             self.finish(*id, Outcome::Rejected, record.reason.as_ref());
@@ -191,24 +192,15 @@ impl Source {
             Action::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
             _ => (None, Vec::new()),
         };
+        let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: wanted.commit.id.clone(),
-            object: wanted.key.clone(),
-            place: Some(wanted.manifest.place.clone()),
-            trigger: wanted.trigger.clone(),
-            outcome: Outcome::Planned,
+            place: Some(manifest.place.clone()),
+            trigger: trigger.clone(),
             reason,
-            manifest_hash: Some(wanted.hash.clone()),
+            manifest_hash: Some(hash.clone()),
             rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
         }
     }
 
@@ -227,25 +219,12 @@ impl Source {
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
         }
         let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: commit.id.clone(),
-            object,
             place: complaints.first().map(|complaint| complaint.place.clone()),
-            trigger: Trigger::Commit,
-            outcome: Outcome::Planned,
             reason: complaints
                 .first()
                 .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
-            manifest_hash: None,
-            rolls_out: false,
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, object, self.context.clock.now())
         };
         by_object.into_iter().map(record).collect()
     }

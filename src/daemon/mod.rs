@@ -229,7 +229,9 @@ pub async fn plan_once(
     Ok(Plan::new(source.to_owned(), head.clone(), steps))
 }
 
-fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+/// What belay shows to the server of a source's repository, and only to that.
+#[must_use]
+pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     let given = &config.credentials;
     let mut credentials = Credentials::new(location);
     if let Some(user) = &given.username {

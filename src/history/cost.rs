@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{History, Opened, Query, Update};
 use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
+use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind};
 
 /// One statement that has run: its text, how many steps it took, and how many of them went through a whole table.
 type Ran = (String, i32, i32);
@@ -77,23 +77,10 @@ fn object(number: i64) -> ObjectKey {
 
 fn record(number: i64, outcome: Outcome) -> Record {
     Record {
-        id: RecordId(0),
-        source: String::new(),
-        commit: id(number / 10),
-        object: object(number),
-        place: None,
-        trigger: Trigger::Commit,
         outcome,
-        reason: None,
         manifest_hash: Some(number.to_string()),
         rolls_out: true,
-        revision: None,
-        back_to: None,
-        back_to_revision: None,
-        complaints: Vec::new(),
-        evidence: None,
-        started: at(number),
-        ended: None,
+        ..Record::planned("", &id(number / 10), object(number), at(number))
     }
 }
 

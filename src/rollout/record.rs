@@ -53,6 +53,32 @@ pub struct Record {
     pub ended: Option<Timestamp>,
 }
 
+impl Record {
+    /// The record of what is planned for an object, on behalf of a commit: nothing is known yet but these.
+    #[must_use]
+    pub fn planned(source: &str, commit: &CommitId, object: ObjectKey, started: Timestamp) -> Record {
+        Record {
+            id: RecordId(0),
+            source: source.to_owned(),
+            commit: commit.clone(),
+            object,
+            place: None,
+            trigger: Trigger::Commit,
+            outcome: Outcome::Planned,
+            reason: None,
+            manifest_hash: None,
+            rolls_out: false,
+            revision: None,
+            back_to: None,
+            back_to_revision: None,
+            complaints: Vec::new(),
+            evidence: None,
+            started,
+            ended: None,
+        }
+    }
+}
+
 /// What set a record off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::bounds::{Bounds, Extreme, Limit};
 use super::counts::{Counts, Side};
+use super::ended::{Back, Ended};
 use super::film::{Act, Film, PodLife, State, Step};
-use super::play::Ended;
 use super::recording::Recording;
 use crate::rollout::{Reason, progress_deadline_seconds};
 
@@ -34,6 +34,10 @@ pub(in crate::cli) struct SimulateAnswer {
     at: f64,
     /// Why, where it failed or is stuck; else null.
     reason: Option<Reason>,
+    /// What the workload itself said when it failed; null where it did not.
+    condition: Option<String>,
+    /// How it was taken back; null where it was not.
+    back: Option<BackAnswer>,
     /// The longest time without progress; null where there is none.
     deadline_seconds: Option<i64>,
     /// Objects that are assumed to be there.
@@ -98,6 +102,21 @@ enum OutcomeWord {
     Unfinished,
 }
 
+/// How a failed rollout was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BackAnswer {
+    /// The revision that it went back to, by the number that it had; null where the cluster kept none.
+    revision: Option<i64>,
+    /// When the way back began.
+    began: f64,
+    /// How the way back ended.
+    outcome: OutcomeWord,
+    /// When that was.
+    at: f64,
+    /// Why, where the way back failed or is stuck; else null.
+    reason: Option<Reason>,
+}
+
 /// Something that happened to some pods of one version at one moment.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StepAnswer {
@@ -144,11 +163,10 @@ pub(super) fn value(
     seed: u64,
 ) -> SimulateAnswer {
     let key = &recording.key;
-    let (outcome, at, reason) = match &recording.end {
-        Ended::Complete { at } => (OutcomeWord::Complete, at, None),
-        Ended::Failed { at, reason } => (OutcomeWord::Failed, at, Some(reason.clone())),
-        Ended::Stuck { at, reason } => (OutcomeWord::Stuck, at, Some(reason.clone())),
-        Ended::Unfinished { at } => (OutcomeWord::Unfinished, at, None),
+    let (outcome, reason) = ended(&recording.end);
+    let condition = match &recording.end {
+        Ended::Failed { condition, .. } => condition.clone(),
+        _ => None,
     };
     let extreme = |extreme: Extreme| ExtremeAnswer { pods: extreme.pods, at: seconds(extreme.at) };
     SimulateAnswer {
@@ -165,8 +183,10 @@ pub(super) fn value(
             held: bounds.held_at_most() && bounds.held_at_least(),
         },
         outcome,
-        at: seconds(*at),
+        at: seconds(recording.end.at()),
         reason,
+        condition,
+        back: recording.back.as_ref().map(back),
         deadline_seconds: progress_deadline_seconds(key, &recording.after),
         assumed: assumed.to_vec(),
         warnings: recording.warnings.clone(),
@@ -174,6 +194,21 @@ pub(super) fn value(
         pods: film.pods.iter().map(pod).collect(),
         restarts: film.restarts,
     }
+}
+
+/// The outcome in a word, and the reason.
+fn ended(end: &Ended) -> (OutcomeWord, Option<Reason>) {
+    match end {
+        Ended::Complete { .. } => (OutcomeWord::Complete, None),
+        Ended::Failed { reason, .. } => (OutcomeWord::Failed, Some(reason.clone())),
+        Ended::Stuck { reason, .. } => (OutcomeWord::Stuck, Some(reason.clone())),
+        Ended::Unfinished { .. } => (OutcomeWord::Unfinished, None),
+    }
+}
+
+fn back(back: &Back) -> BackAnswer {
+    let (outcome, reason) = ended(&back.end);
+    BackAnswer { revision: back.revision, began: seconds(back.began), outcome, at: seconds(back.end.at()), reason }
 }
 
 fn seconds(at: Duration) -> f64 {

@@ -44,7 +44,7 @@ fn digits(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let only = For { kinds: REVISED, otherwise: "has no revisions to go back to", verb: "Roll back" };
+    let only = For { kinds: REVISED, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
     let memory = Memory::open(globals)?;
     let undo = Undo { args: &args, memory: &memory, who: who::who(globals) };
     each(globals, &args.on, only, async |cluster, target, mode| undo.one(cluster, target, mode).await).await
@@ -60,7 +60,7 @@ struct Undo<'a> {
 impl Undo<'_> {
     async fn one(&self, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
         let workload = Workload::of(&target.key).filter(|workload| workload.can_go_back());
-        let Some(workload) = workload else { bail!("{} has no revisions to go back to", target.quoted()) };
+        let Some(workload) = workload else { bail!("no rollbacker has been implemented for {:?}", target.key.kind) };
         let mut target = target.clone();
         for _ in 0..TRIES {
             match self.try_once(cluster, &target, workload, mode).await {
