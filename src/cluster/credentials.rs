@@ -9,10 +9,10 @@ const SAID_LIMIT: usize = 300;
 
 /// What an error says, without the credentials that it may quote: what a program printed is one, or a piece of one.
 #[must_use]
-pub fn without_credentials(error: &kube::Error) -> String {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        match error.downcast_ref::<AuthError>() {
+pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        match inner.downcast_ref::<AuthError>() {
             Some(AuthError::AuthExecRun { cmd, out, .. }) => {
                 let said = String::from_utf8_lossy(&out.stderr);
                 let said: String = said.trim().chars().filter(|c| !c.is_control()).take(SAID_LIMIT).collect();
@@ -25,7 +25,7 @@ pub fn without_credentials(error: &kube::Error) -> String {
             Some(AuthError::AuthExecParse(_)) => {
                 return "the program that the kubeconfig asks for credentials answers with something else".to_owned();
             }
-            _ => cause = error.source(),
+            _ => cause = inner.source(),
         }
     }
     error.to_string()
