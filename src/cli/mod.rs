@@ -1,5 +1,7 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod answer;
+mod book;
 mod candidates;
 mod check;
 mod cluster;
@@ -25,6 +27,7 @@ mod pick;
 mod plan;
 mod progress;
 mod pushing;
+mod repositories;
 mod restart;
 mod retry;
 mod rolling_update;
@@ -42,6 +45,8 @@ mod target;
 mod undo;
 mod unified;
 mod version;
+mod wait;
+mod why;
 mod working;
 mod workload;
 
@@ -50,6 +55,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use answer::schemas;
 pub use exit::Exit;
 
 use crate::telemetry::{self, LogFormat};

@@ -31,6 +31,7 @@ pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
 pub use patch::{Part, Patch};
+pub use read::WORKLOADS;
 pub use retry::Backoff;
 pub use rolling_update::{Pace, RollError};
 pub use watch::{Seen, Watched};

@@ -137,8 +137,12 @@ impl Shelf {
         self.set.locate(key).is_some()
     }
 
-    /// Whether an object is meant to be there, also where something is wrong with its manifest, or with the whole of a
-    /// file that held it.
+    /// The first file that holds something of which not even the name could be read.
+    pub(super) fn unreadable(&self) -> Option<Arc<str>> {
+        self.set.unreadable().next().cloned()
+    }
+
+    /// Whether an object is written here, also where something is wrong with its manifest.
     pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
         self.set.mentions(key)
     }

@@ -60,7 +60,9 @@ impl Desk {
         let mut command = belay(self.home.path());
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--state-dir").arg(self.state()).args(args);
         command.current_dir(folder);
-        finish(command, input)
+        let ran = finish(command, input);
+        crate::schema::check(args, &ran.out);
+        ran
     }
 
     /// Where the daemon of this desk keeps its state.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,9 +33,11 @@ pub(super) struct Bounds {
 }
 
 /// `maxSurge` or `maxUnavailable`, as written and as it counts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Limit {
+    /// As in the manifest: a number, or a share of the pods.
     pub written: Value,
+    /// As it counts.
     pub pods: u64,
 }
 
