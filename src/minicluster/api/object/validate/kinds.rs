@@ -78,6 +78,7 @@ fn core(kind: &str) -> Option<Rules> {
         "Endpoints" => alone(endpoints::endpoints),
         "Event" => alone(events::core),
         "LimitRange" => alone(quotas::limit_range),
+        "Namespace" => alone(nodes::namespace),
         "Node" => then(nodes::node, nodes::node_update),
         "PersistentVolume" => then(volumes::volume, volumes::update),
         "PersistentVolumeClaim" => then(claims::claim, claims::update),

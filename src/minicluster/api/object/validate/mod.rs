@@ -135,7 +135,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     }
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();
-    if !FREE_FINALIZERS.contains(&kind) {
+    if !FREE_FINALIZERS.contains(&kind) && !LATE_METADATA.contains(&key(definition)) {
         metadata::finalizer_names(&new["metadata"], &at, &mut errors);
     }
     if subresource.is_none() && !KEPT_NAMES.contains(&kind) {
@@ -162,6 +162,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
+        (Some("status"), ("", "Service")) => service::status(new, &mut errors),
         (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
         (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),

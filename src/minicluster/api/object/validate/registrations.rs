@@ -115,13 +115,13 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     errors.one_of(hook, "failurePolicy", &FAILURES, at);
     errors.one_of(hook, "matchPolicy", &MATCHES, at);
-    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     let effects = hook.text("sideEffects");
     if !hook.has("sideEffects") {
         errors.required(&at.field("sideEffects"), "must specify one of None, NoneOnDryRun");
     } else if !SIDE_EFFECTS.contains(&effects) {
         errors.not_supported(&at.field("sideEffects"), effects, &SIDE_EFFECTS);
     }
+    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     if let Some(seconds) = hook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
         let detail = "the timeout value must be between 1 and 30 seconds";
         errors.invalid(&at.field("timeoutSeconds"), seconds, detail);
@@ -321,6 +321,10 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         }
     }
     conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
+    let list = at.field("variables");
+    for (index, variable) in spec.list("variables").iter().enumerate() {
+        variable_of(variable, &list.index(index), errors);
+    }
     let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -339,12 +343,28 @@ pub fn policy(object: &Value, errors: &mut Errors) {
     let list = at.field("auditAnnotations");
     for (index, annotation) in annotations.iter().enumerate() {
         let (at, key) = (list.index(index), annotation.text("key"));
-        if key.is_empty() {
-            errors.required(&at.field("key"), "key is not specified");
+        let whole = format!("{}/{key}", object["metadata"].text("name"));
+        errors.each_invalid(&at.field("key"), whole.as_str(), &names::qualified_name(&whole));
+        if annotations[..index].iter().any(|other| other.text("key") == key) {
+            errors.duplicate(&at.field("key"), key);
         }
         if annotation.text("valueExpression").trim().is_empty() {
             errors.required(&at.field("valueExpression"), "valueExpression is not specified");
         }
+    }
+}
+
+/// A variable that expressions may name.
+fn variable_of(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let name = variable.text("name");
+    let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if name.is_empty() {
+        errors.required(&at.field("name"), "name is not specified");
+    } else if !starts || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        errors.invalid(&at.field("name"), name, "must be a valid CEL identifier");
+    }
+    if variable.text("expression").trim().is_empty() {
+        errors.required(&at.field("expression"), "expression is not specified");
     }
 }
 
@@ -386,11 +406,10 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
                     errors.forbidden(&at.field(name), "name and selector are mutually exclusive");
                 }
             }
-            (_, has) => {
-                if has {
-                    selector::selector(&parameters["selector"], &at.field("selector"), errors);
-                }
-            }
+            _ => {}
+        }
+        if parameters.has("selector") {
+            selector::selector(&parameters["selector"], &at.field("selector"), errors);
         }
         if parameters.has("parameterNotFoundAction") {
             errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);

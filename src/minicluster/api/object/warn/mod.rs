@@ -103,7 +103,9 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     }
     if write.subresource.is_none() {
         let key = (definition.group.as_str(), definition.kind.as_str());
-        warnings.extend(others(key, new));
+        if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
+            warnings.extend(others(key, new));
+        }
         if key == ("", "Service") && old["spec"]["externalIPs"] != new["spec"]["externalIPs"] {
             warnings.extend(external_addresses(new));
         }
