@@ -17,6 +17,7 @@ mod names;
 mod networking;
 mod nodes;
 mod pod;
+mod policies;
 mod quotas;
 mod registrations;
 mod rights;
