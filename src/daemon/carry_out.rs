@@ -12,9 +12,10 @@ use super::look::News;
 use super::planner::{self, Prepared};
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
+use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger};
+use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted};
 
 /// A planned object, its record, and what was known of it before a restart.
 type Begun = (RecordId, Option<Record>, Prepared);
@@ -38,6 +39,7 @@ impl Source {
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
                 self.shelf().forget();
                 return;
             }
@@ -45,7 +47,7 @@ impl Source {
         self.planned = Some(news.head.clone());
         self.pin(&records);
         self.failed.clear();
-        self.context.status.change(|source| source.planned = Some(news.head.clone()));
+        self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         for (id, record) in ids.iter().zip(&records).take(rejected) {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
             self.finish(*id, Outcome::Rejected, record.reason.as_ref());
@@ -60,6 +62,7 @@ impl Source {
             known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
         );
         self.begin(begun);
+        self.write_down_undos();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -78,6 +81,10 @@ impl Source {
                 (Action::Apply(_), stage) => self.roll_out(id, prepared, stage.unwrap_or(Stage::Fresh), &ranks),
                 (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
                 (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
+                (Action::Held(hold), None) if earlier.is_some() && hold.by.is_some() => {
+                    let reason = Reason { code: "UndoneByHand".to_owned(), message: hold.reason.clone() };
+                    self.finish(id, Outcome::RolledBack, Some(&reason));
+                }
                 (Action::Held(hold), None) => {
                     let reason = Reason { code: "Held".to_owned(), message: hold.reason.clone() };
                     self.finish(id, Outcome::Held, Some(&reason));
@@ -104,6 +111,8 @@ impl Source {
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let standing = prepared.standing.as_ref();
         match &prepared.planned.action {
+            // Somebody took it back while belay was not there: that is its end.
+            Action::Held(hold) if hold.by.is_some() => None,
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
                 let reason =
@@ -183,24 +192,15 @@ impl Source {
             Action::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
             _ => (None, Vec::new()),
         };
+        let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: wanted.commit.id.clone(),
-            object: wanted.key.clone(),
-            place: Some(wanted.manifest.place.clone()),
-            trigger: wanted.trigger.clone(),
-            outcome: Outcome::Planned,
+            place: Some(manifest.place.clone()),
+            trigger: trigger.clone(),
             reason,
-            manifest_hash: Some(wanted.hash.clone()),
+            manifest_hash: Some(hash.clone()),
             rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
         }
     }
 
@@ -219,25 +219,12 @@ impl Source {
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
         }
         let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: commit.id.clone(),
-            object,
             place: complaints.first().map(|complaint| complaint.place.clone()),
-            trigger: Trigger::Commit,
-            outcome: Outcome::Planned,
             reason: complaints
                 .first()
                 .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
-            manifest_hash: None,
-            rolls_out: false,
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, object, self.context.clock.now())
         };
         by_object.into_iter().map(record).collect()
     }

@@ -20,7 +20,9 @@ use super::look::{News, Repository};
 use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
+use super::status::set;
 use super::together::Failed;
+use super::undone::Undo;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::manifest::ObjectKey;
@@ -67,6 +69,10 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Which history the source was planned into, by [`crate::history::History::begun`].
+    pub known_history: u32,
+    /// What `belay undo` did that is not written down yet.
+    pub undone: BTreeMap<ObjectKey, Undo>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
 }
@@ -115,7 +121,9 @@ impl Source {
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
         loop {
+            self.see_to_history();
             self.publish_settled();
+            let context = Arc::clone(&self.context);
             let check_at = self.next_check();
             tokio::select! {
                 biased;
@@ -129,6 +137,7 @@ impl Source {
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }
@@ -194,6 +203,7 @@ impl Source {
                 if known.as_ref() == Some(&head) {
                     return Ok(Looked::Same(Some(head)));
                 }
+                debug!(commit = head.short(), "a new head");
                 repository.news(planned.as_ref(), &head).map(|news| Looked::New(Box::new(news)))
             };
             match tokio::task::spawn_blocking(look).await {
@@ -214,7 +224,7 @@ impl Source {
                 return;
             }
         };
-        self.context.status.change(|source| source.looked = Some(now));
+        self.context.status.change(|source| set(&mut source.looked, Some(now)));
         match looked {
             Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
@@ -280,7 +290,8 @@ impl Source {
     fn publish_settled(&self) {
         let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
-        self.context.status.change(|source| source.settled = idle && through && self.resumed.is_empty());
+        let settled = idle && through && self.resumed.is_empty();
+        self.context.status.change(|source| set(&mut source.settled, settled));
     }
 
     /// Puts an object on the list of those to be checked.

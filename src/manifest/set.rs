@@ -136,6 +136,8 @@ impl<'r, 't> Reader<'r, 't> {
             None => doubt.showing(),
         };
         let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
+        // The name may be among what is written twice, or all items of a list.
+        self.unreadable |= keys == Keys::Twice;
         for complaint in complaints {
             let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);

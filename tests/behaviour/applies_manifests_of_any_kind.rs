@@ -2,7 +2,7 @@
 
 use belay::rollout::{Outcome, marks};
 
-use crate::world::daemon::World;
+use crate::world::daemon::{WIDGETS, World};
 
 const ALL: &str = r#"
 apiVersion: example.com/v1
@@ -40,22 +40,6 @@ apiVersion: v1
 kind: ServiceAccount
 metadata: {name: web, namespace: shop}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integer}}}}
----
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -64,7 +48,7 @@ metadata: {name: shop}
 #[tokio::test(start_paused = true)]
 async fn a_whole_application_in_one_file_and_the_wrong_order() {
     let mut world = World::embedded().await;
-    let first = world.push("all.yaml", ALL, "The whole shop");
+    let first = world.push("all.yaml", &format!("{ALL}---\n{WIDGETS}"), "The whole shop");
     world.start();
     world.through(&first).await;
     let records = world.records();

@@ -20,5 +20,6 @@ mod go_types;
 mod kubectl;
 mod kubelet;
 mod main_job;
+mod main_job_kinds;
 mod objects;
 mod random_objects;

@@ -239,6 +239,25 @@ impl World {
     }
 }
 
+/// The definition of a custom kind.
+pub const WIDGETS: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer}}}}
+";
+
 /// The sample Deployment, in namespace default.
 pub fn deployment(name: &str, image: &str, more: &str) -> String {
     format!(

@@ -32,6 +32,7 @@ mod quantity;
 mod replica_set;
 mod requests;
 mod resource_quota;
+mod routing;
 mod selector;
 mod stateful_set;
 mod template;

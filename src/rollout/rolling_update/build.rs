@@ -150,5 +150,6 @@ fn container_of<'v>(controller: &'v mut Value, ask: &Ask, name: &str) -> Result<
         None if names.len() > 1 => return Err(Refused::WhichContainer { names }),
         None => 0,
     };
-    Ok(&mut controller["spec"]["template"]["spec"]["containers"][at])
+    let nothing = || Refused::NoContainer { name: String::new(), controller: name.to_owned(), names: Vec::new() };
+    controller.pointer_mut(&format!("/spec/template/spec/containers/{at}")).ok_or_else(nothing)
 }
