@@ -247,7 +247,7 @@ fn time_zone(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if zone.contains("..") || zone.starts_with('/') || zone.contains('\\') {
         errors.invalid(at, zone, "time: invalid location name");
-    } else if !zone.eq_ignore_ascii_case("local") && TimeZone::get(zone).is_err() {
+    } else if zone != "Local" && (zone.eq_ignore_ascii_case("local") || TimeZone::get(zone).is_err()) {
         errors.invalid(at, zone, &format!("unknown time zone {zone}"));
     }
 }

@@ -148,11 +148,13 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         }
         (None, kind) => {
             let rules = kinds::of(kind);
-            if rules.order == Order::ChangeFirst {
+            if rules.order == Order::Before {
                 rules.change(old, new, &mut errors);
             }
-            rules.check(new, &mut errors);
-            if rules.order == Order::ChangeLast {
+            if rules.order != Order::Instead {
+                rules.check(new, &mut errors);
+            }
+            if rules.order != Order::Before {
                 rules.change(old, new, &mut errors);
             }
         }
@@ -198,7 +200,7 @@ fn key(definition: &Definition) -> (&str, &str) {
 fn name_check(definition: &Definition) -> fn(&str) -> Said {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,
-        ("", "Service") => names::dns_1035_label,
+        ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
         // Their names follow from what they are about.

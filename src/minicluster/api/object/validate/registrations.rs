@@ -262,13 +262,11 @@ fn resources_of(resources: &[Value], list: &Path<'_>, errors: &mut Errors) {
         if resource.is_empty() {
             errors.required(&list.index(index), "");
         }
-        if let Some((name, sub)) = resource.split_once('/') {
-            if name == "*"
-                && texts.iter().any(|other| *other != "*/*" && other.ends_with(&format!("/{sub}")) && other != resource)
-            {
-                let detail = format!("if '*/{sub}' is present, must not specify {resource}");
-                errors.invalid(&list.index(index), *resource, &detail);
-            }
+        let Some(("*", sub)) = resource.split_once('/') else { continue };
+        let end = format!("/{sub}");
+        if texts.iter().any(|other| *other != "*/*" && other.ends_with(&end) && other != resource) {
+            let detail = format!("if '*/{sub}' is present, must not specify {resource}");
+            errors.invalid(&list.index(index), *resource, &detail);
         }
     }
     if texts.len() > 1 && has("*/*") {

@@ -31,6 +31,9 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
     }
     if key == ("", "Service") {
         warnings.extend(external_addresses(object));
+        if !object["spec"].text("externalName").is_empty() && object["spec"].text("type") != "ExternalName" {
+            warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+        }
     }
     warnings.extend(others(key, object));
     if key == ("", "Pod") {
