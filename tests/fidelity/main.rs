@@ -20,5 +20,6 @@ mod go_types;
 mod kubectl;
 mod kubelet;
 mod main_job;
+mod manager_protobuf;
 mod objects;
 mod random_objects;
