@@ -14,7 +14,7 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
@@ -111,7 +111,7 @@ impl Planner<'_> {
                 Ok(served) => prepared.extend(self.plan_kind(&served, wanted).await?),
                 Err(error) if self.gives_up(&error) => return Err(error),
                 Err(error) => prepared.extend(wanted.into_iter().map(|wanted| {
-                    let action = Action::Blocked(error.to_reason());
+                    let action = Action::Blocked(self.unknown_kind(&wanted.key, &error));
                     Prepared {
                         planned: Planned { wanted, action },
                         served: None,
@@ -265,6 +265,15 @@ impl Planner<'_> {
             Holds::Repository(repository) => repository.shelf().hash(key).map(|hash| hash.to_string()),
             Holds::These(hashes) => hashes.get(key).cloned(),
         }
+    }
+
+    /// Why a kind can't be applied; with the file that defines it, where the repository has one.
+    fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
+        let reason = error.to_reason();
+        let Holds::Repository(repository) = &self.holds else { return reason };
+        let Some(place) = repository.shelf().definition_place(key) else { return reason };
+        let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
+        Reason { message, ..reason }
     }
 
     /// Asks the cluster, again and again where the planner insists.
