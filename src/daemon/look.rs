@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
+use crate::manifest::yaml::Limits;
 use crate::manifest::{Complaint, File, Manifest, ObjectKey, Place, Scopes, is_manifest, read_file};
 use crate::rollout::{Commit, CommitId, allowed_by_trailer};
 
-/// The most bytes of one file that are read: twice what the API server takes in one request.
-const FILE_LIMIT: u64 = 3 << 20;
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;
 /// The most commits that are looked through for the newest that changed one object of a file.
@@ -186,10 +185,11 @@ impl Repository {
 
     /// Reads and parses one file.
     pub(super) fn read(&self, path: &str, blob: BlobId, scopes: &Scopes) -> Result<File, GitError> {
-        match self.mirror.read(blob, FILE_LIMIT) {
+        let limit = Limits::default().file_bytes;
+        match self.mirror.read(blob, limit as u64) {
             Ok(bytes) => Ok(read_file(path, &bytes, scopes)),
             Err(GitError::TooLarge { size, .. }) => {
-                let message = format!("has {size} bytes, and belay reads files of up to {FILE_LIMIT}");
+                let message = format!("has {size} bytes, and belay reads files of up to {limit}");
                 Ok(refused(
                     &path.into(),
                     &message,
