@@ -17,7 +17,7 @@ use super::{Cluster, Served};
 use crate::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
-const WAITING: usize = 1024;
+const WAITING: usize = 64;
 
 /// What a watch has seen.
 #[derive(Clone, Debug, PartialEq)]

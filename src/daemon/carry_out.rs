@@ -12,6 +12,7 @@ use super::look::News;
 use super::planner::{self, Prepared};
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
+use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted};
@@ -45,7 +46,7 @@ impl Source {
         self.planned = Some(news.head.clone());
         self.pin(&records);
         self.failed.clear();
-        self.context.status.change(|source| source.planned = Some(news.head.clone()));
+        self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         for (id, record) in ids.iter().zip(&records).take(rejected) {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
             self.finish(*id, Outcome::Rejected, record.reason.as_ref());

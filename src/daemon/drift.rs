@@ -14,7 +14,7 @@ use super::planner::{self, Prepared};
 use super::prune;
 use super::roll_out::Stage;
 use super::source::{Done, GATHER, Source};
-use super::status::HeldStatus;
+use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
@@ -47,9 +47,7 @@ impl Source {
             }
             Seen::Gone(key) => {
                 self.live.remove(&key);
-                self.context.status.change(|source| {
-                    source.held.remove(&key);
-                });
+                self.context.status.change(|source| source.held.remove(&key).is_some());
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
                         rollout.live.send_replace(None);
@@ -93,14 +91,8 @@ impl Source {
             self.let_go_of_company(key);
         }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
-        self.context.status.change(|source| match held {
-            Some(Hold { commit, reason, since, .. }) => {
-                source.held.insert(key.clone(), HeldStatus { commit, reason, since });
-            }
-            None => {
-                source.held.remove(key);
-            }
-        });
+        let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
+        self.context.status.change(|source| put_or_remove(&mut source.held, key, held));
     }
 
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.

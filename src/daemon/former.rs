@@ -1,7 +1,5 @@
 //! What Git had before: the manifest of an object as it was before a commit changed it.
 
-use std::collections::BTreeMap;
-
 use tracing::warn;
 
 use super::context::Context;
@@ -55,13 +53,7 @@ impl Repository {
         if manifest.hash == now {
             return Ok(None);
         }
-        let mut reading = Reading {
-            repository: self,
-            scopes: &scopes,
-            head: &parent,
-            commits: BTreeMap::new(),
-            parsed: BTreeMap::new(),
-        };
+        let mut reading = Reading::new(self, &scopes, &parent);
         let paths = [path.clone()];
         let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
         let commit = reading.charge(&path, key, chains.get(&path))?;

@@ -7,6 +7,7 @@ use tracing::{info, warn};
 
 use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
+use super::status::set;
 use super::{planner, prune};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
@@ -15,7 +16,7 @@ impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
     pub(super) fn heard(&mut self, mut news: News) {
         let head = news.head.clone();
-        self.context.status.change(|source| source.head = Some(head.clone()));
+        self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         if let Some(accident) = news.accident {
             let message = self.refusal(accident, &head);
             warn!(message);
@@ -24,7 +25,7 @@ impl Source {
         }
         self.refused = None;
         let objects = self.shelf().keys().count();
-        self.context.status.change(|source| source.objects = objects);
+        self.context.status.change(|source| set(&mut source.objects, objects));
         self.ask_for_kinds();
         let duplicates: BTreeSet<ObjectKey> =
             self.shelf().duplicates().into_iter().filter_map(|complaint| complaint.object).collect();

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::roll_out::Work;
-use super::status::UnderWay;
+use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, EventKind, Scene};
 use crate::rollout::{
     Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template,
@@ -120,10 +120,9 @@ impl<'a> Judging<'a> {
                 self.work.step(StepKind::Waiting, &reason.message).await?;
                 let message = format!("not rolled back, because the commit is not at fault: {reason}");
                 context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message).await;
-                context.status.change(|source| {
-                    if let Some(under_way) = source.under_way.get_mut(&key) {
-                        under_way.in_the_way = Some(reason);
-                    }
+                context.status.change(|source| match source.under_way.get_mut(&key) {
+                    Some(under_way) => set(&mut under_way.in_the_way, Some(reason)),
+                    None => false,
                 });
                 Ok(None)
             }
@@ -215,7 +214,7 @@ impl<'a> Judging<'a> {
         };
         self.work.context.status.change(|source| {
             let before = source.under_way.get(&wanted.key).and_then(|before| before.in_the_way.clone());
-            source.under_way.insert(wanted.key.clone(), UnderWay { in_the_way: before, ..under_way });
+            put_or_remove(&mut source.under_way, &wanted.key, Some(UnderWay { in_the_way: before, ..under_way }))
         });
         debug!(object = %wanted.key, message = waiting.message, "waiting");
         let moved = told.is_none_or(|told| waiting.counters.progressed_since(&told));

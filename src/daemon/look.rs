@@ -8,7 +8,7 @@ use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
 use crate::manifest::yaml::Limits;
-use crate::manifest::{Complaint, File, Manifest, ObjectKey, Place, Scopes, is_manifest, read_file};
+use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
 use crate::rollout::{Commit, CommitId, allowed_by_trailer};
 
 /// The most commits whose arrival is noted at once.
@@ -59,6 +59,8 @@ pub(super) struct Charged {
 }
 
 type Files = BTreeMap<Arc<str>, Option<ReadFile>>;
+/// The objects that a file held, with their hashes, by path.
+type Known = BTreeMap<String, Vec<(ObjectKey, ManifestHash)>>;
 /// What is at a path after a change; `None` where the file is gone.
 type Placed = (Arc<str>, Option<ReadFile>);
 
@@ -86,8 +88,10 @@ impl Repository {
             for_shelf
                 .odd
                 .iter()
-                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd), blob: None }))),
+                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), blob: None }))),
         );
+        let known =
+            if shelved.is_some() && shelved.as_ref() == planned { self.known(&for_shelf) } else { Known::new() };
         let for_plan =
             if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
         let Changes { changes: for_plan, odd } = for_plan;
@@ -99,8 +103,8 @@ impl Repository {
             files = self.shelf().update(self, head.clone(), files)?;
         }
         let scopes = self.shelf().scopes.clone();
-        let mut reading =
-            Reading { repository: self, scopes: &scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() };
+        let mut reading = Reading::new(self, &scopes, head);
+        reading.has_read(&files);
         let mut news = News {
             head: head.clone(),
             commits: Vec::new(),
@@ -111,7 +115,7 @@ impl Repository {
             accident,
         };
         if accident.is_none() {
-            reading.compare(&for_plan, &files, planned, &mut news)?;
+            reading.compare(&for_plan, &files, &known, planned, &mut news)?;
             for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
                 news.complaints.push((complaint, reading.commit(head)?));
             }
@@ -120,6 +124,13 @@ impl Repository {
             news.commits.push((*reading.commit(&id)?).clone());
         }
         Ok(news)
+    }
+
+    /// What the shelf knows of the files that differ, so that their former contents need not be read.
+    fn known(&self, changes: &Changes) -> Known {
+        let shelf = self.shelf();
+        let paths = changes.changes.iter().map(|change| change.path.as_str());
+        paths.filter_map(|path| Some((path.to_owned(), shelf.known(path)?))).collect()
     }
 
     /// Whether nothing is left where there was something, or nothing of what there was.
@@ -165,7 +176,7 @@ impl Repository {
         let read = match change.after {
             None => return Ok(Some((path, None))),
             Some(Entry { kind: EntryKind::File, blob }) => {
-                ReadFile { file: self.read(&change.path, blob, scopes)?, blob: Some(blob) }
+                ReadFile { file: self.read(&change.path, blob, scopes)?.into(), blob: Some(blob) }
             }
             Some(Entry { kind: EntryKind::Symlink, .. }) => {
                 let file = refused(
@@ -173,11 +184,12 @@ impl Repository {
                     "is a symbolic link, and belay does not follow links",
                     "put the manifest itself here",
                 );
-                ReadFile { file, blob: None }
+                ReadFile { file: file.into(), blob: None }
             }
             Some(Entry { kind: EntryKind::Submodule, .. }) => {
                 let message = "is a submodule, and belay does not enter other repositories";
-                ReadFile { file: refused(&path, message, "follow that repository as a source of its own"), blob: None }
+                let file = refused(&path, message, "follow that repository as a source of its own");
+                ReadFile { file: file.into(), blob: None }
             }
         };
         Ok(Some((path, Some(read))))
@@ -210,11 +222,26 @@ pub(super) struct Reading<'a> {
     pub parsed: BTreeMap<(String, BlobId), Arc<File>>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// A comparison in which nothing has been read yet.
+    pub(super) fn new(repository: &'a Repository, scopes: &'a Scopes, head: &'a CommitId) -> Reading<'a> {
+        Reading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() }
+    }
+
+    /// Remembers files that have been read already.
+    fn has_read(&mut self, files: &Files) {
+        for (path, read) in files {
+            if let Some(ReadFile { file, blob: Some(blob) }) = read {
+                self.parsed.insert((path.to_string(), *blob), Arc::clone(file));
+            }
+        }
+    }
+
     fn compare(
         &mut self,
         changes: &[Change],
         after: &Files,
+        known: &Known,
         planned: Option<&CommitId>,
         news: &mut News,
     ) -> Result<(), GitError> {
@@ -222,23 +249,25 @@ impl Reading<'_> {
         let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
         let repository = self.repository;
         let chains = repository.mirror.attribution(planned, self.head, &repository.folder, &paths, LINKS)?;
-        let mut before: BTreeMap<ObjectKey, (String, Manifest)> = BTreeMap::new();
+        let mut before: BTreeMap<ObjectKey, (&Change, ManifestHash)> = BTreeMap::new();
         let mut unreadable = BTreeSet::new();
         for change in &changes {
-            let file = self.side(&change.path, change.before.as_ref())?;
+            let held = match known.get(&change.path) {
+                Some(known) => known.clone(),
+                None => hashes(&*self.side(&change.path, change.before.as_ref())?),
+            };
             let now = after.get(change.path.as_str()).and_then(Option::as_ref);
             if now.is_some_and(|read| read.file.unreadable) {
                 // What the file held before may still be meant.
-                unreadable.extend(file.manifests.iter().map(|manifest| manifest.key.clone()));
+                unreadable.extend(held.iter().map(|(key, _)| key.clone()));
             }
-            let placed = |manifest: &Manifest| (manifest.key.clone(), (change.path.clone(), manifest.clone()));
-            before.extend(file.manifests.iter().map(placed));
+            before.extend(held.into_iter().map(|(key, hash)| (key, (*change, hash))));
         }
         for change in &changes {
             let Some(Some(ReadFile { file, .. })) = after.get(change.path.as_str()) else { continue };
             let chain = chains.get(&change.path);
             for manifest in &file.manifests {
-                if before.get(&manifest.key).map(|(_, before)| before.hash) != Some(manifest.hash) {
+                if before.get(&manifest.key).map(|(_, hash)| *hash) != Some(manifest.hash) {
                     let commit = self.charge(&change.path, &manifest.key, chain)?;
                     news.changed.push(Charged { manifest: manifest.clone(), commit });
                 }
@@ -248,13 +277,15 @@ impl Reading<'_> {
                 news.complaints.push((complaint.clone(), self.commit(&newest)?));
             }
         }
-        let gone: Vec<(ObjectKey, (String, Manifest))> = {
+        let gone: Vec<(ObjectKey, (&Change, ManifestHash))> = {
             let shelf = repository.shelf();
             let is_gone = |key: &ObjectKey| !shelf.mentions(key) && !unreadable.contains(key);
             before.into_iter().filter(|(key, _)| is_gone(key)).collect()
         };
-        for (key, (path, manifest)) in gone {
-            let commit = self.charge(&path, &key, chains.get(&path))?;
+        for (key, (change, _)) in gone {
+            let file = self.side(&change.path, change.before.as_ref())?;
+            let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == key).cloned() else { continue };
+            let commit = self.charge(&change.path, &key, chains.get(&change.path))?;
             news.removed.insert(key, Charged { manifest, commit });
         }
         Ok(())
@@ -298,6 +329,10 @@ impl Reading<'_> {
         self.commits.insert(id.clone(), Arc::clone(&commit));
         Ok(commit)
     }
+}
+
+fn hashes(file: &File) -> Vec<(ObjectKey, ManifestHash)> {
+    file.manifests.iter().map(|manifest| (manifest.key.clone(), manifest.hash)).collect()
 }
 
 fn odd_file(odd: &OddPath) -> File {

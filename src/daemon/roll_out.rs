@@ -87,8 +87,8 @@ impl Work {
         };
         let key = self.planned.wanted.key.clone();
         self.context.status.change(|source| {
-            source.under_way.remove(&key);
-            source.trouble.remove(&key.to_string());
+            let (was_under_way, trouble) = (source.under_way.remove(&key), source.trouble.remove(&key.to_string()));
+            was_under_way.is_some() || trouble.is_some()
         });
         end
     }

@@ -12,7 +12,7 @@ use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration
 /// A file that was read: what it holds, and the id of its content where it is a file like any other.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFile {
-    pub file: File,
+    pub file: Arc<File>,
     pub blob: Option<BlobId>,
 }
 
@@ -25,6 +25,8 @@ pub(super) struct Shelf {
     notes: BTreeMap<Arc<str>, Note>,
     /// ConfigMaps and Secrets, and the workloads whose templates name them.
     users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// What HorizontalPodAutoscalers target, and the files that those are in.
+    scaled: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
 }
 
 /// What is kept of a file beside its objects.
@@ -48,6 +50,7 @@ impl Shelf {
             set: ManifestSet::new(),
             notes: BTreeMap::new(),
             users: BTreeMap::new(),
+            scaled: BTreeMap::new(),
         }
     }
 
@@ -70,11 +73,11 @@ impl Shelf {
             if !read.remove(&path) {
                 let Some(blob) = self.notes.get(&path).and_then(|note| note.blob) else { continue };
                 let file = repository.read(&path, blob, &self.scopes)?;
-                files.insert(Arc::clone(&path), Some(ReadFile { file, blob: Some(blob) }));
+                files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), blob: Some(blob) }));
             }
             let file = files.get(&path).and_then(Option::as_ref);
             self.note(&path, file);
-            for kind in self.set.replace(&path, file.map(|read| &read.file)) {
+            for kind in self.set.replace(&path, file.map(|read| &*read.file)) {
                 self.redefine(&kind);
                 waiting.extend(self.set.files_with(&kind));
             }
@@ -84,14 +87,9 @@ impl Shelf {
     }
 
     fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
-        for (name, user) in self.notes.remove(path).into_iter().flat_map(|note| note.names) {
-            if let Some(users) = self.users.get_mut(&name) {
-                users.remove(&user);
-                if users.is_empty() {
-                    self.users.remove(&name);
-                }
-            }
-        }
+        let Note { names: named, scaled, .. } = self.notes.remove(path).unwrap_or_default();
+        named.iter().for_each(|(name, user)| take_out(&mut self.users, name, user));
+        scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
         let Some(ReadFile { file, blob }) = read else { return };
         let note = Note {
             blob: *blob,
@@ -105,6 +103,9 @@ impl Shelf {
         };
         for (name, user) in &note.names {
             self.users.entry(name.clone()).or_default().insert(user.clone());
+        }
+        for target in &note.scaled {
+            self.scaled.entry(target.clone()).or_default().insert(Arc::clone(path));
         }
         self.notes.insert(Arc::clone(path), note);
     }
@@ -163,6 +164,14 @@ impl Shelf {
         self.set.locate(key).map(|located| located.hash)
     }
 
+    /// The objects of a file, with their hashes. `None` where the file itself must be read to know them: it is not
+    /// here, or something is wrong with one of them.
+    pub(super) fn known(&self, path: &str) -> Option<Vec<(ObjectKey, ManifestHash)>> {
+        self.notes.get(path)?.blob?;
+        let hash = |key: &ObjectKey| Some((key.clone(), self.set.locate(key)?.hash));
+        self.set.objects_in(path).map(hash).collect()
+    }
+
     /// Complaints about objects that are written in more than one file.
     pub(super) fn duplicates(&self) -> Vec<Complaint> {
         self.set.duplicates()
@@ -192,8 +201,17 @@ impl Shelf {
 
     /// Whether an autoscaler of this repository decides how many replicas an object has.
     pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
-        let scaled = self.notes.values().any(|note| note.scaled.contains(key));
-        if scaled { Replicas::LeftOut } else { Replicas::AsWritten }
+        if self.scaled.contains_key(key) { Replicas::LeftOut } else { Replicas::AsWritten }
+    }
+}
+
+/// Takes one value out from under its key, and the key with the last of them.
+fn take_out<V: Ord>(index: &mut BTreeMap<ObjectKey, BTreeSet<V>>, key: &ObjectKey, value: &V) {
+    if let Some(values) = index.get_mut(key) {
+        values.remove(value);
+        if values.is_empty() {
+            index.remove(key);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use super::look::{News, Repository};
 use super::planner::Prepared;
 use super::roll_out::End;
 use super::shelf::Shelf;
+use super::status::set;
 use super::together::Failed;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
@@ -194,6 +195,7 @@ impl Source {
                 if known.as_ref() == Some(&head) {
                     return Ok(Looked::Same(Some(head)));
                 }
+                debug!(commit = head.short(), "a new head");
                 repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
             };
             match tokio::task::spawn_blocking(look).await {
@@ -214,7 +216,7 @@ impl Source {
                 return;
             }
         };
-        self.context.status.change(|source| source.looked = Some(now));
+        self.context.status.change(|source| set(&mut source.looked, Some(now)));
         match looked {
             Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
@@ -280,7 +282,8 @@ impl Source {
     fn publish_settled(&self) {
         let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
-        self.context.status.change(|source| source.settled = idle && through && self.resumed.is_empty());
+        let settled = idle && through && self.resumed.is_empty();
+        self.context.status.change(|source| set(&mut source.settled, settled));
     }
 
     /// Puts an object on the list of those to be checked.

@@ -1,5 +1,6 @@
 //! What the daemon says of itself: published whenever something changes, for systemd, metrics and pages.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -95,17 +96,17 @@ impl Publisher {
     /// A publisher for `source`.
     pub(super) fn new(source: &str, status: watch::Sender<Status>) -> Publisher {
         let publisher = Publisher { source: source.to_owned(), status };
-        publisher.change(|_| {});
+        publisher.change(|_| true);
         publisher
     }
 
-    /// Changes what is published; readers hear of it only if it differs.
-    pub(super) fn change(&self, change: impl FnOnce(&mut SourceStatus)) {
-        self.status.send_if_modified(|status| {
-            let source = status.sources.entry(self.source.clone()).or_default();
-            let before = source.clone();
-            change(source);
-            *source != before
+    /// Changes what is published. `change` says whether anything differs by it; only then do readers hear of it. It is
+    /// told, not compared: with thousands of rollouts under way, a copy for each change of each would be the daemon's
+    /// greatest work.
+    pub(super) fn change(&self, change: impl FnOnce(&mut SourceStatus) -> bool) {
+        self.status.send_if_modified(|status| match status.sources.get_mut(&self.source) {
+            Some(source) => change(source),
+            None => change(status.sources.entry(self.source.clone()).or_default()),
         });
     }
 
@@ -116,29 +117,37 @@ impl Publisher {
 
     /// Says that something is in the way, or, with `None`, that it no longer is.
     pub(super) fn trouble(&self, place: &str, message: Option<String>) {
-        self.change(|source| match message {
-            Some(message) => {
-                source.trouble.insert(place.to_owned(), message);
-            }
-            None => {
-                source.trouble.remove(place);
-            }
-        });
+        self.change(|source| put_or_remove(&mut source.trouble, place, message));
     }
-}
 
-impl Publisher {
     /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that
     /// name: it is another daemon's.
     pub(super) fn trouble_of(&self, other: &str, place: &str, message: Option<String>) {
         self.status.send_if_modified(|status| {
             let Some(source) = status.sources.get_mut(other) else { return false };
-            let before = match message {
-                Some(message) => source.trouble.insert(place.to_owned(), message.clone()).as_ref() == Some(&message),
-                None => source.trouble.remove(place).is_none(),
-            };
-            !before
+            put_or_remove(&mut source.trouble, place, message)
         });
+    }
+}
+
+/// Writes a field; whether it had another value.
+pub(super) fn set<T: PartialEq>(field: &mut T, value: T) -> bool {
+    let differs = *field != value;
+    *field = value;
+    differs
+}
+
+/// Puts a value at a key, or with `None` takes what is there away; whether anything differs by it.
+pub(super) fn put_or_remove<Q, K, V>(map: &mut BTreeMap<K, V>, key: &Q, value: Option<V>) -> bool
+where
+    K: Ord + Borrow<Q>,
+    Q: Ord + ToOwned<Owned = K> + ?Sized,
+    V: PartialEq,
+{
+    match (map.get_mut(key), value) {
+        (Some(old), Some(new)) => set(old, new),
+        (None, Some(new)) => map.insert(key.to_owned(), new).is_none(),
+        (old, None) => old.is_some() && map.remove(key).is_some(),
     }
 }
 

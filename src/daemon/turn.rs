@@ -81,10 +81,11 @@ impl Turn {
         if std::mem::replace(&mut self.through, true) {
             return;
         }
-        self.ranks.0.send_modify(|waiting| {
-            if let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == self.rank) {
-                *count = count.saturating_sub(1);
-            }
+        // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
+        self.ranks.0.send_if_modified(|waiting| {
+            let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == self.rank) else { return false };
+            *count = count.saturating_sub(1);
+            *count == 0
         });
     }
 }

@@ -128,6 +128,7 @@ impl Mirror {
                 let message = format!("{blob} is not the content of a file but a {kind}");
                 return Err(GitError::DamagedMirror { path: self.path(), message });
             }
+            tracing::trace!(%blob, size, "a file is read");
             Ok(odb.read(blob.0).map_err(|error| self.damaged(&error))?.data().to_vec())
         })
     }

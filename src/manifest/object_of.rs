@@ -1,5 +1,7 @@
 //! One object of a document: what it is called, and whether anything is wrong with it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::report::{Report, Subject, Words};
@@ -108,7 +110,7 @@ impl<'o> Object<'o, '_> {
         let place = self.report.place(self.at.span());
         let hash = ManifestHash::of(placed.value());
         // Where in the file it is, who reads the file knows.
-        let manifest = Manifest { key, api_version, place, hash, document: 0, item: None, placed };
+        let manifest = Manifest { key, api_version, place, hash, document: 0, item: None, placed: Arc::new(placed) };
         Read::Fine { manifest: Box::new(manifest), custom, definition }
     }
 

@@ -1,6 +1,7 @@
 //! One manifest: an object as written in a file.
 
 use serde_json::Value;
+use std::sync::Arc;
 
 use super::yaml::{At, Placed, Span};
 use super::{ManifestHash, ObjectKey, Place};
@@ -20,7 +21,8 @@ pub struct Manifest {
     pub document: usize,
     /// Which item it is, from 0, where the document is a list.
     pub item: Option<usize>,
-    pub(super) placed: Placed,
+    /// Shared, for a manifest is handed on and kept in several places at once.
+    pub(super) placed: Arc<Placed>,
 }
 
 impl Manifest {

@@ -1,0 +1,138 @@
+//! What belay costs, measured and held against its promises: `cargo bench --bench daemon`.
+//!
+//! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
+//! for a look; `-- --only commit` one part. What needs a real API server is left out where `KUBEBUILDER_ASSETS` is not
+//! set. Requests are counted on belay's own line to the cluster; times are of a shared machine, so ratios count more.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::panic,
+    missing_docs,
+    reason = "a program for developers"
+)]
+#![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
+
+#[path = "../tests/world/mod.rs"]
+mod world;
+
+#[path = "daemon/line.rs"]
+mod line;
+#[path = "daemon/parts.rs"]
+mod parts;
+#[path = "daemon/said.rs"]
+mod said;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["--part", part, size] => parts::measure(part, size.parse().unwrap()),
+        [] => all(1, None),
+        ["--quick"] => all(10, None),
+        ["--only", part] => all(1, Some(part)),
+        ["--quick", "--only", part] => all(10, Some(part)),
+        other => panic!("not understood: {other:?}; known are --quick and --only commit|rollback|first|mixed|idle"),
+    }
+}
+
+/// What a part of the measurements says, by name.
+type Measured = BTreeMap<String, f64>;
+
+/// The table of promises, and whether all were kept.
+struct Promises(bool);
+
+impl Promises {
+    fn at_most(&mut self, what: &str, is: f64, limit: f64, unit: &str) {
+        let fine = is <= limit;
+        self.0 &= fine;
+        println!("{what:<78} {is:>9.2} {unit:<9} (at most {limit}) {}", if fine { "" } else { " MISSED" });
+    }
+}
+
+fn all(divisor: usize, only: Option<&str>) {
+    let mut promises = Promises(true);
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
+    if wanted("commit") {
+        commit(&mut promises, divisor);
+    }
+    if wanted("rollback") {
+        let count = 1000 / divisor;
+        let measured = part("rollback", count);
+        let what = format!("{count} rollouts under way: from failed to taken back, 99th percentile");
+        promises.at_most(&what, measured["p99_ms"], 500.0, "ms");
+        println!("{:<78} {:>9.2} ms", format!("{count} rollouts under way: the median"), measured["median_ms"]);
+    }
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_none() {
+        println!("KUBEBUILDER_ASSETS is not set: nothing was measured on the real API server");
+    } else {
+        if wanted("first") {
+            first(&mut promises, 3000 / divisor);
+        }
+        if wanted("mixed") {
+            let count = 10_000 / divisor;
+            let measured = part("mixed", count);
+            promises.at_most(&format!("{count} mixed objects: memory"), measured["mebibytes"], 150.0, "MiB");
+        }
+        if wanted("idle") {
+            let count = 3000 / divisor;
+            let measured = part("idle", count);
+            promises.at_most(&format!("idle with {count} workloads: requests"), measured["requests"], 2.0, "a minute");
+            promises.at_most(&format!("idle with {count} workloads: CPU"), measured["cpu_ms"], 100.0, "ms a min.");
+            promises.at_most("1,000 changes of pods' status: events heard", measured["pods"], 0.0, "");
+        }
+    }
+    std::process::exit(i32::from(!promises.0));
+}
+
+/// A commit that changes one file among many, and among few: what grows with the others?
+fn commit(promises: &mut Promises, divisor: usize) {
+    let (many, few) = (10_000 / divisor, 100);
+    let large = part("commit", many);
+    let small = part("commit", few);
+    let what = |text: &str| format!("one of {many} files changes: {text}");
+    promises.at_most(&what("files read"), large["files"], 1.0, "");
+    promises.at_most(&what("requests, events left out"), large["requests"], 4.0, "");
+    promises.at_most(&what("lists"), large["lists"], 0.0, "");
+    promises.at_most(&what("from the push to the first request"), large["first_request_ms"], 1000.0, "ms");
+    promises.at_most(&what("from the push to the first write"), large["first_write_ms"], 1000.0, "ms");
+    promises.at_most(&what("belay's own time in planning"), large["planning_ms"], 50.0, "ms");
+    for measured in ["requests", "first_request_ms", "first_write_ms", "planning_ms"] {
+        println!(
+            "  {measured:<18} {many:>6} files: {:>8.2}   {few:>4} files: {:>8.2}",
+            large[measured], small[measured]
+        );
+    }
+}
+
+/// The first apply, beside a bare client that sends the same applies. Twice in turn; the better of each counts.
+fn first(promises: &mut Promises, count: usize) {
+    let rounds: Vec<(Measured, Measured)> = (0..2).map(|_| (part("bare", count), part("first", count))).collect();
+    let best = |of: fn(&(Measured, Measured)) -> f64| rounds.iter().map(of).fold(f64::INFINITY, f64::min);
+    let (bare, belay) = (best(|round| round.0["seconds"]), best(|round| round.1["seconds"]));
+    println!("{:<78} {bare:>9.2} s", format!("{count} Deployments: a bare client's applies"));
+    println!("{:<78} {belay:>9.2} s", format!("{count} Deployments: belay, from its start to the last apply"));
+    let settled = best(|round| round.1["settled"]);
+    println!("{:<78} {settled:>9.2} s", format!("{count} Deployments: belay, until all are complete and recorded"));
+    let requests = best(|round| round.1["requests"]) / count as f64;
+    println!("{:<78} {requests:>9.2}", format!("{count} Deployments: belay's requests for each"));
+    promises.at_most(&format!("{count} Deployments: belay beside the bare client"), belay / bare, 1.2, "x");
+    promises.at_most(&format!("{count} Deployments: memory"), best(|round| round.1["mebibytes"]), 100.0, "MiB");
+}
+
+/// Measures a part in a process of its own.
+fn part(part: &str, size: usize) -> Measured {
+    let this = std::env::current_exe().unwrap();
+    let output = Command::new(this).args(["--part", part, &size.to_string()]).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let said = out.lines().filter_map(|line| line.strip_prefix("= "));
+    let measured: Measured = said
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect();
+    assert!(output.status.success(), "{part} {size}: {out}{}", String::from_utf8_lossy(&output.stderr));
+    measured
+}

@@ -1,0 +1,71 @@
+//! belay's line to the cluster, with everything that went over it written down.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kube::client::Body;
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub at: Instant,
+    /// How long the answer's beginning took; nothing while there is none.
+    pub took: Duration,
+    pub method: String,
+    pub uri: String,
+}
+
+impl Sent {
+    pub fn is_watch(&self) -> bool {
+        self.uri.contains("watch=true")
+    }
+
+    /// Whether it tells an event, which is beside the work.
+    pub fn is_event(&self) -> bool {
+        self.uri.contains("/events")
+    }
+
+    pub fn is_list(&self) -> bool {
+        let path = self.uri.split('?').next().unwrap_or_default();
+        self.method == "GET" && !self.is_watch() && path.rsplit('/').next().is_some_and(|last| last.ends_with('s'))
+    }
+
+    pub fn is_write(&self) -> bool {
+        self.method != "GET" && !self.uri.contains("dryRun=All")
+    }
+}
+
+/// What went over the line since it was asked last.
+#[derive(Clone, Default)]
+pub struct Line(Arc<Mutex<Vec<Sent>>>);
+
+impl Line {
+    /// A client whose requests are written down.
+    pub fn on(client: kube::Client) -> (Line, kube::Client) {
+        let line = Line::default();
+        let (own, namespace) = (line.clone(), client.default_namespace().to_owned());
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let at = Instant::now();
+            let (method, uri) = (request.method().to_string(), request.uri().to_string());
+            own.0.lock().unwrap().push(Sent { at, took: Duration::ZERO, method, uri });
+            let (client, own) = (client.clone(), own.clone());
+            async move {
+                let answer = client.send(request).await;
+                if let Some(sent) = own.0.lock().unwrap().iter_mut().rev().find(|sent| sent.at == at) {
+                    sent.took = at.elapsed();
+                }
+                answer
+            }
+        });
+        (line, kube::Client::new(service, namespace))
+    }
+
+    pub fn take(&self) -> Vec<Sent> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// Requests that are part of the work: no watches, no events.
+    pub fn take_work(&self) -> Vec<Sent> {
+        self.take().into_iter().filter(|sent| !sent.is_watch() && !sent.is_event()).collect()
+    }
+}

@@ -1,0 +1,305 @@
+//! The measurements themselves.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use belay::clock::Clock;
+use belay::config::Span;
+use belay::minicluster::{MiniCluster, NodeSpec};
+use futures::StreamExt as _;
+use kube::Client;
+use serde_json::Value;
+
+use super::line::{Line, Sent};
+use super::said::Said;
+use super::world::control_plane::{self, ControlPlane, Controllers};
+use super::world::daemon::{World, deployment};
+
+/// How many commits are measured; the median counts.
+const COMMITS: usize = 11;
+/// How many applies the bare client has under way at once: as many as belay.
+const AT_ONCE: usize = 32;
+
+pub fn measure(part: &str, size: usize) {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let measured = runtime.block_on(async {
+        match part {
+            "commit" => commit(size).await,
+            "rollback" => rollback(size).await,
+            "bare" => bare(size).await,
+            "first" => first(size, |number| deployment_of_none(number)).await,
+            "mixed" => first(size, mixed).await,
+            "idle" => idle(size).await,
+            other => panic!("no part {other}"),
+        }
+    });
+    for (name, value) in measured {
+        println!("= {name} {value}");
+    }
+    // What is still under way in the background ends with the process.
+    runtime.shutdown_background();
+}
+
+type Figures = Vec<(&'static str, f64)>;
+
+/// A Deployment without pods, in a folder with nine others.
+fn deployment_of_none(number: usize) -> (String, String) {
+    let name = format!("app-{number}");
+    let text = deployment(&name, "web:1", "").replace("replicas: 2", "replicas: 0");
+    (format!("team-{}/{name}.yaml", number / 10), text)
+}
+
+/// Objects of several kinds, as repositories have them.
+fn mixed(number: usize) -> (String, String) {
+    let name = format!("app-{number}");
+    let text = match number % 5 {
+        0 => return deployment_of_none(number),
+        1 => format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  selector: {{app: {name}}}\n  ports: \
+             [{{port: 80}}]\n  clusterIP: None\n"
+        ),
+        2 => {
+            format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\nstringData: {{password: p-{number}}}\n")
+        }
+        3 => format!("apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {name}}}\n"),
+        _ => format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{number: \"{number}\"}}\n"),
+    };
+    (format!("team-{}/{name}.yaml", number / 10), text)
+}
+
+/// Commits and pushes so many manifests.
+fn fill(world: &mut World, count: usize, manifest: impl Fn(usize) -> (String, String)) -> String {
+    for number in 0..count {
+        let (path, text) = manifest(number);
+        world.repository.write(path, text);
+    }
+    let commit = world.repository.commit("All of it");
+    world.repository.push();
+    commit
+}
+
+async fn embedded(nodes: usize) -> World {
+    let clock = Clock::system();
+    let builder = MiniCluster::builder().node_specs(NodeSpec::several(nodes));
+    let cluster = builder.clock(clock.clone()).start().await.unwrap();
+    World::on(cluster.client_as("belay"), clock, Some(cluster))
+}
+
+fn milliseconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64() * 1000.0
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Commits that change one file each, among `count`.
+async fn commit(count: usize) -> Figures {
+    let said = Said::listen();
+    let mut world = embedded(3).await;
+    // Pushes are noticed, not polled.
+    world.config.interval = Span(Duration::from_secs(600));
+    let (line, client) = Line::on(world.client.clone());
+    world.give_belay(client);
+    let first = fill(&mut world, count, mixed);
+    world.start();
+    world.through(&first).await;
+    let mut of_each: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for round in 0..COMMITS {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        line.take();
+        said.take();
+        let (path, text) = mixed(round * 5 % count);
+        world.repository.write(path, text.replace("web:1", &format!("web:{}", round + 2)));
+        let id = world.repository.commit("One of them");
+        let pushed = Instant::now();
+        world.repository.push();
+        world.through(&id).await;
+        for (name, value) in of_commit(pushed, &line.take_work(), &said) {
+            of_each.entry(name).or_default().push(value);
+        }
+    }
+    world.stop().await;
+    of_each.into_iter().map(|(name, values)| (name, median(values))).collect()
+}
+
+/// What one commit cost.
+fn of_commit(pushed: Instant, sent: &[Sent], said: &Said) -> Figures {
+    let said = said.take();
+    let at = |message: &str| said.iter().find(|(_, what)| what == message).expect("belay says so").0;
+    let first = sent.first().expect("a request");
+    let write = sent.iter().find(|sent| sent.is_write()).expect("a write");
+    let asked: f64 = sent.iter().take_while(|sent| !sent.is_write()).map(|sent| sent.took.as_secs_f64() * 1000.0).sum();
+    vec![
+        ("files", said.iter().filter(|(_, what)| what == "a file is read").count() as f64),
+        ("requests", sent.len() as f64),
+        ("lists", sent.iter().filter(|sent| sent.is_list()).count() as f64),
+        ("first_request_ms", milliseconds(pushed, first.at)),
+        ("first_write_ms", milliseconds(pushed, write.at)),
+        ("planning_ms", milliseconds(at("a new head"), write.at) - asked),
+    ]
+}
+
+/// Rollouts that fail one after another, with all the others under way.
+async fn rollback(count: usize) -> Figures {
+    let mut world = embedded(count / 50 + 3).await;
+    let (line, client) = Line::on(world.client.clone());
+    world.give_belay(client);
+    // Ten of them fail each second, when all are under way.
+    let of = |number: usize, broken: bool| {
+        let name = format!("app-{number}");
+        let deadline = 60 + number / 10;
+        let text = deployment(&name, "web:1", "").replace("replicas: 2", "replicas: 1");
+        let text = text.replace("progressDeadlineSeconds: 30", &format!("progressDeadlineSeconds: {deadline}"));
+        let text = if broken { text.replace("web:1", "web:404") } else { text };
+        (format!("team-{}/{name}.yaml", number / 10), text)
+    };
+    let first = fill(&mut world, count, |number| of(number, false));
+    world.start();
+    world.through(&first).await;
+    let failed = failures(world.client.clone());
+    let second = fill(&mut world, count, |number| of(number, true));
+    world.until("all are under way", |source| source.under_way.len() == count).await;
+    line.take();
+    world.through(&second).await;
+    let failed = failed.await_all(count).await;
+    let mut delays: Vec<f64> = Vec::new();
+    for sent in line.take().iter().filter(|sent| sent.is_write() && sent.uri.contains("/deployments/")) {
+        let path = sent.uri.split('?').next().unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if let Some(at) = failed.get(name).filter(|at| **at <= sent.at) {
+            delays.push(milliseconds(*at, sent.at));
+        }
+    }
+    assert!(delays.len() >= count, "each was taken back: {} of {count}", delays.len());
+    delays.sort_by(f64::total_cmp);
+    world.stop().await;
+    vec![("p99_ms", delays[delays.len() * 99 / 100]), ("median_ms", delays[delays.len() / 2])]
+}
+
+/// When which Deployment was first seen to have failed, by a watch of our own.
+struct Failures(tokio::sync::watch::Receiver<BTreeMap<String, Instant>>);
+
+impl Failures {
+    async fn await_all(mut self, count: usize) -> BTreeMap<String, Instant> {
+        self.0.wait_for(|seen| seen.len() == count).await.unwrap().clone()
+    }
+}
+
+fn failures(client: Client) -> Failures {
+    let (sender, receiver) = tokio::sync::watch::channel(BTreeMap::new());
+    tokio::spawn(async move {
+        let api: kube::Api<k8s_openapi::api::apps::v1::Deployment> = kube::Api::default_namespaced(client);
+        let mut events = kube::runtime::watcher(api, kube::runtime::watcher::Config::default()).boxed();
+        while let Some(event) = events.next().await {
+            let Ok(kube::runtime::watcher::Event::Apply(live)) = event else { continue };
+            let conditions = live.status.and_then(|status| status.conditions).unwrap_or_default();
+            let failed = |condition: &k8s_openapi::api::apps::v1::DeploymentCondition| {
+                condition.reason.as_deref() == Some("ProgressDeadlineExceeded")
+            };
+            if conditions.iter().any(failed) {
+                let (now, name) = (Instant::now(), live.metadata.name.unwrap_or_default());
+                sender.send_modify(|seen| _ = seen.entry(name).or_insert(now));
+            }
+        }
+    });
+    Failures(receiver)
+}
+
+/// The same applies as belay's first, by a client that does nothing else.
+async fn bare(count: usize) -> Figures {
+    let assets = control_plane::assets("the real control plane").unwrap();
+    let plane = ControlPlane::start(&assets, Controllers::Real).await;
+    let client = plane.client();
+    let bodies: Vec<(String, Value)> = (0..count)
+        .map(|number| {
+            let text = deployment_of_none(number).1;
+            (format!("app-{number}"), serde_yaml::from_str(&text).expect("a manifest"))
+        })
+        .collect();
+    let begin = Instant::now();
+    futures::stream::iter(bodies)
+        .for_each_concurrent(AT_ONCE, |(name, body)| {
+            let client = client.clone();
+            async move {
+                let path = "/apis/apps/v1/namespaces/default/deployments";
+                let request = http::Request::patch(format!("{path}/{name}?fieldManager=bare"))
+                    .header("Content-Type", "application/apply-patch+yaml")
+                    .body(body.to_string().into_bytes())
+                    .unwrap();
+                client.request::<Value>(request).await.unwrap();
+            }
+        })
+        .await;
+    vec![("seconds", begin.elapsed().as_secs_f64())]
+}
+
+/// belay's first apply, on the real API server.
+async fn first(count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
+    let assets = control_plane::assets("the real control plane").unwrap();
+    let plane = ControlPlane::start(&assets, Controllers::Real).await;
+    let mut world = World::on(plane.client(), Clock::system(), None);
+    let (line, client) = Line::on(plane.client());
+    world.give_belay(client);
+    world.config.interval = Span(Duration::from_secs(600));
+    let commit = fill(&mut world, count, manifest);
+    let begin = Instant::now();
+    world.start();
+    world.through(&commit).await;
+    let settled = begin.elapsed().as_secs_f64();
+    let sent = line.take();
+    let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_write() && sent.method == "PATCH").collect();
+    assert!(applied.len() >= count, "each is applied: {} of {count}", applied.len());
+    let last = applied.iter().map(|sent| sent.at + sent.took).max().expect("an apply");
+    world.stop().await;
+    vec![
+        ("seconds", (last - begin).as_secs_f64()),
+        ("settled", settled),
+        ("requests", sent.iter().filter(|sent| !sent.is_watch()).count() as f64),
+        ("mebibytes", most_memory()),
+    ]
+}
+
+/// A minute of nothing to do, and a thousand changes of pods.
+async fn idle(count: usize) -> Figures {
+    let assets = control_plane::assets("the real control plane").unwrap();
+    let plane = ControlPlane::start(&assets, Controllers::Real).await;
+    let mut world = World::on(plane.client(), Clock::system(), None);
+    let (line, client) = Line::on(plane.client());
+    world.give_belay(client);
+    world.config.interval = Span(Duration::from_secs(60));
+    let commit = fill(&mut world, count, deployment_of_none);
+    world.start();
+    world.through(&commit).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let watched_pods = line.take().iter().filter(|sent| sent.uri.contains("/pods")).count();
+    let before = cpu();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let used = cpu() - before;
+    let sent = line.take();
+    let figures = vec![
+        ("requests", sent.iter().filter(|sent| !sent.is_watch()).count() as f64),
+        ("cpu_ms", used),
+        ("pods", watched_pods as f64),
+    ];
+    world.stop().await;
+    figures
+}
+
+/// The processor time that this process has used, in milliseconds.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
+    // Linux counts in hundredths of a second everywhere where belay runs.
+    ticks * 10.0
+}
+
+/// The most memory that this process has had, in MiB.
+fn most_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
