@@ -3,8 +3,9 @@
 use anstream::adapter::strip_str;
 
 use super::diff::Unified;
+use super::plan::what;
 use crate::manifest::{Colour, Complaint, render};
-use crate::rollout::{Action, Plan, Planned, only_marks};
+use crate::rollout::{Action, Plan, Planned};
 
 /// How long it may be, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
 const LIMIT: usize = 65_000;
@@ -60,12 +61,7 @@ fn step(planned: &Planned) -> (String, String) {
             (format!("<b>{key}</b> is new ({place})"), of(Unified::of_new(&apply.body)))
         }
         Action::Apply(apply) => {
-            let what = match (apply.rolls_out, only_marks(&apply.changes)) {
-                (true, _) => "rolls out",
-                (false, true) => "is taken over, and nothing else",
-                (false, false) => "changes",
-            };
-            (format!("<b>{key}</b> {what} ({place})"), of(Unified::of_changes(&apply.changes)))
+            (format!("<b>{key}</b> {} ({place})", what(apply)), of(Unified::of_changes(&apply.changes)))
         }
         Action::Held(hold) => (format!("<b>{key}</b> is held: {}", escaped(&hold.reason)), String::new()),
         Action::Suspended(why) => (format!("<b>{key}</b> is suspended: {}", escaped(why)), String::new()),

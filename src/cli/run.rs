@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, Status};
+use crate::git::Location;
 use crate::history::{History, Opened, Query, Retention};
 use crate::minicluster::MiniCluster;
 use crate::rollout::Outcome;
@@ -67,7 +68,7 @@ pub struct Args {
     log_json: bool,
 }
 
-const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
+pub(super) const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if tell_of_the_configuration(&args)? {
@@ -77,7 +78,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let config = read_config(&args)?;
     if args.check_config {
         for source in &config.source {
-            say(format!("source {}: {} ({})", source.name, source.repository, source.branch));
+            let repository: Location = source.repository.parse()?;
+            say(format!("source {}: {repository} ({})", source.name, source.branch));
         }
         say("The configuration can be used.");
         return Ok(Exit::Done);

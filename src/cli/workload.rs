@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use crate::cluster::Cluster;
 use crate::kinds::facts;
 use crate::manifest::ObjectKey;
 
@@ -49,38 +48,6 @@ impl Named {
         let kind = self.kind.as_ref().is_none_or(|(group, kind)| *group == key.group && *kind == key.kind);
         kind && self.name == key.name && namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
     }
-}
-
-/// The workload kinds, in the order in which they are listed.
-pub(super) const WORKLOADS: [(&str, &str); 5] = [
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "Job"),
-];
-
-/// The live workloads that belay has applied, with their keys, in `namespace` or everywhere.
-pub(super) async fn live(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    selector: &str,
-) -> Result<Vec<(ObjectKey, serde_json::Value)>, crate::cluster::ClusterError> {
-    let mut found = Vec::new();
-    for (api_version, kind) in WORKLOADS {
-        let served = cluster.served(api_version, kind).await?;
-        for object in cluster.list(&served, namespace, selector).await? {
-            let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-            let key = ObjectKey {
-                group: served.group.clone(),
-                kind: kind.to_owned(),
-                namespace: text("namespace"),
-                name: text("name").unwrap_or_default(),
-            };
-            found.push((key, object));
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ impl Source {
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
                 self.shelf().forget();
                 return;
             }
@@ -61,6 +62,7 @@ impl Source {
             known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
         );
         self.begin(begun);
+        self.write_down_undos();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -79,6 +81,10 @@ impl Source {
                 (Action::Apply(_), stage) => self.roll_out(id, prepared, stage.unwrap_or(Stage::Fresh), &ranks),
                 (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
                 (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
+                (Action::Held(hold), None) if earlier.is_some() && hold.by.is_some() => {
+                    let reason = Reason { code: "UndoneByHand".to_owned(), message: hold.reason.clone() };
+                    self.finish(id, Outcome::RolledBack, Some(&reason));
+                }
                 (Action::Held(hold), None) => {
                     let reason = Reason { code: "Held".to_owned(), message: hold.reason.clone() };
                     self.finish(id, Outcome::Held, Some(&reason));
@@ -105,6 +111,8 @@ impl Source {
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let standing = prepared.standing.as_ref();
         match &prepared.planned.action {
+            // Somebody took it back while belay was not there: that is its end.
+            Action::Held(hold) if hold.by.is_some() => None,
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
                 let reason =

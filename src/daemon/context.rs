@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
@@ -42,6 +42,8 @@ pub(super) struct Context {
     pub clock: Clock,
     pub status: Publisher,
     pub requests: Arc<Semaphore>,
+    /// Told when a fresh history was begun in the place of a damaged one.
+    pub renewed: Notify,
 }
 
 impl Context {

@@ -18,7 +18,7 @@ use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
-use crate::history::Query;
+use crate::history::{Drifted, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
     Action, Commit, Hold, Outcome, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, body, held_body,
@@ -76,6 +76,9 @@ impl Source {
     /// Keeps what must be known of a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
+        if let Some(hold) = &hold {
+            self.note_undo(key, live, hold);
+        }
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
         if facts.suspended {
@@ -105,7 +108,7 @@ impl Source {
         if self.is_as_it_should_be(key, live) {
             self.live.entry(key.clone()).or_default().well = Some(digest);
             self.doubtful.remove(key);
-            self.context.status.trouble(&drift(key), None);
+            self.no_drift(key);
         } else {
             self.doubt(key.clone(), Duration::ZERO);
         }
@@ -236,6 +239,7 @@ impl Source {
             Err(error) => {
                 let key = &prepared.planned.wanted.key;
                 warn!(object = %key, %error, "failed to write down what is to be done, trying again");
+                self.context.mend(&error);
                 let again = self.again(key);
                 self.doubt(key.clone(), again);
                 None
@@ -248,7 +252,8 @@ impl Source {
         let key = prepared.planned.wanted.key.clone();
         let retry = prepared.planned.wanted.trigger == Trigger::Retry;
         if !retry && self.context.config.drift == Drift::Report {
-            self.report_drift(&key, prepared.served);
+            let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
+            self.report_drift(&key, prepared.served, by);
             return;
         }
         if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
@@ -267,9 +272,24 @@ impl Source {
         self.roll_out(id, prepared, stage, ranks);
     }
 
-    fn report_drift(&self, key: &ObjectKey, served: Option<Served>) {
-        let message = "differs from Git by somebody else's hand; left alone, as configured".to_owned();
+    /// Says that an object is no longer reported as drifted, if it was.
+    fn no_drift(&self, key: &ObjectKey) {
+        if self.context.config.drift != Drift::Report {
+            return;
+        }
+        self.context.status.trouble(&drift(key), None);
+        if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
+            warn!(object = %key, %error, "failed to note that it is as it should be");
+        }
+    }
+
+    fn report_drift(&self, key: &ObjectKey, served: Option<Served>, by: String) {
+        let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
         self.context.status.trouble(&drift(key), Some(message.clone()));
+        let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
+        if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
+            warn!(object = %key, %error, "failed to note the drift");
+        }
         let (context, key) = (Arc::clone(&self.context), key.clone());
         tokio::spawn(async move {
             let Some(served) = served else { return };
@@ -289,10 +309,18 @@ impl Source {
 
     /// At the start: what was planned, and what was under way.
     pub(super) fn take_up(&mut self) {
+        self.note_what_is_followed();
         let source = &self.context.config.name;
         match self.context.history.heads(source) {
             Ok(heads) => self.planned = heads.recorded.filter(|head| self.repository.mirror.commit(head).is_ok()),
             Err(error) => warn!(%error, "failed to ask the history where it was"),
+        }
+        if self.context.config.drift != Drift::Report {
+            let drifts = self.context.history.drifts(source).unwrap_or_default();
+            let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
+            if let Err(error) = forgotten {
+                warn!(%error, "failed to forget what had drifted while that was only reported");
+            }
         }
         let open = self.context.history.open_records(source).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what was under way");

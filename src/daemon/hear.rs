@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
-use super::{planner, prune};
+use super::{planner, prune, rebuild};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
 
@@ -51,6 +51,7 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
+            rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)

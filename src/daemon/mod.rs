@@ -14,6 +14,7 @@ mod look;
 mod memory;
 mod planner;
 mod prune;
+mod rebuild;
 mod refused;
 mod replication_controller;
 mod roll_out;
@@ -32,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,7 @@ pub use context::Pruning;
 use context::{Context, REQUESTS_AT_ONCE};
 use look::Repository;
 use planner::{Holds, Patience, Planner};
+pub use rebuild::recollect;
 use shelf::Shelf;
 use source::Source;
 use status::Publisher;
@@ -160,6 +162,7 @@ impl Daemon {
             clock: self.clock.clone(),
             status: Publisher::new(&name, self.status.clone()),
             requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            renewed: Notify::new(),
             config,
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
@@ -190,6 +193,8 @@ impl Daemon {
             failed: BTreeMap::new(),
             scalers,
             scalers_seen,
+            undone: BTreeMap::new(),
+            known_history: self.history.begun(),
             claimed: BTreeSet::new(),
             context,
         };
@@ -224,7 +229,9 @@ pub async fn plan_once(
     Ok(Plan::new(source.to_owned(), head.clone(), steps))
 }
 
-fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+/// What belay shows to the server of a source's repository, and only to that.
+#[must_use]
+pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     let given = &config.credentials;
     let mut credentials = Credentials::new(location);
     if let Some(user) = &given.username {

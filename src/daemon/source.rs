@@ -22,6 +22,7 @@ use super::roll_out::End;
 use super::shelf::Shelf;
 use super::status::set;
 use super::together::Failed;
+use super::undone::Undo;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::manifest::ObjectKey;
@@ -68,6 +69,10 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Which history the source was planned into, by [`crate::history::History::begun`].
+    pub known_history: u32,
+    /// What `belay undo` did that is not written down yet.
+    pub undone: BTreeMap<ObjectKey, Undo>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
 }
@@ -116,7 +121,9 @@ impl Source {
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
         loop {
+            self.see_to_history();
             self.publish_settled();
+            let context = Arc::clone(&self.context);
             let check_at = self.next_check();
             tokio::select! {
                 biased;
@@ -130,6 +137,7 @@ impl Source {
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
                 () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::way::find_way;
-use super::{unstick, with_it};
+use super::{undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use crate::rollout::{
@@ -93,6 +93,7 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
         reason: reason.message.clone(),
         since: context.clock.now(),
         with: Vec::new(),
+        by: None,
     }
     .together_with(with_it::culprit(work));
     if found.revision.is_none() {
@@ -182,6 +183,11 @@ async fn watch_back(
         ruled = judging.until_ruled(Some(live)) => ruled?,
         never = unsticking => match never {},
     };
+    if let Ruled::TakenOver(live) = &ruled
+        && let Some(hold) = undone::by_hand(work, live)
+    {
+        return undone::taken_back(work, live, &hold).await;
+    }
     mark_failed(work, &reason).await;
     match ruled {
         Ruled::Complete(live) => {

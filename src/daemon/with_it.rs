@@ -205,6 +205,7 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
         reason: reason.message.clone(),
         since: context.clock.now(),
         with: Vec::new(),
+        by: None,
     }
     .together_with(culprit.into_iter().chain(users));
     let marks = TemplateMarks::default();

@@ -6,7 +6,7 @@
 
 mod schema;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -68,7 +68,8 @@ pub struct Facts {
     pub kubernetes: String,
     /// Its resources, in the order in which its discovery lists them.
     pub kinds: Vec<Kind>,
-    types: BTreeMap<String, Type>,
+    /// Looked up many times for every object that is read or written, and never listed.
+    types: HashMap<String, Type>,
     documents: BTreeMap<String, Value>,
     by_kind: BTreeMap<(String, String, String), usize>,
     type_names: BTreeMap<(String, String, String), String>,
@@ -131,7 +132,7 @@ impl Facts {
             // The first resource of a kind is the one that stores it (`replicationcontrollers` before its subresources).
             by_kind.entry((kind.group.clone(), kind.version.clone(), kind.kind.clone())).or_insert(index);
         }
-        let types: BTreeMap<String, Type> = file
+        let types = file
             .types
             .iter()
             .map(|(name, document)| (name.clone(), schema::read(document, file.go.get(name))))

@@ -30,4 +30,5 @@ pub use paths::is_manifest;
 pub use render::{Colour, render};
 pub use schema::Definition;
 pub use scopes::{GroupKind, Scopes};
+pub use secrecy::secret_lines;
 pub use set::{File, read_file};

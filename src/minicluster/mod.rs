@@ -6,6 +6,8 @@
 
 pub mod api;
 pub mod controllers;
+#[cfg(test)]
+mod growth;
 pub mod kubelet;
 mod listen;
 mod pod_logs;

@@ -9,6 +9,7 @@ mod a_bad_file_does_not_stop_the_others;
 mod a_first_deployment_that_fails_is_left;
 mod a_held_manifest_is_not_applied_again;
 mod a_hold_is_let_go_by_what_changes;
+mod a_lost_history_is_rebuilt;
 mod a_newer_commit_takes_over_at_once;
 mod a_rollback_that_fails_is_not_retried;
 mod a_whole_commit_goes_back;

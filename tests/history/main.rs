@@ -4,8 +4,8 @@
 mod file;
 mod killed;
 mod model;
+mod rebuilt;
 mod records;
-mod size;
 mod statistics;
 
 use belay::history::History;

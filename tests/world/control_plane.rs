@@ -19,8 +19,24 @@ const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset
 pub enum Controllers {
     /// kube-controller-manager runs.
     Real,
+    /// kube-controller-manager runs with these of its controllers only, by their names and commas.
+    Only(&'static str),
     /// No controllers: the test brings its own.
     None,
+}
+
+/// How a kube-controller-manager is to be.
+#[derive(Clone, Copy)]
+pub struct Manager {
+    /// Which of its controllers run, by their names and commas.
+    pub controllers: &'static str,
+    /// The media type that it speaks.
+    pub media_type: &'static str,
+}
+
+impl Manager {
+    /// All controllers that tests need, speaking JSON.
+    pub const JSON: Manager = Manager { controllers: CONTROLLERS, media_type: "application/json" };
 }
 
 /// A running control plane. Dropping it stops every process.
@@ -38,8 +54,8 @@ pub struct ControllerManager {
 }
 
 impl ControllerManager {
-    /// Starts one with a kubeconfig's text. `root` is the certificate, as PEM, that it publishes. It speaks JSON.
-    pub fn start(assets: &Path, kubeconfig: &str, root: &str) -> ControllerManager {
+    /// Starts one with a kubeconfig's text. `root` is the certificate, as PEM, that it publishes.
+    pub fn start(assets: &Path, kubeconfig: &str, root: &str, how: Manager) -> ControllerManager {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
         let key = rcgen::KeyPair::generate().expect("a key for service accounts");
@@ -48,7 +64,8 @@ impl ControllerManager {
         fs::write(at("kubeconfig"), kubeconfig).expect("write the kubeconfig");
         let [port] = free_ports();
         let mut options = manager_options(&at("kubeconfig"), &at(""), &at("sa.key"), &at("root.crt"), port);
-        options.push(("--kube-api-content-type", "application/json".to_owned()));
+        options.push(("--controllers", how.controllers.to_owned()));
+        options.push(("--kube-api-content-type", how.media_type.to_owned()));
         let process = spawn(&assets.join("kube-controller-manager"), folder.path(), &options, &[]);
         ControllerManager { _process: process, _folder: folder }
     }
@@ -118,10 +135,16 @@ impl ControlPlane {
         plane.spawn("kube-apiserver", &api_server, &["--allow-privileged"]);
         fs::write(plane.kubeconfig(), kubeconfig(&plane.server, "admin")).expect("write the kubeconfig");
         plane.wait_until_ready().await;
-        if controllers == Controllers::Real {
+        let controllers = match controllers {
+            Controllers::Real => Some(CONTROLLERS),
+            Controllers::Only(some) => Some(some),
+            Controllers::None => None,
+        };
+        if let Some(controllers) = controllers {
             let config = plane.kubeconfig().display().to_string();
             let (key, root) = (at(&plane, "sa.key"), at(&plane, "certs/apiserver.crt"));
-            let manager = manager_options(&config, &at(&plane, "certs"), &key, &root, manager_port);
+            let mut manager = manager_options(&config, &at(&plane, "certs"), &key, &root, manager_port);
+            manager.push(("--controllers", controllers.to_owned()));
             plane.spawn("kube-controller-manager", &manager, &[]);
         }
         plane
@@ -226,7 +249,6 @@ fn manager_options(
         ("--root-ca-file", root.to_owned()),
         ("--kube-api-qps", "1000".to_owned()),
         ("--kube-api-burst", "2000".to_owned()),
-        ("--controllers", CONTROLLERS.to_owned()),
     ]
 }
 

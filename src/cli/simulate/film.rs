@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::change::same_pods;
 pub(super) use super::counts::{Counts, Side};
+use super::ended::Ended;
 use super::recording::{PodState, Recording, Seen, What};
 
 /// A rollout, step by step.
@@ -50,7 +52,7 @@ pub(super) struct Step {
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Act {
     /// A ReplicaSet is to have another number of pods.
@@ -66,6 +68,10 @@ pub(super) enum Act {
     /// It was told to stop.
     Deleted,
     Gone,
+    /// The rollout failed.
+    Failed,
+    /// The version before was put back.
+    TakenBack,
 }
 
 /// A pod from its creation to its end.
@@ -78,7 +84,8 @@ pub(super) struct PodLife {
 }
 
 /// How a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum State {
     Starting,
     Failing,
@@ -95,12 +102,14 @@ impl Film {
         for seen in &recording.seen {
             cutter.see(seen);
         }
+        cutter.turn();
         cutter.pass(recording.length);
         cutter.close();
         let restarts = cutter.pods.values().map(|pod| i64::from(pod.seen.restarts)).sum();
         let mut pods: Vec<PodLife> = std::mem::take(&mut cutter.lives);
         pods.sort_by_key(|pod| pod.side);
-        let (over, length) = (recording.end.at(), recording.length);
+        let over = recording.back.as_ref().map_or(recording.end.at(), |back| back.end.at());
+        let length = recording.length;
         Film { steps: cutter.steps, pods, moments: cutter.moments, over, length, restarts }
     }
 }
@@ -124,6 +133,8 @@ struct Cutter<'r> {
     at: Duration,
     /// Whether the change was made.
     rolling: bool,
+    /// Whether it was told that the rollout failed.
+    turned: bool,
 }
 
 struct Tracked {
@@ -153,6 +164,7 @@ impl<'r> Cutter<'r> {
             moments: Vec::new(),
             at: Duration::ZERO,
             rolling: false,
+            turned: false,
         }
     }
 
@@ -162,11 +174,32 @@ impl<'r> Cutter<'r> {
             self.rolling = true;
             self.close();
         }
+        if self.recording.back.as_ref().is_some_and(|back| seen.revision >= revision(&back.written)) {
+            self.turn();
+        }
         self.pass(seen.at);
         match &seen.what {
             What::Pod(pod) => self.pod(pod),
             What::Gone(pod) => self.gone(pod),
             What::Sized { set, replicas } => self.sized(set, *replicas),
+        }
+    }
+
+    /// Tells, once, that the rollout failed and is taken back.
+    fn turn(&mut self) {
+        let recording = self.recording;
+        let Ended::Failed { at, reason, condition } = &recording.end else { return };
+        if std::mem::replace(&mut self.turned, true) {
+            return;
+        }
+        self.pass(*at);
+        let name = &recording.key.name;
+        let why = condition.clone().unwrap_or_else(|| reason.code.clone());
+        self.step(Act::Failed, Side::New, name.clone(), Some(why));
+        if let Some(back) = &recording.back {
+            self.pass(back.began);
+            let to = back.revision.map(|revision| format!("to revision {revision}"));
+            self.step(Act::TakenBack, Side::Old, name.clone(), to);
         }
     }
 

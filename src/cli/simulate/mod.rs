@@ -7,15 +7,19 @@
 //!                    assumed  Recording
 //! ```
 
+mod back;
 mod bounds;
 mod change;
 mod counts;
+mod ended;
 mod film;
 mod input;
 mod json;
+pub(super) use json::SimulateAnswer;
 mod picture;
 mod play;
 mod recording;
+mod reel;
 mod stage;
 mod story;
 #[cfg(test)]
@@ -32,9 +36,10 @@ use super::plan::complain;
 use crate::config::Span;
 use bounds::Bounds;
 use change::{Amount, Flags, Image};
+use ended::Ended;
 use film::Film;
 use input::Input;
-use play::{Ended, Play};
+use play::Play;
 
 /// What `belay simulate` understands.
 ///

@@ -1,22 +1,20 @@
 //! Plays a rollout on the embedded cluster: virtual time on a runtime of its own, so that ten minutes take milliseconds
 //! and the same seed gives the same play.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::recording::{PodState, Recording, Seen, What};
+use super::ended::{Ended, failed_condition};
+use super::recording::Recording;
+use super::reel::{Reel, Watches};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
 use crate::manifest::ObjectKey;
@@ -47,30 +45,6 @@ pub(super) struct Play {
     pub after: Value,
     /// How long crashes are watched after the end.
     pub watch_on: Option<Duration>,
-}
-
-/// What became of the rollout.
-#[derive(Clone, Debug)]
-pub(super) enum Ended {
-    /// It was complete.
-    Complete { at: Duration },
-    /// It failed; belay would take it back, if it has something to go back to.
-    Failed { at: Duration, reason: Reason },
-    /// It did not get on, for a reason that is not the workload's; belay would wait and say so.
-    Stuck { at: Duration, reason: Reason },
-    /// It was watched long enough.
-    Unfinished { at: Duration },
-}
-
-impl Ended {
-    /// When it was over.
-    pub(super) fn at(&self) -> Duration {
-        match self {
-            Ended::Complete { at } | Ended::Failed { at, .. } | Ended::Stuck { at, .. } | Ended::Unfinished { at } => {
-                *at
-            }
-        }
-    }
 }
 
 /// Why there was no play.
@@ -139,19 +113,12 @@ async fn provide(cluster: &Cluster, key: &ObjectKey, object: &Value) -> anyhow::
 }
 
 /// The embedded cluster and the workload on it.
-struct Troupe {
-    clock: Clock,
-    cluster: Cluster,
+pub(super) struct Troupe {
+    pub(super) clock: Clock,
+    pub(super) cluster: Cluster,
     client: Client,
-    key: ObjectKey,
-    served: Served,
-}
-
-/// What is watched while the rollout runs.
-struct Watches {
-    pods: BoxStream<'static, watcher::Result<Event<Pod>>>,
-    sets: BoxStream<'static, watcher::Result<Event<ReplicaSet>>>,
-    workload: BoxStream<'static, watcher::Result<Event<DynamicObject>>>,
+    pub(super) key: ObjectKey,
+    pub(super) served: Served,
 }
 
 impl Troupe {
@@ -171,13 +138,17 @@ impl Troupe {
         let Written { object: after, warnings, .. } = self.apply(&play.after).await?;
         let judge = self.judge(&after);
         let end = self.watch(&mut watches, &mut reel, judge, after.clone()).await?;
+        let back = match &end {
+            Ended::Failed { .. } if before.is_some() => self.take_back(play, &mut watches, &mut reel).await?,
+            _ => None,
+        };
         if let (Ended::Complete { .. }, Some(more)) = (&end, play.watch_on) {
             self.aftermath(&mut watches, &mut reel, more.saturating_add(AFTERMATH)).await?;
         }
         let length = reel.now();
         let mut seen = reel.seen;
         seen.sort_by_key(|seen| seen.revision);
-        Ok(Recording { key: self.key.clone(), before, after, start, seen, end, length, warnings })
+        Ok(Recording { key: self.key.clone(), before, after, start, seen, end, back, length, warnings })
     }
 
     /// Brings the workload to where it was before the change.
@@ -201,11 +172,11 @@ impl Troupe {
         Ok(live.context("the workload is gone")?)
     }
 
-    async fn apply(&self, object: &Value) -> Result<Written, ClusterError> {
+    pub(super) async fn apply(&self, object: &Value) -> Result<Written, ClusterError> {
         self.cluster.apply(&self.key, &self.served, object, Mode::Real).await
     }
 
-    fn judge(&self, written: &Value) -> Judge {
+    pub(super) fn judge(&self, written: &Value) -> Judge {
         let key = self.judged();
         let baseline = Baseline::of(&key, written);
         Judge::new(key, baseline, self.clock.now())
@@ -241,7 +212,7 @@ impl Troupe {
     }
 
     /// Watches until the judge has ruled and nothing is on its way out.
-    async fn watch(
+    pub(super) async fn watch(
         &self,
         watches: &mut Watches,
         reel: &mut Reel,
@@ -279,7 +250,7 @@ impl Troupe {
         let at = reel.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
         Ok(match judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), self.clock.now()) {
-            Ruling::Failed(reason) => Ended::Failed { at, reason },
+            Ruling::Failed(reason) => Ended::Failed { at, reason, condition: failed_condition(live) },
             Ruling::World(reason) => Ended::Stuck { at, reason },
         })
     }
@@ -315,78 +286,5 @@ impl Troupe {
         value["apiVersion"] = self.served.api_version().into();
         value["kind"] = self.served.kind.clone().into();
         Ok(value)
-    }
-}
-
-/// What was seen so far.
-#[derive(Default)]
-struct Reel {
-    start: Option<Instant>,
-    seen: Vec<Seen>,
-    /// Pods on their way out, by uid.
-    stopping: BTreeSet<String>,
-}
-
-impl Reel {
-    fn now(&self) -> Duration {
-        self.start.map_or(Duration::ZERO, |start| start.elapsed())
-    }
-
-    /// Takes what is there before anything changes.
-    async fn first(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
-        let broke = || anyhow!("the watch of the embedded cluster broke");
-        let mut listed = [false; 3];
-        while listed != [true; 3] {
-            tokio::select! {
-                biased;
-                pod = watches.pods.next(), if !listed[0] => {
-                    let pod = pod.ok_or_else(broke)?;
-                    listed[0] = matches!(pod, Ok(Event::InitDone));
-                    self.pod(pod)?;
-                }
-                set = watches.sets.next(), if !listed[1] => {
-                    let set = set.ok_or_else(broke)?;
-                    listed[1] = matches!(set, Ok(Event::InitDone));
-                    self.set(set)?;
-                }
-                workload = watches.workload.next(), if !listed[2] => {
-                    let workload = workload.ok_or_else(broke)?.context("failed to watch")?;
-                    listed[2] = matches!(workload, Event::InitDone);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, revision: Option<String>, what: What) {
-        let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or_default();
-        self.seen.push(Seen { at: self.now(), revision, what });
-    }
-
-    fn pod(&mut self, event: watcher::Result<Event<Pod>>) -> anyhow::Result<()> {
-        match event.context("failed to watch pods")? {
-            Event::Apply(pod) | Event::InitApply(pod) => {
-                let state = PodState::of(&pod);
-                if state.stopping {
-                    self.stopping.insert(state.uid.clone());
-                }
-                self.note(pod.resource_version(), What::Pod(state));
-            }
-            Event::Delete(pod) => {
-                let state = PodState::of(&pod);
-                self.stopping.remove(&state.uid);
-                self.note(pod.resource_version(), What::Gone(state));
-            }
-            Event::Init | Event::InitDone => {}
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, event: watcher::Result<Event<ReplicaSet>>) -> anyhow::Result<()> {
-        if let Event::Apply(set) | Event::InitApply(set) = event.context("failed to watch ReplicaSets")? {
-            let replicas = set.spec.replicas.unwrap_or(1);
-            self.note(set.resource_version(), What::Sized { set: set.name_any(), replicas: replicas.into() });
-        }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde_json::Value;
 
-use super::play::Ended;
+use super::ended::{Back, Ended};
 use crate::manifest::ObjectKey;
 
 /// A rollout that was played.
@@ -22,6 +22,8 @@ pub(super) struct Recording {
     pub seen: Vec<Seen>,
     /// What became of it.
     pub end: Ended,
+    /// How it was taken back, if it was.
+    pub back: Option<Back>,
     /// How long was watched.
     pub length: Duration,
     /// What the server warns of.

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::bounds::{Bounds, Extreme};
 use super::change::same_pods;
+use super::ended::{Back, Ended};
 use super::film::{Act, Film, Side, Step};
-use super::play::Ended;
 use super::recording::Recording;
 use crate::cli::output::{Cell, Table};
 use crate::rollout::progress_deadline_seconds;
@@ -57,9 +57,13 @@ pub(super) fn ending(recording: &Recording, film: &Film, bounds: &Bounds) -> Vec
     let deadline = progress_deadline_seconds(&recording.key, &recording.after);
     match &recording.end {
         Ended::Complete { at } => tell(green, format!("Complete after {}.", moment(*at))),
-        Ended::Failed { at, reason } => {
+        Ended::Failed { at, reason, condition } => {
             tell(red, format!("Failed after {}: {reason}", moment(*at)));
-            tell(Style::new(), at_the_deadline(recording, film, deadline));
+            tell(Style::new(), at_the_deadline(recording, film, deadline, condition.as_deref()));
+            if let Some(back) = &recording.back {
+                let (fine, text) = went_back(film, back);
+                tell(if fine { green } else { red }, text);
+            }
         }
         Ended::Stuck { at, reason } => {
             tell(yellow, format!("Stuck after {}: {reason}", moment(*at)));
@@ -147,12 +151,15 @@ fn row(step: &Step, both: bool) -> Vec<Cell> {
         Act::Ended => ("ended", None),
         Act::Deleted => ("deleted", Some(AnsiColor::Yellow)),
         Act::Gone => ("gone", None),
+        Act::Failed => ("failed", Some(AnsiColor::Red)),
+        Act::TakenBack => ("taken back", Some(AnsiColor::Yellow)),
     };
     let shown = step.names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(" ");
     let more = step.names.len().saturating_sub(NAMES);
     let mut which = if more > 0 { format!("{shown} +{more}") } else { shown };
     match (&step.detail, step.act) {
         (Some(replicas), Act::Sized) => which = format!("{which} to {replicas}"),
+        (Some(detail), Act::TakenBack) => which = format!("{which} {detail}"),
         (Some(detail), _) => which = format!("{which}: {detail}"),
         (None, _) => {}
     }
@@ -168,18 +175,33 @@ fn row(step: &Step, both: bool) -> Vec<Cell> {
     cells
 }
 
-fn at_the_deadline(recording: &Recording, film: &Film, deadline: Option<i64>) -> String {
-    let counts = film.moments.last().map(|moment| moment.counts).unwrap_or_default();
+fn at_the_deadline(recording: &Recording, film: &Film, deadline: Option<i64>, condition: Option<&str>) -> String {
+    let failed = film.steps.iter().find(|step| step.act == Act::Failed);
+    let counts = failed.map(|step| step.counts).unwrap_or_default();
     let deadline = deadline.map_or(String::new(), |seconds| format!(" of {seconds} s without progress"));
     let left = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);
-    let next = match (&recording.before, recording.key.kind.as_str()) {
+    let says = condition.map_or(String::new(), |condition| format!(", and it says {condition}"));
+    let next = match (&recording.before, &recording.back) {
         (None, _) => "there is nothing to go back to",
-        (Some(_), "Deployment" | "StatefulSet" | "DaemonSet") => {
-            "Kubernetes leaves it so; belay takes it back to the version before"
-        }
-        (Some(_), _) => "Kubernetes leaves it so",
+        (Some(_), Some(_)) => "Kubernetes leaves it so; belay takes it back to the version before",
+        (Some(_), None) => "Kubernetes leaves it so",
     };
-    format!("At the deadline{deadline}, {left}; {next}.")
+    format!("At the deadline{deadline}, {left}{says}; {next}.")
+}
+
+/// Whether the way back was gone to its end, and in words.
+fn went_back(film: &Film, back: &Back) -> (bool, String) {
+    let counts = film.moments.last().map(|moment| moment.counts).unwrap_or_default();
+    let to = back.revision.map_or("the version before".to_owned(), |revision| format!("revision {revision}"));
+    let took = moment(back.end.at().saturating_sub(back.began));
+    let available = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);
+    match &back.end {
+        Ended::Complete { .. } => (true, format!("Back on {to} after {took} more: {available}.")),
+        Ended::Failed { reason, .. } | Ended::Stuck { reason, .. } => {
+            (false, format!("The way back to {to} does not get on after {took}: {reason}; {available}."))
+        }
+        Ended::Unfinished { .. } => (false, format!("The way back to {to} is not finished after {took}; {available}.")),
+    }
 }
 
 /// For each bound whether it held, and in words.

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
+use super::ended::Ended;
 use super::film::{Act, Film, Side};
-use super::play::{Ended, Play};
+use super::play::Play;
 use super::recording::Recording;
 use crate::manifest::ObjectKey;
 use crate::minicluster::NodeSpec;
@@ -101,13 +102,14 @@ proptest! {
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
         });
         let (recording, film, bounds) = play("Deployment", &spec, &spec, fate, 7);
-        let Ended::Failed { at, reason } = &recording.end else { panic!("{:?}", recording.end) };
+        let Ended::Failed { at, reason, condition } = &recording.end else { panic!("{:?}", recording.end) };
         prop_assert_eq!(&reason.code, "ProgressDeadlineExceeded");
         // The last progress is made within seconds, and times in objects are whole seconds.
         let within = Duration::from_secs(deadline)..Duration::from_secs(deadline + 8);
         prop_assert!(within.contains(at), "{at:?} for {deadline} s");
         prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
-        prop_assert_eq!(film.moments.last().unwrap().counts.new.available, 0);
+        prop_assert_eq!(condition.as_deref(), Some("Progressing=False, ProgressDeadlineExceeded"));
+        is_back(&recording, &film, u64::from(replicas));
     }
 
     #[test]
@@ -123,6 +125,31 @@ proptest! {
         let complete = matches!(recording.end, Ended::Complete { .. });
         prop_assert!(complete, "{:?}", recording.end);
         prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+    }
+}
+
+/// Whether the rollout was taken back wholly, step by step.
+fn is_back(recording: &Recording, film: &Film, pods: u64) {
+    let back = recording.back.as_ref().unwrap();
+    assert!(matches!(back.end, Ended::Complete { .. }), "{:?}", back.end);
+    let last = film.moments.last().unwrap().counts;
+    assert_eq!((last.old.available, last.new.pods, last.stopping), (pods, 0, 0), "{:?}", film.steps);
+    let turns = film.steps.iter().filter(|step| matches!(step.act, Act::Failed | Act::TakenBack));
+    let turns: Vec<_> = turns.map(|step| (step.act, step.detail.as_deref().unwrap_or_default())).collect();
+    assert!(matches!(turns[..], [(Act::Failed, _), (Act::TakenBack, "to revision 1")]), "{turns:?}");
+    assert!(film.steps.is_sorted_by_key(|step| step.at), "{:?}", film.steps);
+}
+
+#[test]
+fn what_fails_is_taken_back_whatever_it_is() {
+    for (kind, spec, pods) in [
+        ("Deployment", json!({"replicas": 3, "strategy": {"type": "Recreate"}, "progressDeadlineSeconds": 30}), 3),
+        ("StatefulSet", json!({"replicas": 3, "serviceName": "web"}), 3),
+        ("DaemonSet", json!({}), 3),
+    ] {
+        let (recording, film, _) = play(kind, &spec, &spec, "never-ready", 7);
+        assert!(matches!(recording.end, Ended::Failed { .. }), "{kind}: {:?}", recording.end);
+        is_back(&recording, &film, pods);
     }
 }
 

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::error::Error;
-use super::informer::Tag;
-use super::key::{Key, name_of, namespace_of, uid_of};
+use super::key::{Key, name_of};
 use super::ownership::{Claimed, Claimer, controller_reference};
 use super::requests::Requests;
 use super::selector::Selector;
@@ -101,9 +100,7 @@ impl<'a> History<'a> {
     where
         O: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
     {
-        let cached = &self.context.informers.controller_revisions;
-        let mut revisions = cached.tagged(&Tag::Controller(uid_of(self.owner).to_owned()));
-        revisions.extend(cached.tagged(&Tag::Orphan(namespace_of(self.owner).to_owned())));
+        let revisions = self.context.informers.controller_revisions.candidates(self.owner);
         let claimer = Claimer {
             requests: self.requests(),
             owner: self.owner,

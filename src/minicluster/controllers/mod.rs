@@ -32,6 +32,7 @@ mod quantity;
 mod replica_set;
 mod requests;
 mod resource_quota;
+mod routing;
 mod selector;
 mod stateful_set;
 mod template;
@@ -47,6 +48,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Random;
 use crate::clock::Clock;
+pub(in crate::minicluster) use cron_job::Schedule;
 use events::Recorder;
 use informers::Informers;
 use requests::Requests;

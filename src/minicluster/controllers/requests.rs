@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::Error;
-use super::key::{Key, name_of, namespace_of};
+use super::key::{Key, name_of, namespace_of, version_of};
 
 /// Under which name the controllers' writes stand in `managedFields`, as on a real cluster.
 const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -122,6 +122,33 @@ impl Requests {
         let request = to_bytes(object)
             .and_then(|body| at::<K>(&key.namespace).replace_subresource("status", &key.name, &post(), body));
         self.send("update the status of", || what::<K>(&key), request).await
+    }
+
+    /// Writes the status that `set` gives an object; once more over a fresh copy if somebody else wrote meanwhile. Returns
+    /// the object's version then; `None` if it is gone, or another object has its name.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn write_status<K>(&self, object: &K, set: impl Fn(&mut K) + Send) -> Result<Option<u64>, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    {
+        let mut changed = object.clone();
+        set(&mut changed);
+        let written: Written = match self.replace_status(&changed).await {
+            Ok(written) => written,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) if !error.is_conflict() => return Err(error),
+            Err(_) => {
+                let mut live: K = self.get(&key_of(object)).await?;
+                if live.meta().uid != object.meta().uid {
+                    return Ok(None);
+                }
+                set(&mut live);
+                self.replace_status(&live).await?
+            }
+        };
+        Ok(Some(version_of(&written.metadata)))
     }
 
     /// Lays a patch over an object.

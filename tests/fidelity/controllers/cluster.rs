@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belay::clock::Clock;
-use belay::minicluster::controllers::{self, Options, Running};
+use belay::minicluster::controllers::{self, Controller, Options, Running, Which};
 use belay::minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
 use kube::Client;
 
 use super::kubelet::Kubelet;
 use super::observer::Observer;
-use crate::world::control_plane::{ControlPlane, ControllerManager, Controllers};
+use crate::world::control_plane::{ControlPlane, ControllerManager, Controllers, Manager};
 
 /// Whose part it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,11 +84,37 @@ struct Embedded {
     kubectl: PathBuf,
 }
 
+/// Which controllers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// All of them.
+    Whole,
+    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays.
+    DeploymentsAlone,
+}
+
+impl Stage {
+    /// Their names in kube-controller-manager.
+    fn names(self) -> &'static str {
+        match self {
+            Stage::Whole => Manager::JSON.controllers,
+            Stage::DeploymentsAlone => "deployment",
+        }
+    }
+
+    fn which(self) -> Which {
+        match self {
+            Stage::Whole => Which::all(),
+            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment]),
+        }
+    }
+}
+
 impl Cluster {
-    pub async fn start(assets: &Path, combination: Combination) -> Cluster {
+    pub async fn start(assets: &Path, combination: Combination, stage: Stage) -> Cluster {
         let server = match combination.api {
-            Whose::Real => Server::Real(real(assets, combination.controllers).await),
-            Whose::Embedded => Server::Embedded(Box::new(embedded(assets, combination.controllers).await)),
+            Whose::Real => Server::Real(real(assets, combination.controllers, stage).await),
+            Whose::Embedded => Server::Embedded(Box::new(embedded(assets, combination.controllers, stage).await)),
         };
         let client = match &server {
             Server::Real(plane) => plane.client(),
@@ -102,7 +128,8 @@ impl Cluster {
                 Server::Real(plane) => plane.client(),
                 Server::Embedded(embedded) => embedded.cluster.client_as("kube-controller-manager"),
             };
-            controllers::start(client, &Options::new(Clock::system(), Random::new(1)))
+            let options = Options { which: stage.which(), ..Options::new(Clock::system(), Random::new(1)) };
+            controllers::start(client, &options)
         });
         Cluster { client, kubelet, observer, running, server }
     }
@@ -130,16 +157,16 @@ impl Cluster {
     }
 }
 
-async fn real(assets: &Path, controllers: Whose) -> ControlPlane {
+async fn real(assets: &Path, controllers: Whose, stage: Stage) -> ControlPlane {
     let which = match controllers {
-        Whose::Real => Controllers::Real,
+        Whose::Real => Controllers::Only(stage.names()),
         Whose::Embedded => Controllers::None,
     };
     ControlPlane::start(assets, which).await
 }
 
 /// The embedded API server, with a door for kubectl and kube-controller-manager.
-async fn embedded(assets: &Path, controllers: Whose) -> Embedded {
+async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
     let token = Token { token: "admin".to_owned(), user: User::admin() };
     let access = Access { tokens: vec![token], ..Access::default() };
     let builder = MiniCluster::builder().access(access).without(Part::Controllers).without(Part::Kubelet);
@@ -150,7 +177,9 @@ async fn embedded(assets: &Path, controllers: Whose) -> Embedded {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = door.kubeconfig(Some("admin"));
     std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
-    let manager =
-        (controllers == Whose::Real).then(|| ControllerManager::start(assets, &kubeconfig, &authority.certificate()));
+    let manager = (controllers == Whose::Real).then(|| {
+        let how = Manager { controllers: stage.names(), ..Manager::JSON };
+        ControllerManager::start(assets, &kubeconfig, &authority.certificate(), how)
+    });
     Embedded { cluster, _door: door, _manager: manager, folder, kubectl: assets.join("kubectl") }
 }

@@ -9,6 +9,7 @@ mod deviations;
 mod kubelet;
 mod observer;
 mod seconds;
+mod specified;
 mod trace;
 mod words;
 mod workloads;
@@ -26,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::world::control_plane;
+pub use cluster::Stage;
 use cluster::{Cluster, Combination};
 use deviations::{DEVIATIONS, Deviations};
 pub use kubelet::Fate;
@@ -48,6 +50,8 @@ pub struct Case {
     pub id: &'static str,
     /// What it is about.
     pub about: &'static str,
+    /// Which controllers there are.
+    pub stage: Stage,
     /// What is done.
     pub run: fn(World) -> BoxFuture<'static, Result<()>>,
 }
@@ -55,9 +59,13 @@ pub struct Case {
 /// A script as a case.
 macro_rules! case {
     ($id:literal, $about:expr, |$world:ident| $script:block) => {
+        $crate::controllers::case!($id, $about, on Whole, |$world| $script)
+    };
+    ($id:literal, $about:expr, on $stage:ident, |$world:ident| $script:block) => {
         $crate::controllers::Case {
             id: $id,
             about: $about,
+            stage: $crate::controllers::Stage::$stage,
             run: |$world| {
                 Box::pin(async move {
                     $script
@@ -125,7 +133,23 @@ async fn run_all(
     combination: Combination,
     cases: &[Case],
 ) -> BTreeMap<&'static str, Result<Trace>> {
-    let cluster = Arc::new(Cluster::start(assets, combination).await);
+    let mut traces = BTreeMap::new();
+    for stage in [Stage::Whole, Stage::DeploymentsAlone] {
+        let cases: Vec<Case> = cases.iter().copied().filter(|case| case.stage == stage).collect();
+        if !cases.is_empty() {
+            traces.extend(run_on(assets, combination, stage, &cases).await);
+        }
+    }
+    traces
+}
+
+async fn run_on(
+    assets: &std::path::Path,
+    combination: Combination,
+    stage: Stage,
+    cases: &[Case],
+) -> BTreeMap<&'static str, Result<Trace>> {
+    let cluster = Arc::new(Cluster::start(assets, combination, stage).await);
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let mut runs = JoinSet::new();
     for case in cases.iter().copied() {

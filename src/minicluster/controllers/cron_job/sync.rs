@@ -14,7 +14,6 @@ use super::schedule::Schedule;
 use super::{CronJobs, runs};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
-use crate::minicluster::controllers::informer::Tag;
 use crate::minicluster::controllers::job::finished;
 use crate::minicluster::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of};
 use crate::minicluster::controllers::ownership::is_controlled_by;
@@ -38,7 +37,7 @@ impl Reconciler for CronJobs {
 
     async fn sync(&self, key: &Key) -> Result<(), Error> {
         let Some(owner) = self.cron_jobs.get(key) else { return Ok(()) };
-        let jobs = self.jobs.tagged(&Tag::Controller(uid_of(&owner.metadata).to_owned()));
+        let jobs = self.jobs.controlled_by(uid_of(&owner.metadata));
         let before = owner.status.clone().unwrap_or_default();
         let mut status = before.clone();
         self.follow(&owner, &jobs, &mut status).await?;

@@ -10,15 +10,13 @@ mod sync;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer, Tag};
-use super::key::{Key, is_terminating, namespace_of, uid_of};
+use super::informer::{Change, Informer};
+use super::key::{Key, uid_of};
 use super::node::Node;
-use super::ownership::controller_of;
-use super::pod::Pod;
+use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
@@ -56,7 +54,9 @@ pub fn prepare(context: &Context) -> Start {
     let this = controller.clone();
     controller.nodes.on_change(move |change| this.node_changed(change));
     let this = controller.clone();
-    context.informers.pods.on_change(move |change| this.pod_changed(change));
+    context.informers.pods.on_change(move |change| {
+        route(change, &this.sets, |set| Selector::read(&set.spec.selector), &this.queue);
+    });
     Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
 }
 
@@ -86,56 +86,7 @@ impl DaemonSets {
     }
 
     fn has_pod_on(&self, set: &DaemonSet, node: &Node) -> bool {
-        let pods = self.context.informers.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned()));
+        let pods = self.context.informers.pods.controlled_by(uid_of(&set.metadata));
         pods.iter().any(|pod| fit::node_of(pod).as_deref() == Some(node.name()))
-    }
-
-    fn pod_changed(&self, change: &Change<Pod>) {
-        match change {
-            Change::Added(pod) if controller_of(&pod.metadata).is_none() => self.add_matching(pod),
-            Change::Added(pod) | Change::Deleted(pod) => self.add_owner(pod),
-            Change::Modified { old, new } => {
-                let moved = controller_of(&old.metadata) != controller_of(&new.metadata);
-                if moved {
-                    self.add_owner(old);
-                }
-                if controller_of(&new.metadata).is_some() {
-                    self.add_owner(new);
-                } else if moved || old.metadata.labels != new.metadata.labels {
-                    self.add_matching(new);
-                }
-            }
-        }
-    }
-
-    fn add_owner(&self, pod: &Pod) {
-        let owner = controller_of(&pod.metadata).and_then(|owner| self.resolve(namespace_of(&pod.metadata), owner));
-        if let Some(key) = owner {
-            self.queue.add(key);
-        }
-    }
-
-    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
-        if owner.kind != "DaemonSet" {
-            return None;
-        }
-        let key = Key::new(namespace, owner.name.clone());
-        let set = self.sets.get(&key)?;
-        (uid_of(&set.metadata) == owner.uid).then_some(key)
-    }
-
-    /// A set may want to adopt the pod.
-    fn add_matching(&self, pod: &Pod) {
-        if is_terminating(&pod.metadata) {
-            return;
-        }
-        for set in self.sets.in_namespace(namespace_of(&pod.metadata)) {
-            let selector = Selector::read(&set.spec.selector);
-            let matches = selector
-                .is_ok_and(|selector| !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref()));
-            if matches {
-                self.queue.add(Key::of(&set.metadata));
-            }
-        }
     }
 }

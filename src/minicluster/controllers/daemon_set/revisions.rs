@@ -82,8 +82,7 @@ impl DaemonSets {
         };
         let hash = label(&kept.metadata, REVISION_LABEL).unwrap_or_default();
         for other in others {
-            let tag = crate::minicluster::controllers::informer::Tag::Controller(uid_of(&set.metadata).to_owned());
-            for pod in self.context.informers.pods.tagged(&tag) {
+            for pod in self.context.informers.pods.controlled_by(uid_of(&set.metadata)) {
                 if label(&pod.metadata, REVISION_LABEL) != label(&other.metadata, REVISION_LABEL) {
                     continue;
                 }

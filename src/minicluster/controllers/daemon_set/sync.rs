@@ -12,13 +12,11 @@ use super::revisions::Versions;
 use super::{DaemonSets, fit, status};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
-use crate::minicluster::controllers::informer::Tag;
 use crate::minicluster::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of, version_of};
 use crate::minicluster::controllers::node::Node;
 use crate::minicluster::controllers::ownership::{Claimer, controller_reference};
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::pod_control::{PodControl, metadata_from, slow_start};
-use crate::minicluster::controllers::requests::Written;
 use crate::minicluster::controllers::selector::Selector;
 use crate::minicluster::controllers::work_queue::WorkQueue;
 use crate::minicluster::controllers::worker::Reconciler;
@@ -105,9 +103,7 @@ impl DaemonSets {
     /// The set's pods by node; pods that are nobody's and match are adopted.
     async fn pods(&self, set: &DaemonSet, selector: &Selector) -> Result<ByNode, Error> {
         let metadata = &set.metadata;
-        let pods = &self.context.informers.pods;
-        let mut candidates = pods.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
-        candidates.extend(pods.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));
+        let candidates = self.context.informers.pods.candidates(metadata);
         let claimer = Claimer {
             requests: &self.context.requests,
             owner: metadata,
@@ -204,24 +200,13 @@ impl DaemonSets {
         if set.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        let key = Key::of(&set.metadata);
-        let mut changed = set.clone();
-        changed.status = Some(status.clone());
-        let written: Written = match self.context.requests.replace_status(&changed).await {
-            Ok(written) => written,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) if !error.is_conflict() => return Err(error),
-            Err(_) => {
-                let mut live: DaemonSet = self.context.requests.get(&key).await?;
-                if live.metadata.uid != set.metadata.uid {
-                    return Ok(());
-                }
-                let collisions = live.status.as_ref().and_then(|status| status.collision_count);
-                live.status = Some(DaemonSetStatus { collision_count: collisions, ..status });
-                self.context.requests.replace_status(&live).await?
-            }
-        };
-        self.expectations.wrote_owner(&key, version_of(&written.metadata));
+        let written = self.context.requests.write_status(set, |set| {
+            let collision_count = set.status.as_ref().and_then(|status| status.collision_count);
+            set.status = Some(DaemonSetStatus { collision_count, ..status.clone() });
+        });
+        if let Some(version) = written.await? {
+            self.expectations.wrote_owner(&Key::of(&set.metadata), version);
+        }
         Ok(())
     }
 }

@@ -16,14 +16,14 @@ mod sync;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer, Tag};
-use super::key::{Key, is_terminating, namespace_of, uid_of};
+use super::informer::{Change, Informer};
+use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
+use super::routing::{owner_among, route};
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
@@ -57,7 +57,9 @@ pub fn prepare(context: &Context) -> Start {
     let this = controller.clone();
     controller.deployments.on_change(move |change| this.queue.add(Key::of(&change.object().metadata)));
     let this = controller.clone();
-    controller.replica_sets.on_change(move |change| this.set_changed(change));
+    controller.replica_sets.on_change(move |change| {
+        route(change, &this.deployments, |deployment| Selector::read(&deployment.spec.selector), &this.queue);
+    });
     let this = controller.clone();
     controller.pods.on_change(move |change| {
         if let Change::Deleted(pod) = change {
@@ -68,71 +70,19 @@ pub fn prepare(context: &Context) -> Start {
 }
 
 impl Deployments {
-    fn set_changed(&self, change: &Change<ReplicaSet>) {
-        match change {
-            Change::Added(set) if is_terminating(&set.metadata) => self.add_owner(&set.metadata),
-            Change::Added(set) => {
-                if controller_of(&set.metadata).is_some() {
-                    self.add_owner(&set.metadata);
-                } else {
-                    self.add_matching(&set.metadata);
-                }
-            }
-            Change::Deleted(set) => self.add_owner(&set.metadata),
-            Change::Modified { old, new } => {
-                let moved = controller_of(&old.metadata) != controller_of(&new.metadata);
-                if moved {
-                    self.add_owner(&old.metadata);
-                }
-                if controller_of(&new.metadata).is_some() {
-                    self.add_owner(&new.metadata);
-                } else if moved || old.metadata.labels != new.metadata.labels {
-                    self.add_matching(&new.metadata);
-                }
-            }
-        }
-    }
-
-    fn add_owner(&self, set: &ObjectMeta) {
-        let owner = controller_of(set).and_then(|owner| self.resolve(namespace_of(set), owner));
-        if let Some(deployment) = owner {
-            self.queue.add(Key::of(&deployment.metadata));
-        }
-    }
-
-    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Arc<Deployment>> {
-        if owner.kind != "Deployment" {
-            return None;
-        }
-        let deployment = self.deployments.get(&Key::new(namespace, owner.name.clone()))?;
-        (uid_of(&deployment.metadata) == owner.uid).then_some(deployment)
-    }
-
-    fn add_matching(&self, set: &ObjectMeta) {
-        for deployment in self.deployments.in_namespace(namespace_of(set)) {
-            let selector = Selector::read(&deployment.spec.selector);
-            let matches =
-                selector.is_ok_and(|selector| !selector.is_everything() && selector.matches(set.labels.as_ref()));
-            if matches {
-                self.queue.add(Key::of(&deployment.metadata));
-            }
-        }
-    }
-
     /// A Deployment that recreates waits for its last old pod to go.
     fn pod_gone(&self, pod: &Pod) {
         let namespace = namespace_of(&pod.metadata);
-        let Some(owner) = controller_of(&pod.metadata).filter(|owner| owner.kind == "ReplicaSet") else { return };
-        let Some(set) = self.replica_sets.get(&Key::new(namespace, owner.name.clone())) else { return };
-        let resolved = controller_of(&set.metadata).and_then(|owner| self.resolve(namespace, owner));
-        let Some(deployment) = resolved.filter(|_| uid_of(&set.metadata) == owner.uid) else { return };
+        let Some(owner) = controller_of(&pod.metadata) else { return };
+        let Some(set) = owner_among(&self.replica_sets, namespace, owner) else { return };
+        let resolved = controller_of(&set.metadata).and_then(|owner| owner_among(&self.deployments, namespace, owner));
+        let Some(deployment) = resolved else { return };
         let strategy = deployment.spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
         if strategy != Some("Recreate") {
             return;
         }
-        let sets = self.replica_sets.tagged(&Tag::Controller(uid_of(&deployment.metadata).to_owned()));
-        let has_pods =
-            |set: &Arc<ReplicaSet>| !self.pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned())).is_empty();
+        let sets = self.replica_sets.controlled_by(uid_of(&deployment.metadata));
+        let has_pods = |set: &Arc<ReplicaSet>| !self.pods.controlled_by(uid_of(&set.metadata)).is_empty();
         if !sets.iter().any(has_pods) {
             self.queue.add(Key::of(&deployment.metadata));
         }

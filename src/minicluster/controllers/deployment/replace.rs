@@ -9,7 +9,6 @@ use super::rollout::Rollout;
 use super::sets::{available, size};
 use super::sizes::{self, Set, room_for_removal, without_dispensable, without_unavailable};
 use crate::minicluster::controllers::error::Error;
-use crate::minicluster::controllers::informer::Tag;
 use crate::minicluster::controllers::key::uid_of;
 
 impl Rollout<'_> {
@@ -92,7 +91,7 @@ impl Rollout<'_> {
         let status_says = |set: &Arc<ReplicaSet>| set.status.as_ref().is_some_and(|status| status.replicas > 0);
         let pods = &self.controller.pods;
         let is_there = |set: &Arc<ReplicaSet>| {
-            let pods = pods.tagged(&Tag::Controller(uid_of(&set.metadata).to_owned()));
+            let pods = pods.controlled_by(uid_of(&set.metadata));
             pods.iter().any(|pod| !pod.is_finished())
         };
         self.sets.old.iter().any(|set| status_says(set) || is_there(set))

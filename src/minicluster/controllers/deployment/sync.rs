@@ -12,8 +12,7 @@ use super::sets::Sets;
 use super::{Deployments, rollback, status};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
-use crate::minicluster::controllers::informer::Tag;
-use crate::minicluster::controllers::key::{Key, is_terminating, namespace_of, uid_of};
+use crate::minicluster::controllers::key::{Key, is_terminating};
 use crate::minicluster::controllers::ownership::{Claimed, Claimer, controller_reference};
 use crate::minicluster::controllers::selector::Selector;
 use crate::minicluster::controllers::work_queue::WorkQueue;
@@ -96,8 +95,6 @@ impl Deployments {
 
     async fn claim(&self, deployment: &Deployment, selector: &Selector) -> Result<Claimed<ReplicaSet>, Error> {
         let metadata = &deployment.metadata;
-        let mut sets = self.replica_sets.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
-        sets.extend(self.replica_sets.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));
         let claimer = Claimer {
             requests: &self.context.requests,
             owner: metadata,
@@ -105,7 +102,7 @@ impl Deployments {
             reference: controller_reference::<Deployment>(metadata),
             finalizer: None,
         };
-        claimer.claim::<Deployment, ReplicaSet, ReplicaSet>(sets).await
+        claimer.claim::<Deployment, ReplicaSet, ReplicaSet>(self.replica_sets.candidates(metadata)).await
     }
 
     /// Looks again when the progress deadline may have passed, even if nothing happens until then.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
-use super::informer::{Change, Informer, Tag};
+use super::informer::{Change, Informer};
 use super::key::{Key, namespace_of, uid_of};
 use super::pod::Pod;
 use super::selector::Selector;
@@ -114,7 +114,7 @@ impl Watched {
 impl Slices {
     /// The slices that this controller has made for a Service.
     fn of(&self, service: &Service) -> Vec<Arc<EndpointSlice>> {
-        self.slices.tagged(&Tag::Controller(uid_of(&service.metadata).to_owned()))
+        self.slices.controlled_by(uid_of(&service.metadata))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::minicluster::controllers::key::{Key, version_of};
 #[derive(Debug)]
 pub struct Cache<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    tagged: BTreeMap<Tag, BTreeSet<Key>>,
+    tagged: BTreeMap<Tag, BTreeMap<Key, Arc<K>>>,
     /// Up to which `resourceVersion` everything that happened to the kind has been seen.
     version: u64,
 }
@@ -53,8 +53,7 @@ impl<K: Cached> Cache<K> {
     }
 
     pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
-        let keys = self.tagged.get(tag).into_iter().flatten();
-        keys.filter_map(|key| self.objects.get(key)).cloned().collect()
+        self.tagged.get(tag).into_iter().flatten().map(|(_, object)| object.clone()).collect()
     }
 
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
@@ -90,7 +89,7 @@ impl<K: Cached> Cache<K> {
             self.untag(&key, old);
         }
         for tag in new.tags() {
-            self.tagged.entry(tag).or_default().insert(key.clone());
+            self.tagged.entry(tag).or_default().insert(key.clone(), new.clone());
         }
         match old {
             Some(old) if old.metadata().uid == new.metadata().uid => changes.push(Change::Modified { old, new }),

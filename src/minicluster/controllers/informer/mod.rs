@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::key::{Key, namespace_of};
+use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use crate::minicluster::Random;
 use cache::Cache;
@@ -176,6 +176,18 @@ impl<K: Cached> Informer<K> {
     /// The objects with a tag, by namespace and name.
     pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
         lock(&self.0.cache).tagged(tag)
+    }
+
+    /// The objects that the one with this uid controls, by namespace and name.
+    pub fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.tagged(&Tag::Controller(uid.to_owned()))
+    }
+
+    /// What an owner may claim: what it controls, then what nobody does in its namespace.
+    pub fn candidates(&self, owner: &ObjectMeta) -> Vec<Arc<K>> {
+        let mut candidates = self.controlled_by(uid_of(owner));
+        candidates.extend(self.tagged(&Tag::Orphan(namespace_of(owner).to_owned())));
+        candidates
     }
 
     /// The objects of a namespace, by name.

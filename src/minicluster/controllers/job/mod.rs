@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::Patch;
 use serde_json::json;
 
@@ -24,10 +23,11 @@ use super::error::Error;
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{Change, Informer};
-use super::key::{Key, is_terminating, namespace_of, uid_of};
+use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
 use super::requests::Written;
+use super::routing::{add_takers, owner_among};
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
@@ -64,9 +64,7 @@ pub fn prepare(context: &Context) -> Start {
     controller.jobs.on_change(move |change| {
         if let Change::Deleted(gone) = change {
             // Its pods are nobody's to count any more.
-            for pod in
-                this.context.informers.pods.tagged(&super::informer::Tag::Controller(uid_of(&gone.metadata).to_owned()))
-            {
+            for pod in this.context.informers.pods.controlled_by(uid_of(&gone.metadata)) {
                 this.queue.add(orphan(&pod));
             }
         }
@@ -92,35 +90,17 @@ impl Jobs {
 
     fn add_owner(&self, pod: &Pod) {
         match controller_of(&pod.metadata) {
-            Some(owner) if owner.kind == "Job" => match self.resolve(namespace_of(&pod.metadata), owner) {
-                Some(key) => self.queue.add(key),
+            Some(owner) if owner.kind == "Job" => match owner_among(&self.jobs, namespace_of(&pod.metadata), owner) {
+                Some(job) => self.queue.add(Key::of(&job.metadata)),
                 None if has_finalizer(pod) => self.queue.add(orphan(pod)),
                 None => {}
             },
             Some(_) => {}
             None => {
-                self.add_matching(pod);
+                add_takers(&pod.metadata, &self.jobs, selector, &self.queue);
                 if has_finalizer(pod) {
                     self.queue.add(orphan(pod));
                 }
-            }
-        }
-    }
-
-    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
-        let key = Key::new(namespace, owner.name.clone());
-        let job = self.jobs.get(&key)?;
-        (uid_of(&job.metadata) == owner.uid).then_some(key)
-    }
-
-    /// A Job may want to adopt the pod.
-    fn add_matching(&self, pod: &Pod) {
-        if is_terminating(&pod.metadata) {
-            return;
-        }
-        for job in self.jobs.in_namespace(namespace_of(&pod.metadata)) {
-            if selector(&job).is_ok_and(|selector| selector.matches(pod.metadata.labels.as_ref())) {
-                self.queue.add(Key::of(&job.metadata));
             }
         }
     }
@@ -132,7 +112,7 @@ impl Jobs {
             return Ok(());
         }
         if let Some(owner) = controller_of(&pod.metadata)
-            && (owner.kind != "Job" || self.resolve(namespace_of(&pod.metadata), owner).is_some())
+            && (owner.kind != "Job" || owner_among(&self.jobs, namespace_of(&pod.metadata), owner).is_some())
         {
             return Ok(());
         }

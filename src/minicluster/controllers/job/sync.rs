@@ -16,8 +16,7 @@ use super::{FINALIZER, Jobs, ORPHAN, has_finalizer, is_indexed, selector, templa
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
 use crate::minicluster::controllers::in_seconds;
-use crate::minicluster::controllers::informer::Tag;
-use crate::minicluster::controllers::key::{Key, is_terminating, namespace_of, uid_of, version_of};
+use crate::minicluster::controllers::key::{Key, is_terminating, uid_of, version_of};
 use crate::minicluster::controllers::ownership::{Claimer, controller_reference};
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::pod_control::{PodControl, slow_start};
@@ -83,9 +82,7 @@ struct Sorted {
 impl Jobs {
     async fn pods(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
         let metadata = &job.metadata;
-        let pods = &self.context.informers.pods;
-        let mut candidates = pods.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
-        candidates.extend(pods.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));
+        let candidates = self.context.informers.pods.candidates(metadata);
         let claimer = Claimer {
             requests: &self.context.requests,
             owner: metadata,

@@ -11,14 +11,14 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::ReplicationController;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{Cached, Change, Informer};
-use super::key::{Key, is_terminating, namespace_of};
+use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
+use super::routing::{owner_among, route};
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
 pub use kind::Replicated;
@@ -69,58 +69,9 @@ fn prepare<K: Replicated>(context: &Context) -> Start {
 
 impl<K: Replicated> ReplicaSets<K> {
     fn pod_changed(&self, change: &Change<Pod>) {
-        match change {
-            Change::Added(pod) => self.pod_appeared(pod),
-            Change::Deleted(pod) => self.add_owner(pod, controller_of(&pod.metadata)),
-            Change::Modified { old, new } => {
-                let (before, after) = (controller_of(&old.metadata), controller_of(&new.metadata));
-                let moved = before != after;
-                if moved {
-                    self.add_owner(old, before);
-                }
-                if after.is_some() {
-                    self.add_owner(new, after);
-                    self.look_again_when_available(old, new);
-                } else if moved || old.metadata.labels != new.metadata.labels {
-                    self.add_matching(new);
-                }
-            }
-        }
-    }
-
-    fn pod_appeared(&self, pod: &Pod) {
-        match controller_of(&pod.metadata) {
-            Some(owner) => self.add_owner(pod, Some(owner)),
-            None if is_terminating(&pod.metadata) => {}
-            None => self.add_matching(pod),
-        }
-    }
-
-    fn add_owner(&self, pod: &Pod, owner: Option<&OwnerReference>) {
-        if let Some(key) = owner.and_then(|owner| self.resolve(namespace_of(&pod.metadata), owner)) {
-            self.queue.add(key);
-        }
-    }
-
-    /// The key of the owner, if it is of this kind and there.
-    fn resolve(&self, namespace: &str, owner: &OwnerReference) -> Option<Key> {
-        if owner.kind != K::kind(&()) {
-            return None;
-        }
-        let key = Key::new(namespace, owner.name.clone());
-        let object = self.objects.get(&key)?;
-        (Cached::metadata(object.as_ref()).uid.as_ref() == Some(&owner.uid)).then_some(key)
-    }
-
-    /// Somebody may want to adopt the pod.
-    fn add_matching(&self, pod: &Pod) {
-        for object in self.objects.in_namespace(namespace_of(&pod.metadata)) {
-            let matches = object
-                .selector()
-                .is_ok_and(|selector| !selector.is_everything() && selector.matches(pod.metadata.labels.as_ref()));
-            if matches {
-                self.queue.add(Key::of(Cached::metadata(object.as_ref())));
-            }
+        route(change, &self.objects, K::selector, &self.queue);
+        if let Change::Modified { old, new } = change {
+            self.look_again_when_available(old, new);
         }
     }
 
@@ -129,11 +80,11 @@ impl<K: Replicated> ReplicaSets<K> {
             return;
         }
         let Some(owner) = controller_of(&new.metadata) else { return };
-        let Some(key) = self.resolve(namespace_of(&new.metadata), owner) else { return };
-        let wait = self.objects.get(&key).map_or(0, |object| object.min_ready_seconds());
-        let available_in = new.available_in(wait, self.context.clock.now());
+        let Some(object) = owner_among(&self.objects, namespace_of(&new.metadata), owner) else { return };
+        let available_in = new.available_in(object.min_ready_seconds(), self.context.clock.now());
         if let Some(wait) = available_in.filter(|wait| *wait > SignedDuration::ZERO) {
-            self.queue.add_after(key, Duration::try_from(wait).unwrap_or_default());
+            self.queue
+                .add_after(Key::of(Cached::metadata(object.as_ref())), Duration::try_from(wait).unwrap_or_default());
         }
     }
 }

@@ -9,12 +9,11 @@ use super::rank::{self, Candidate};
 use super::status::{Counted, Managed, Status, compute};
 use super::{ReplicaSets, Replicated};
 use crate::minicluster::controllers::error::Error;
-use crate::minicluster::controllers::informer::{Cached, Tag};
-use crate::minicluster::controllers::key::{Key, is_terminating, namespace_of, uid_of, version_of};
-use crate::minicluster::controllers::ownership::{Claimer, controller_of, controller_reference};
+use crate::minicluster::controllers::informer::Cached;
+use crate::minicluster::controllers::key::{Key, is_terminating, uid_of, version_of};
+use crate::minicluster::controllers::ownership::{Claimer, controller_of, controller_reference, is_controlled_by};
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::pod_control::{PodControl, Pods, metadata_from, slow_start};
-use crate::minicluster::controllers::requests::Written;
 use crate::minicluster::controllers::work_queue::WorkQueue;
 use crate::minicluster::controllers::worker::Reconciler;
 
@@ -79,10 +78,10 @@ impl<K: Replicated> ReplicaSets<K> {
         let metadata = Cached::metadata(object);
         let selector = object.selector()?;
         let pods = &self.context.informers.pods;
-        let mut candidates = pods.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
+        let mut candidates = pods.candidates(metadata);
+        let is_ours = |pod: &Pod| is_controlled_by(&pod.metadata, uid_of(metadata));
         let matches = |pod: &Pod| selector.matches(pod.metadata.labels.as_ref());
-        let leaving = candidates.iter().filter(|pod| pod.is_leaving() && matches(pod)).count();
-        candidates.extend(pods.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));
+        let leaving = candidates.iter().filter(|pod| pod.is_leaving() && is_ours(pod) && matches(pod)).count();
         candidates.retain(|pod| pod.is_active());
         let claimer = Claimer {
             requests: &self.context.requests,
@@ -162,10 +161,9 @@ impl<K: Replicated> ReplicaSets<K> {
         let metadata = Cached::metadata(object);
         let family = match controller_of(metadata) {
             Some(owner) => {
-                let siblings = self.objects.tagged(&Tag::Controller(owner.uid.clone()));
+                let siblings = self.objects.controlled_by(&owner.uid);
                 let pods = |sibling: &std::sync::Arc<K>| {
-                    let uid = uid_of(Cached::metadata(sibling.as_ref())).to_owned();
-                    self.context.informers.pods.tagged(&Tag::Controller(uid))
+                    self.context.informers.pods.controlled_by(uid_of(Cached::metadata(sibling.as_ref())))
                 };
                 siblings.iter().flat_map(pods).filter(|pod| pod.is_active()).collect()
             }
@@ -183,28 +181,14 @@ impl<K: Replicated> ReplicaSets<K> {
         PodControl { requests: &self.context.requests, recorder: &self.recorder, owner: object }
     }
 
-    /// Writes the status if it differs; once more over a fresh copy if somebody else wrote meanwhile.
     async fn write_status(&self, object: &K, status: Status) -> Result<(), Error> {
         if object.status() == status {
             return Ok(());
         }
-        let mut changed = object.clone();
-        changed.set_status(status.clone());
-        let key = Key::of(Cached::metadata(object));
-        let written = match self.context.requests.replace_status::<K, Written>(&changed).await {
-            Ok(written) => written,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) if !error.is_conflict() => return Err(error),
-            Err(_) => {
-                let mut fresh: K = self.context.requests.get(&key).await?;
-                if fresh.meta().uid != object.meta().uid {
-                    return Ok(());
-                }
-                fresh.set_status(status);
-                self.context.requests.replace_status::<K, Written>(&fresh).await?
-            }
-        };
-        self.expectations.wrote_owner(&key, version_of(&written.metadata));
+        let written = self.context.requests.write_status(object, |object| object.set_status(status.clone()));
+        if let Some(version) = written.await? {
+            self.expectations.wrote_owner(&Key::of(Cached::metadata(object)), version);
+        }
         Ok(())
     }
 

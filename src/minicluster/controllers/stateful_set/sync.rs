@@ -13,12 +13,10 @@ use super::status::{self, Revisions};
 use super::{StatefulSets, ordinal};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::history::History;
-use crate::minicluster::controllers::informer::Tag;
-use crate::minicluster::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of, version_of};
+use crate::minicluster::controllers::key::{Key, is_terminating, name_of};
 use crate::minicluster::controllers::ownership::{Claimer, controller_reference};
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::pod_control::slow_start;
-use crate::minicluster::controllers::requests::Written;
 use crate::minicluster::controllers::selector::Selector;
 use crate::minicluster::controllers::work_queue::WorkQueue;
 use crate::minicluster::controllers::worker::Reconciler;
@@ -77,9 +75,7 @@ impl Reconciler for StatefulSets {
 impl StatefulSets {
     async fn claimed(&self, set: &StatefulSet, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
         let metadata = &set.metadata;
-        let pods = &self.context.informers.pods;
-        let mut candidates = pods.tagged(&Tag::Controller(uid_of(metadata).to_owned()));
-        candidates.extend(pods.tagged(&Tag::Orphan(namespace_of(metadata).to_owned())));
+        let mut candidates = self.context.informers.pods.candidates(metadata);
         // Only pods whose names say so can be a set's.
         candidates.retain(|pod| ordinal::of(set, pod).is_some());
         let claimer = Claimer {
@@ -151,23 +147,10 @@ impl StatefulSets {
         if set.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        let key = Key::of(&set.metadata);
-        let mut changed = set.clone();
-        changed.status = Some(status.clone());
-        let written: Written = match self.context.requests.replace_status(&changed).await {
-            Ok(written) => written,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) if !error.is_conflict() => return Err(error),
-            Err(_) => {
-                let mut live: StatefulSet = self.context.requests.get(&key).await?;
-                if live.metadata.uid != set.metadata.uid {
-                    return Ok(());
-                }
-                live.status = Some(status);
-                self.context.requests.replace_status(&live).await?
-            }
-        };
-        self.expectations.wrote_owner(&key, version_of(&written.metadata));
+        let written = self.context.requests.write_status(set, |set| set.status = Some(status.clone()));
+        if let Some(version) = written.await? {
+            self.expectations.wrote_owner(&Key::of(&set.metadata), version);
+        }
         Ok(())
     }
 }

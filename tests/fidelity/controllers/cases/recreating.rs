@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::bounds::were_together;
-use super::super::workloads::is_observed;
+use super::super::workloads::{deployment, is_observed};
 use super::super::world::condition;
 use super::super::{Case, Fate, case};
+use super::creation::{name_of, set};
 
 fn recreate() -> Value {
     json!({ "strategy": { "type": "Recreate" } })
@@ -42,6 +43,19 @@ pub fn cases() -> Vec<Case> {
             w.set_image("Deployment", "web", "v2").await?;
             w.until_sizes(&[0, 1]).await?;
             w.complete().await?;
+        }),
+        case!("C04", "an old ReplicaSet that still tells of pods blocks", on DeploymentsAlone, |w| {
+            w.create(deployment(1, recreate())).await?;
+            w.until_sizes(&[1]).await?;
+            let old = name_of(&set(&w, 0));
+            let status = json!({ "status": { "replicas": 1, "observedGeneration": 1 } });
+            w.merge_status("ReplicaSet", &old, status).await?;
+            w.set_image("Deployment", "web", "v2").await?;
+            w.until_sizes(&[0]).await?;
+            w.settle().await?;
+            w.check(w.sizes() == [0] && w.pods("v1").is_empty(), "blocked, though there are no pods")?;
+            w.merge_status("ReplicaSet", &old, json!({ "status": { "replicas": 0 } })).await?;
+            w.until_sizes(&[0, 1]).await?;
         }),
         case!("C05", "not available in the gap", |w| {
             w.steps_may_differ();

@@ -59,7 +59,11 @@ impl Walk {
                         continue;
                     }
                     match element(list, item) {
-                        Err(error) => self.say(&format!("element {index}: {error}")),
+                        Err(error) => {
+                            // What comes after it can't be told apart either.
+                            self.say(&format!("element {index}: {error}"));
+                            return;
+                        }
                         Ok(element) if !seen.insert(element.clone()) => {
                             self.say(&format!("duplicate entries for key {}", shown(&element)));
                         }

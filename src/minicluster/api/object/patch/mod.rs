@@ -68,28 +68,34 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 
 /// A patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
-    let shown = patched.to_string();
-    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown, &error))?;
-    judge(write, read, objections, &shown)
+    let shown = || patched.to_string();
+    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown(), &error))?;
+    judge(write, read, objections, shown)
 }
 
 fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiError> {
     let (patch, objections) = strategic::read(body)?;
-    let shown = super::words::printed(&patch);
     let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
-    let read = read::convert_patched(write.definition, &patched).map_err(|error| refused(&shown, &error))?;
-    judge(write, read, objections, &shown)
+    // What was sent is read once more where it has to be shown.
+    let shown = || strategic::read(body).map(|(patch, _)| super::words::printed(&patch)).unwrap_or_default();
+    let read = read::convert_patched(write.definition, &patched).map_err(|error| {
+        let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+        refused(&shown(), &format!("{decoding}{error}"))
+    })?;
+    judge(write, read, objections, shown)
 }
 
 /// What is unknown or written twice is refused or warned of.
-fn judge(write: &Write<'_>, read: Read, objections: Vec<String>, shown: &str) -> Result<Read, ApiError> {
+fn judge(write: &Write<'_>, read: Read, objections: Vec<String>, shown: impl Fn() -> String) -> Result<Read, ApiError> {
     let mut all = objections;
     all.extend(read.warnings);
     let warnings = match write.field_validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => all,
         FieldValidation::Strict if all.is_empty() => Vec::new(),
-        FieldValidation::Strict => return Err(refused(shown, &format!("strict decoding error: {}", all.join(", ")))),
+        FieldValidation::Strict => {
+            return Err(refused(&shown(), &format!("strict decoding error: {}", all.join(", "))));
+        }
     };
     Ok(Read { object: read.object, warnings })
 }

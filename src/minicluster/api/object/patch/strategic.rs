@@ -72,7 +72,7 @@ pub fn maps(
     retain_keys(&mut original, &mut patch)?;
     set_orders(&mut original, &mut patch, ty)?;
     for (name, value) in patch {
-        if name == DELETE_FROM || name.starts_with(&format!("{DELETE_FROM}/")) {
+        if name.strip_prefix(DELETE_FROM).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
             delete_from(&mut original, &name, value)?;
             continue;
         }

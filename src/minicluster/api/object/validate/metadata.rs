@@ -178,6 +178,7 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
         if !fresh.is_empty() {
             let mut names: Vec<String> = fresh.iter().map(|name| quote(name)).collect();
             names.sort_unstable();
+            names.dedup();
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 names.join(", ")

@@ -23,7 +23,9 @@ use containers::Pod;
 
 use containers::local_path;
 
+pub use affinity::node_selector;
 pub use update::{status, update};
+pub use volumes::one as persistent_source;
 
 /// What a pod's spec is in.
 #[derive(Clone, Copy, PartialEq, Eq)]

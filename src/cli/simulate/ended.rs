@@ -1,0 +1,57 @@
+//! How a rollout ends, and the way back from it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::rollout::Reason;
+
+/// What became of the rollout.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    /// It was complete.
+    Complete { at: Duration },
+    /// It failed; belay takes it back, if it has something to go back to.
+    Failed {
+        at: Duration,
+        reason: Reason,
+        /// What the workload itself said then: `Progressing=False, ProgressDeadlineExceeded`.
+        condition: Option<String>,
+    },
+    /// It did not get on, for a reason that is not the workload's; belay would wait and say so.
+    Stuck { at: Duration, reason: Reason },
+    /// It was watched long enough.
+    Unfinished { at: Duration },
+}
+
+impl Ended {
+    /// When it was over.
+    pub(super) fn at(&self) -> Duration {
+        match self {
+            Ended::Complete { at } | Ended::Failed { at, .. } | Ended::Stuck { at, .. } | Ended::Unfinished { at } => {
+                *at
+            }
+        }
+    }
+}
+
+/// How a rollout that failed was taken back.
+#[derive(Clone, Debug)]
+pub(super) struct Back {
+    /// When the way back began.
+    pub began: Duration,
+    /// The workload right after that.
+    pub written: Value,
+    /// The revision that it goes back to, by the number that it had.
+    pub revision: Option<i64>,
+    /// What became of the way back.
+    pub end: Ended,
+}
+
+/// The condition by which a workload says that it does not get on.
+pub(super) fn failed_condition(live: &Value) -> Option<String> {
+    let conditions = live["status"]["conditions"].as_array()?;
+    let failed =
+        conditions.iter().find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
+    Some(format!("Progressing=False, {}", failed["reason"].as_str().unwrap_or_default()))
+}
