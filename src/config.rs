@@ -1,6 +1,5 @@
 //! The configuration file: which sources there are, and how each is followed.
 
-mod nearest;
 mod order;
 mod schema;
 mod span;
@@ -13,7 +12,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use nearest::{position, with_nearest};
 pub use schema::{reference, schema};
 pub use span::{InvalidSpan, Span};
 

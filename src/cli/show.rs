@@ -41,7 +41,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     match output {
         Format::Json | Format::Yaml => {
             let records = records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
-            say_value(&ShowAnswer { commit: known, records, why, missing: book.missing.clone() }, output)?;
+            say_value(&ShowAnswer { commit: known, records, why, missing: book.missing }, output)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
         Format::Table | Format::Wide => {

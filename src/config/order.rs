@@ -1,7 +1,7 @@
 //! Which source waits for which.
 
 use super::SourceConfig;
-use super::nearest::nearest;
+use super::syntax::nearest;
 
 /// What is wrong with the source that `source` waits for, if anything is: it is not there, or waits for this one.
 pub(super) fn wrong_order(source: &SourceConfig, all: &[SourceConfig]) -> Option<String> {

@@ -12,13 +12,16 @@ pub(super) fn position(text: &str, error: &toml::de::Error) -> Option<(usize, us
 pub(super) fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
-    let nearest = quoted.map(|known| (distance(wrong, known), known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 2.max(known.len() / 3) => {
-            format!("unknown key {wrong:?}; did you mean {known:?}?")
-        }
-        _ => format!("unknown key {wrong:?}"),
+    match nearest(wrong, &mut quoted) {
+        Some(known) => format!("unknown key {wrong:?}; did you mean {known:?}?"),
+        None => format!("unknown key {wrong:?}"),
     }
+}
+
+/// The known word that was most likely meant.
+pub(super) fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let (distance, known) = known.map(|known| (distance(wrong, known), known)).min()?;
+    (distance <= 2.max(known.len() / 3)).then_some(known)
 }
 
 /// How many letters must be changed, added or taken away (Levenshtein).
