@@ -10,7 +10,7 @@ use kube::{Client, Config};
 
 use super::Globals;
 use crate::clock::Clock;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, without_credentials};
 use crate::config::Span;
 
 /// How long a connection may take to come about.
@@ -63,7 +63,8 @@ impl Globals {
         config.connect_timeout = Some(self.request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)));
         // belay keeps its own back-off, and says so while it waits.
         config.default_retry = false;
-        Client::try_from(config).context("failed to connect to the cluster")
+        Client::try_from(config)
+            .map_err(|error| anyhow!("failed to connect to the cluster: {}", without_credentials(&error)))
     }
 
     async fn config(&self, context: &str) -> anyhow::Result<Config> {

@@ -5,6 +5,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
+use super::credentials::without_credentials;
 use super::{Cluster, ClusterError, Refusal};
 
 /// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
@@ -76,7 +77,7 @@ impl Cluster {
             self.request_timeout.min(until.saturating_duration_since(tokio::time::Instant::now()))
         });
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
             let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();

@@ -3,6 +3,7 @@
 mod apply;
 mod call;
 mod controllers;
+mod credentials;
 mod error;
 mod events;
 mod evidence;
@@ -25,6 +26,7 @@ use crate::clock::Clock;
 
 pub use apply::{Mode, Written};
 pub use controllers::Sent;
+pub use credentials::without_credentials;
 pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::look::{Charged, News};
+use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
 use super::{planner, prune, rebuild};
@@ -17,13 +17,8 @@ impl Source {
     pub(super) fn heard(&mut self, mut news: News) {
         let head = news.head.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
-        if news.emptied {
-            let message = format!(
-                "commit {} leaves no manifest in {:?}, where there were some: refused, in case it is an accident; nothing \
-                 is changed or deleted until there are manifests again",
-                head.short(),
-                self.repository.folder
-            );
+        if let Some(accident) = news.accident {
+            let message = self.refusal(accident, &head);
             warn!(message);
             self.refused = Some((head, message));
             return;
@@ -69,6 +64,19 @@ impl Source {
             Done::Planned(number, Box::new(news), prepared)
         });
         self.planning = Some((planning, number));
+    }
+
+    fn refusal(&self, accident: Accident, head: &CommitId) -> String {
+        let seen = match accident {
+            Accident::Emptied => format!("leaves no manifest in {:?}, where there were some", self.repository.folder),
+            Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
+        };
+        format!(
+            "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
+             if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
+             many objects may go",
+            head.short()
+        )
     }
 
     /// A manifest with what else must be known of it.

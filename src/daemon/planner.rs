@@ -15,7 +15,7 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
@@ -120,10 +120,10 @@ impl Planner<'_> {
                 Ok(served) => match self.plan_kind(&served, wanted.clone()).await {
                     Ok(planned) => prepared.extend(planned),
                     Err(error) if self.gives_up(&error) => return Err(error),
-                    Err(error) => prepared.extend(blocked(wanted, &error)),
+                    Err(error) => prepared.extend(blocked(wanted, |_| error.to_reason())),
                 },
                 Err(error) if self.gives_up(&error) => return Err(error),
-                Err(error) => prepared.extend(blocked(wanted, &error)),
+                Err(error) => prepared.extend(blocked(wanted, |wanted| self.unknown_kind(&wanted.key, &error))),
             }
         }
         Ok(prepared)
@@ -272,6 +272,15 @@ impl Planner<'_> {
         }
     }
 
+    /// Why a kind can't be applied; with the file that defines it, where the repository has one.
+    fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
+        let reason = error.to_reason();
+        let Holds::Repository(repository) = &self.holds else { return reason };
+        let Some(place) = repository.shelf().definition_place(key) else { return reason };
+        let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
+        Reason { message, ..reason }
+    }
+
     /// Asks the cluster, again and again where the planner insists.
     async fn ask<T, F>(&self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
@@ -324,16 +333,12 @@ impl Planner<'_> {
     }
 }
 
-/// What can't be planned for now.
-fn blocked(wanted: Vec<Wanted>, error: &ClusterError) -> impl Iterator<Item = Prepared> {
-    let reason = error.to_reason();
-    wanted.into_iter().map(move |wanted| Prepared {
-        planned: Planned { wanted, action: Action::Blocked(reason.clone()) },
-        served: None,
-        standing: None,
-        digest: None,
-        last_writer: None,
-        owner: None,
+/// What can't be planned for now, each with its reason.
+fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterator<Item = Prepared> {
+    wanted.into_iter().map(move |wanted| {
+        let action = Action::Blocked(why(&wanted));
+        let planned = Planned { wanted, action };
+        Prepared { planned, served: None, standing: None, digest: None, last_writer: None, owner: None }
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::look::Repository;
 use crate::git::{BlobId, GitError};
-use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Scopes};
+use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use crate::rollout::{
     After, CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template, wrong_order,
 };
@@ -150,6 +150,18 @@ impl Shelf {
     /// Whether an object is written here, also where something is wrong with its manifest.
     pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
         self.set.mentions(key)
+    }
+
+    /// Where the kind of an object is defined.
+    pub(super) fn definition_place(&self, key: &ObjectKey) -> Option<Place> {
+        let kind = GroupKind { group: key.group.clone(), kind: key.kind.clone() };
+        let definition = ObjectKey {
+            group: "apiextensions.k8s.io".to_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+            namespace: None,
+            name: self.set.definition(&kind)?.name.clone(),
+        };
+        Some(self.set.locate(&definition)?.place)
     }
 
     /// The hash of an object's manifest.

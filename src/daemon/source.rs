@@ -205,7 +205,7 @@ impl Source {
         self.next_look = Instant::now() + self.context.config.interval.0;
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
-        let planned = self.planned.clone();
+        let (planned, pruning) = (self.planned.clone(), self.context.pruning);
         let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
         self.work.spawn(async move {
             let look = move || {
@@ -219,7 +219,7 @@ impl Source {
                     return Ok(Looked::Same(Some(head)));
                 }
                 debug!(commit = head.short(), "a new head");
-                repository.news(planned.as_ref(), &head).map(|news| Looked::New(Box::new(news)))
+                repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
             };
             match tokio::task::spawn_blocking(look).await {
                 Ok(looked) => Done::Looked(looked),

@@ -267,6 +267,8 @@ enum Trouble {
 }
 
 fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
+    // Before it is opened, which makes a log of its own beside it.
+    let check_it = wants_a_check(path);
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
         // Evidence may hold what an application logs: readable for the daemon's user and group.
@@ -294,7 +296,7 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
     if found > known {
         return Err(Trouble::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
     }
-    if wants_a_check(path) {
+    if check_it {
         let sound = check(&connection).map_err(judge)?;
         if sound != "ok" {
             return Err(Trouble::Unreadable(sound));

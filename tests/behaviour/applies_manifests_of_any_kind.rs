@@ -81,3 +81,22 @@ async fn what_needs_something_that_is_missing_waits_for_it() {
     world.through(&first).await;
     assert_eq!(world.record(&first, "ConfigMap later/settings").outcome, Outcome::Complete);
 }
+
+/// The definition is in the repository, and left alone for now: what is of its kind waits, and says for what.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() {
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\nspec: {size: 3}\n";
+    let suspended = WIDGETS
+        .replace("name: widgets.example.com", "name: widgets.example.com, annotations: {belay.dev/suspend: \"later\"}");
+    let mut world = World::embedded().await;
+    world.repository.write("crds/widgets.yaml", suspended).write("one.yaml", widget);
+    let first = world.repository.commit("A widget");
+    world.repository.push();
+    world.start();
+    let named = |trouble: &String| trouble.contains("Widget") && trouble.contains("crds/widgets.yaml:1:1");
+    world.until("it names the file", |source| source.trouble.values().any(named)).await;
+    let second = world.push("crds/widgets.yaml", WIDGETS, "Now");
+    world.through(&second).await;
+    assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+}

@@ -14,6 +14,7 @@ mod a_newer_commit_takes_over_at_once;
 mod a_rollback_that_fails_is_not_retried;
 mod a_verdict_stays;
 mod a_whole_commit_goes_back;
+mod accidents_are_refused;
 mod an_idle_daemon_asks_for_nothing;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;

@@ -70,6 +70,11 @@ const STEPS: &[(&str, &str)] = &[
     ("set image rc/X nope=web:4", "set image --live rc/X nope=web:4"),
     ("set image rc/X app=web:3", "set image --live rc/X app=web:3"),
     ("set image deployment/nobody app=web:3", "set image --live deployment/nobody app=web:3"),
+    (
+        "set env statefulset/X --from=secret/keys --keys=k -c side",
+        "set env --live statefulset/X --from=secret/keys --keys=k -c side",
+    ),
+    ("set env statefulset/X --list", "set env --live statefulset/X --list"),
     ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
     ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
     ("set env deployment/X A-", "set env --live deployment/X A-"),

@@ -323,5 +323,11 @@ fn write_files(world: &World) {
     world.write("bad-kubeconfig", &format!("apiVersion: v1\nkind: Config\nusers: [{{name: a, user: \"{token}\"}}]\n"));
     let head = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: \
                 [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n";
+    for (name, ending) in [("exec-kubeconfig", "exit 1"), ("answer-kubeconfig", "exit 0")] {
+        let exec = format!(
+            "apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never, args: [-c, 'echo {token}; {ending}']"
+        );
+        world.write(name, &format!("{head}users: [{{name: a, user: {{exec: {{{exec}}}}}}}]\n"));
+    }
     world.write("odd-kubeconfig", &format!("{head}users: [{{name: a, user: {{username: ada, password: {token}, client-key-data: {token}, client-certificate-data: \"{token}\"}}}}]\n"));
 }

@@ -21,5 +21,6 @@ mod kubectl;
 mod kubelet;
 mod main_job;
 mod main_job_kinds;
+mod manager_protobuf;
 mod objects;
 mod random_objects;

@@ -154,6 +154,9 @@ pub struct PodContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminated {
+    /// With which code.
+    #[serde(default)]
+    pub exit_code: i32,
     /// When.
     pub finished_at: Option<Time>,
 }

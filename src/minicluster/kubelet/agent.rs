@@ -47,8 +47,8 @@ struct Entry {
     life: Life,
     node: String,
     address: Option<u32>,
-    /// What the API server was last told, key by key.
-    written: Map<String, Value>,
+    /// What the API server was last told: the status as JSON, since there is one for every pod. Empty for nothing.
+    written: Box<[u8]>,
     busy: bool,
     removed: bool,
     failures: u32,
@@ -113,10 +113,7 @@ impl Agent {
                 Some(_) => Life::take_up(pod.clone(), status, home, &mut world),
                 None => Life::begin(pod.clone(), home, refused, &mut world),
             };
-            let written = match serde_json::to_value(status) {
-                Ok(Value::Object(written)) => written,
-                _ => Map::new(),
-            };
+            let written = serde_json::to_vec(status).unwrap_or_default().into_boxed_slice();
             let node = node.to_owned();
             let entry = Entry { life, node, address, written, busy: false, removed: false, failures: 0 };
             self.pods.insert(pod.uid.clone(), entry);
@@ -180,7 +177,7 @@ impl Agent {
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 entry.failures += 1;
-                entry.written = Map::new();
+                entry.written = Box::default();
                 entry.removed = false;
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to write what became of a pod; trying again");
@@ -258,11 +255,11 @@ impl Entry {
         }
         let pod = self.life.pod().id();
         let requests = desk.requests.clone();
-        let Ok(Value::Object(status)) = serde_json::to_value(self.life.status()) else { return };
-        let changed = changes(&self.written, &status);
+        let Ok(text) = serde_json::to_vec(&self.life.status()) else { return };
+        let changed = if *text == *self.written { Map::new() } else { changes(&read(&self.written), &read(&text)) };
         if !changed.is_empty() {
             self.busy = true;
-            self.written.extend(status);
+            self.written = text.into_boxed_slice();
             desk.writes.add(async move {
                 let result = requests.patch_pod_status(&pod, Value::Object(changed), KUBELET).await;
                 Done { what: What::Pod(pod.uid), result }
@@ -276,6 +273,11 @@ impl Entry {
             });
         }
     }
+}
+
+/// A status by its keys; of nothing, none.
+fn read(text: &[u8]) -> Map<String, Value> {
+    serde_json::from_slice(text).unwrap_or_default()
 }
 
 /// The strategic merge patch from one status to another: whole keys, but of the conditions only those that differ, and

@@ -176,6 +176,10 @@ fn status(body: &mut Value) {
     }
     let group = |cause: &Value| {
         let field = cause["field"].as_str().unwrap_or_default();
+        if field.starts_with("metadata.") {
+            // Some kinds look at metadata before what may change of it, some after.
+            return "metadata".to_owned();
+        }
         let key = field.match_indices('[').find(|(at, _)| !field[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
         let end = key.map_or(field.len(), |(at, _)| field[..at].rfind('.').unwrap_or(at));
         // So do the sources of a metric.
@@ -198,6 +202,9 @@ fn status(body: &mut Value) {
 fn without_go_value(message: &str) -> Option<String> {
     let (start, rest) = message.split_once(" value: ")?;
     let shows = rest.starts_with(['{', '[']) || rest.starts_with("null");
+    if shows && rest.ends_with(['}', ']']) {
+        return Some(format!("{start} value"));
+    }
     // What follows the value is never in a value.
     let end = rest.rfind("]: ").max(rest.rfind("}: ")).max(rest.rfind("null: ")).filter(|_| shows)?;
     Some(format!("{start} value{}", &rest[end..].trim_start_matches(|letter| letter != ':')))

@@ -26,7 +26,7 @@ use journal::Journal;
 use shelf::Shelf;
 
 /// Events kept per resource; a watch or a list that needs older ones is refused with 410.
-const WINDOW: usize = 2048;
+const WINDOW: usize = 1024;
 
 /// Events that may wait for a watch that does not read; one more, and the watch is cut off.
 const WAITING: usize = 16 * 1024;

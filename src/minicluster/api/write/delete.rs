@@ -192,6 +192,9 @@ impl ApiServer {
     ) -> Result<(), ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
+        if target.resource.is("", "namespaces") {
+            return Self::check_namespace_preconditions(name, object, options);
+        }
         // Events of both groups are one kind inside.
         let group = if definition.group == "events.k8s.io" { "" } else { &*definition.group };
         let conflict = |why: &str| Err(ApiError::conflict(group, &definition.kind, name, why));
@@ -207,6 +210,21 @@ impl ApiServer {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Namespaces are deleted by steps of their own, which say it in other words.
+    fn check_namespace_preconditions(name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+        let wanted = [
+            ("UID", &options.uid, "/metadata/uid"),
+            ("ResourceVersion", &options.resource_version, "/metadata/resourceVersion"),
+        ];
+        for (what, wanted, place) in wanted {
+            let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != text(object, place)) else { continue };
+            let known = text(object, place);
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {known}");
+            return Err(ApiError::conflict("", "namespaces", name, &why));
+        }
+        Ok(())
     }
 
     fn mark(&self, object: &mut Value, end: &str) {

@@ -3,9 +3,11 @@
 mod addresses;
 mod old;
 mod slices;
+mod triggers;
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
@@ -15,6 +17,7 @@ use super::pod::Pod;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
+use triggers::Triggers;
 
 /// How many Services are looked at side by side.
 const WORKERS: usize = 5;
@@ -23,6 +26,7 @@ const WORKERS: usize = 5;
 struct Watched {
     context: Context,
     services: Informer<Service>,
+    triggers: Triggers,
     queue: WorkQueue<Key>,
 }
 
@@ -97,17 +101,27 @@ fn add_services(queue: &WorkQueue<Key>, services: &Informer<Service>, pod: &Pod)
 impl Watched {
     fn new(context: &Context) -> Watched {
         let services = context.informers.services.clone();
-        Watched { context: context.clone(), services, queue: WorkQueue::default() }
+        let (triggers, queue) = (Triggers::default(), WorkQueue::default());
+        Watched { context: context.clone(), services, triggers, queue }
     }
 
     /// The pods of a Service that have an address and have not ended, by name.
     fn pods(&self, service: &Service) -> Vec<Arc<Pod>> {
+        let mut pods = self.selected(service);
+        pods.retain(|pod| !pod.is_finished() && addresses::of(pod).is_some());
+        pods
+    }
+
+    fn selected(&self, service: &Service) -> Vec<Arc<Pod>> {
         let selector = selector(service);
         let mut pods = self.context.informers.pods.in_namespace(namespace_of(&service.metadata));
-        pods.retain(|pod| {
-            selector.matches(pod.metadata.labels.as_ref()) && !pod.is_finished() && addresses::of(pod).is_some()
-        });
+        pods.retain(|pod| selector.matches(pod.metadata.labels.as_ref()));
         pods
+    }
+
+    /// What has changed first since the last look.
+    fn trigger(&self, service: &Service) -> Option<Timestamp> {
+        self.triggers.first_since(service, &self.selected(service))
     }
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
 use super::addresses::{self, Port};
+use super::triggers::annotated;
 use super::{Old, is_headless, is_told};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::key::{Key, is_terminating};
@@ -36,6 +37,7 @@ impl Reconciler for Old {
     async fn sync(&self, key: &Key) -> Result<(), Error> {
         let requests = &self.watched.context.requests;
         let Some(service) = self.watched.services.get(key) else {
+            self.watched.triggers.forget(key);
             return match requests.delete::<Endpoints>(key, &DeleteParams::default()).await {
                 Err(error) if !error.is_not_found() => Err(error),
                 _ => Ok(()),
@@ -45,6 +47,7 @@ impl Reconciler for Old {
             return Ok(());
         }
         let subsets = self.subsets(&service);
+        let trigger = self.watched.trigger(&service);
         let mut labels = service.metadata.labels.clone().unwrap_or_default();
         labels.insert(KEEPER.to_owned(), OURSELVES.to_owned());
         if is_headless(&service) {
@@ -58,6 +61,7 @@ impl Reconciler for Old {
                 name: service.metadata.name.clone(),
                 namespace: service.metadata.namespace.clone(),
                 labels: Some(labels),
+                annotations: annotated(None, trigger),
                 ..ObjectMeta::default()
             };
             let _: Ignored = match requests.create(&Endpoints { metadata, subsets }).await {
@@ -69,7 +73,8 @@ impl Reconciler for Old {
         if present.subsets == subsets && present.metadata.labels.as_ref() == Some(&labels) {
             return Ok(());
         }
-        let metadata = ObjectMeta { labels: Some(labels), ..present.metadata.clone() };
+        let annotations = annotated(present.metadata.annotations.clone(), trigger);
+        let metadata = ObjectMeta { labels: Some(labels), annotations, ..present.metadata.clone() };
         let _: Ignored = requests.replace(&Endpoints { metadata, subsets }).await?;
         Ok(())
     }

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
 use super::addresses::{self, Port};
+use super::triggers::annotated;
 use super::{Slices, is_headless, is_told};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::key::{Key, is_terminating, label, name_of};
@@ -41,19 +42,29 @@ impl Reconciler for Slices {
 
     async fn sync(&self, key: &Key) -> Result<(), Error> {
         // With the Service go its slices, by their owner.
-        let Some(service) = self.watched.services.get(key) else { return Ok(()) };
+        let Some(service) = self.watched.services.get(key) else {
+            self.watched.triggers.forget(key);
+            return Ok(());
+        };
         if !is_told(&service) || is_terminating(&service.metadata) {
             return Ok(());
         }
         let mut present: Vec<Arc<EndpointSlice>> = self.of(&service);
         present.retain(|slice| label(&slice.metadata, KEEPER) == Some(OURSELVES) && !is_terminating(&slice.metadata));
-        for wanted in self.wanted(&service) {
+        let trigger = self.watched.trigger(&service);
+        for mut wanted in self.wanted(&service) {
             // Slices of the same ports are written over; so few change.
             let same = present.iter().position(|slice| slice.ports == wanted.ports);
             let same = same.or_else(|| (!present.is_empty()).then_some(0));
             match same.map(|at| present.remove(at)) {
-                Some(slice) => self.replace(&slice, wanted).await?,
-                None => drop(self.watched.context.requests.create::<_, Ignored>(&wanted).await?),
+                Some(slice) => {
+                    wanted.metadata.annotations = annotated(slice.metadata.annotations.clone(), trigger);
+                    self.replace(&slice, wanted).await?;
+                }
+                None => {
+                    wanted.metadata.annotations = annotated(None, trigger);
+                    let _: Ignored = self.watched.context.requests.create(&wanted).await?;
+                }
             }
         }
         for slice in present {
@@ -75,7 +86,8 @@ impl Slices {
         if is_same {
             return Ok(());
         }
-        let metadata = ObjectMeta { labels: wanted.metadata.labels, ..slice.metadata.clone() };
+        let ObjectMeta { labels, annotations, .. } = wanted.metadata;
+        let metadata = ObjectMeta { labels, annotations, ..slice.metadata.clone() };
         let changed = EndpointSlice { metadata, ..wanted };
         match self.watched.context.requests.replace::<_, Ignored>(&changed).await {
             Err(error) if !error.is_not_found() => Err(error),

@@ -34,6 +34,11 @@ impl Indexes {
         self.0.contains(&index)
     }
 
+    /// How many are in both.
+    pub fn common(&self, other: &Indexes) -> i32 {
+        i32::try_from(self.0.intersection(&other.0).count()).unwrap_or(i32::MAX)
+    }
+
     /// Adds one.
     pub fn add(&mut self, index: i32) {
         self.0.insert(index);

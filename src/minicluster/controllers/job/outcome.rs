@@ -48,6 +48,17 @@ impl Outcome {
         }
     }
 
+    /// A pod failed in a way that the Job's own rules call its end.
+    pub fn by_failure_policy(why: String) -> Outcome {
+        Outcome { succeeded: false, reason: "PodFailurePolicy".to_owned(), message: why }
+    }
+
+    /// What the rule at this place of the Job's own asks for has succeeded.
+    pub fn by_success_policy(rule: usize) -> Outcome {
+        let message = format!("Matched rules at index {rule}");
+        Outcome { succeeded: true, reason: "SuccessPolicy".to_owned(), message }
+    }
+
     /// What has been decided before, though it may not be finished.
     pub fn decided(status: &JobStatus) -> Option<Outcome> {
         let of = |kind: &str, succeeded: bool| {

@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::outcome::{self, Outcome};
 use super::plan::{self, Changes, View};
-use super::track::{self, Tally};
+use super::policy::{self, Meaning};
+use super::track::{self, Over, Tally};
 use super::{FINALIZER, Jobs, ORPHAN, has_finalizer, is_indexed, selector, template};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
@@ -113,8 +114,8 @@ impl Jobs {
             active: pods.iter().filter(|pod| pod.is_active()).cloned().collect(),
             terminating: count(pods.iter().filter(|pod| pod.is_leaving()).count()),
         };
-        let tally = track::name_ended(job, &mut status, pods, false);
-        let mut verdict = self.verdict(job, &status, &sorted, &tally);
+        let tally = track::name_ended(job, &mut status, pods, Over::NotYet);
+        let mut verdict = self.verdict(job, &status, pods, &sorted, &tally);
         if verdict.is_none()
             && let Some(left) = outcome::time_left(job, &status, now)
         {
@@ -135,7 +136,13 @@ impl Jobs {
         status.ready = Some(count(sorted.active.iter().filter(|pod| pod.is_ready()).count()));
         status.terminating = Some(sorted.terminating);
         // With the Job over, pods that are still there count as they are.
-        let tally = if verdict.is_some() { track::name_ended(job, &mut status, pods, true) } else { tally };
+        let tally = match &verdict {
+            Some(verdict) => {
+                let over = if verdict.succeeded { Over::Succeeded } else { Over::Failed };
+                track::name_ended(job, &mut status, pods, over)
+            }
+            None => tally,
+        };
         self.conclude(key, job, status, &sorted, tally, verdict).await?;
         failure.map_or(Ok(()), Err)
     }
@@ -183,22 +190,41 @@ impl Jobs {
         Ok(())
     }
 
-    fn verdict(&self, job: &Job, status: &JobStatus, sorted: &Sorted, tally: &Tally) -> Option<Outcome> {
+    fn verdict(
+        &self,
+        job: &Job,
+        status: &JobStatus,
+        pods: &[Arc<Pod>],
+        sorted: &Sorted,
+        tally: &Tally,
+    ) -> Option<Outcome> {
         if let Some(decided) = Outcome::decided(status) {
             return Some(decided);
+        }
+        let failed = pods.iter().filter(|pod| pod.phase() == "Failed");
+        let ends = failed.map(|pod| policy::meaning(job, pod)).find_map(|meaning| match meaning {
+            Meaning::FailsJob(why) => Some(why),
+            _ => None,
+        });
+        if let Some(why) = ends {
+            return Some(Outcome::by_failure_policy(why));
         }
         let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit).unwrap_or(6);
         if tally.failed > limit || outcome::restarts_exceed(job, &sorted.active) {
             return Some(Outcome::too_many_failures());
         }
         let left = outcome::time_left(job, status, self.context.clock.now());
-        left.filter(|left| *left <= SignedDuration::ZERO).map(|_| Outcome::too_late())
+        if left.is_some_and(|left| left <= SignedDuration::ZERO) {
+            return Some(Outcome::too_late());
+        }
+        policy::fulfilled(job, &tally.done).map(Outcome::by_success_policy)
     }
 
     fn tell_of_failure(&self, job: &Job, verdict: &Outcome) {
         // The reasons are few, and events want them for good.
         let reason = match verdict.reason.as_str() {
             "DeadlineExceeded" => "DeadlineExceeded",
+            "PodFailurePolicy" => "PodFailurePolicy",
             _ => "BackoffLimitExceeded",
         };
         self.recorder.say(job, Gravity::Warning, reason, verdict.message.clone());

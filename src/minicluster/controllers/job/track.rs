@@ -8,6 +8,7 @@ use futures::future::join_all;
 use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
 
 use super::indexes::{self, Indexes};
+use super::policy::{self, Meaning};
 use super::{Jobs, has_finalizer, is_indexed};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::key::{Key, is_terminating, uid_of, version_of};
@@ -55,8 +56,19 @@ pub fn settle(status: &mut JobStatus, held: &BTreeSet<&str>) {
     status.failed = added(status.failed, failed);
 }
 
-/// Names in the status the pods that have ended. `is_over` when the Job has ended as well, so that all pods count.
-pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], is_over: bool) -> Tally {
+/// Whether the Job itself has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// No: only pods that have ended count.
+    NotYet,
+    /// It has succeeded: what still runs is let go and not counted.
+    Succeeded,
+    /// It has failed: what still runs counts as failed.
+    Failed,
+}
+
+/// Names in the status the pods that have ended; once the Job has, all of them have.
+pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Over) -> Tally {
     let completions = job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or(0);
     let mut done = Indexes::read(status.completed_indexes.as_deref().unwrap_or_default(), completions);
     let known = done.count();
@@ -65,7 +77,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], is_over:
     let mut more = false;
     for pod in pods.iter().filter(|pod| has_finalizer(pod)) {
         let failed = has_failed(job, pod);
-        if !pod.is_finished() && !failed && !is_over {
+        if !pod.is_finished() && !failed && over == Over::NotYet {
             continue;
         }
         if ended.len() >= AT_ONCE {
@@ -73,7 +85,10 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], is_over:
             break;
         }
         ended.push(pod.clone());
-        name_one(job, pod, failed || is_over, completions, &mut done, &mut named);
+        let counts_as_failed = failed || over == Over::Failed;
+        if !counts_as_failed || policy::meaning(job, pod) != Meaning::Ignored {
+            name_one(job, pod, counts_as_failed, completions, &mut done, &mut named);
+        }
     }
     let indexed = is_indexed(job);
     if indexed && done.count() != known {

@@ -119,7 +119,9 @@ impl Life {
             Container::new(spec, if sidecar { Role::Sidecar } else { Role::Init }, index)
         });
         let apps = spec.containers.iter().enumerate().map(|(index, spec)| Container::new(spec, Role::App, index));
-        let containers: Vec<Container> = init.chain(apps).collect();
+        // Most pods have one, and there are many pods.
+        let mut containers: Vec<Container> = init.chain(apps).collect();
+        containers.shrink_to_fit();
         let mut life = Life {
             fates: read_fates(&pod, &containers),
             needs: Needs::of(spec),

@@ -96,6 +96,32 @@ fn failed() -> Vec<Case> {
             w.create(job(json!({ "activeDeadlineSeconds": 2 }))).await?;
             until_condition(&w, "Failed").await?;
         }),
+        case!("J15", "a code that ends the Job at once", |w| {
+            w.fate("v1", Fate::OnCommand);
+            let rules = json!([
+                { "action": "FailJob", "onExitCodes": { "containerName": "app", "operator": "In", "values": [42] } },
+            ]);
+            let more = json!({ "parallelism": 2, "completions": 2, "podFailurePolicy": { "rules": rules } });
+            w.create(job(more)).await?;
+            w.until("two pods", |seen| running(seen).len() == 2).await?;
+            w.settle().await?;
+            let pod = w.look(|seen| running(seen)[0].clone());
+            w.cluster.kubelet.exit(&pod, 42).await;
+            until_condition(&w, "Failed").await?;
+        }),
+        case!("J16", "a code that does not count", |w| {
+            w.fate("v1", Fate::OnCommand);
+            let rules = json!([{ "action": "Ignore", "onExitCodes": { "operator": "NotIn", "values": [42] } }]);
+            w.create(job(json!({ "backoffLimit": 0, "podFailurePolicy": { "rules": rules } }))).await?;
+            w.until("a pod", |seen| running(seen).len() == 1).await?;
+            w.settle().await?;
+            let pod = w.look(|seen| running(seen)[0].clone());
+            w.cluster.kubelet.exit(&pod, 1).await;
+            w.until("another", |seen| seen.names_ever("Pod").len() == 2 && running(seen).len() == 1).await?;
+            let pod = w.look(|seen| running(seen)[0].clone());
+            w.cluster.kubelet.exit(&pod, 0).await;
+            until_condition(&w, "Complete").await?;
+        }),
         case!("J14", "a pod that is deleted counts as failed and is replaced", |w| {
             w.fate("v1", Fate::OnCommand);
             w.create(job(json!({}))).await?;
@@ -168,6 +194,24 @@ fn indexed() -> Vec<Case> {
             until_condition(&w, "Complete").await?;
             let job = w.look(|seen| seen.get("Job", "work")).unwrap_or_default();
             w.note(job["status"]["completedIndexes"].to_string());
+        }),
+        case!("J32", "some indexes are enough", |w| {
+            w.fate("v1", Fate::OnCommand);
+            let rules = json!([{ "succeededIndexes": "1-2", "succeededCount": 1 }]);
+            w.create(job(json!({
+                "parallelism": 3, "completions": 3, "completionMode": "Indexed", "successPolicy": { "rules": rules },
+            })))
+            .await?;
+            w.until("three pods", |seen| running(seen).len() == 3).await?;
+            w.settle().await?;
+            for index in ["0", "2"] {
+                let pod = w.look(|seen| of_index(seen, index));
+                w.cluster.kubelet.exit(&pod, 0).await;
+                let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                w.until("it ended", |seen| running(seen).iter().all(|pod| pod["metadata"]["name"] != name)).await?;
+                w.settle().await?;
+            }
+            until_condition(&w, "Complete").await?;
         }),
         case!("J31", "an index that fails is tried again", |w| {
             w.fate("v1", Fate::OnCommand);

@@ -64,10 +64,12 @@ impl Walk {
                             self.say(&format!("element {index}: {error}"));
                             return;
                         }
-                        Ok(element) if !seen.insert(element.clone()) => {
-                            self.say(&format!("duplicate entries for key {}", shown(&element)));
+                        Ok(element) => {
+                            if !seen.insert(element.clone()) {
+                                self.say(&format!("duplicate entries for key {}", shown(&element)));
+                            }
+                            self.below(&element, item, &list.items);
                         }
-                        Ok(element) => self.below(&element, item, &list.items),
                     }
                 }
             }

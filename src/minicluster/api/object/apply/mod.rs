@@ -206,7 +206,6 @@ fn typed(write: &Write<'_>, applied: &Value, merged: &Value) -> Result<Value, Ap
     }
     super::read::convert(write.definition, merged).map_err(|error| {
         let kind = gvk(&api_version(write.definition), &write.definition.kind);
-        let error = error.to_string();
         let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
         let message = format!(
             "failed to convert new object ({}) to proper version: unable to convert unstructured object to {kind}: {decoding}{error}",

@@ -26,14 +26,26 @@ pub fn job(object: &Value, errors: &mut Errors) {
     counts(spec, &at, errors);
     template(&spec["template"], &at.field("template"), errors);
     restarts(spec, &at, errors);
+    host_names(object, errors);
     if !spec.has("selector") {
-        return errors.required(&at.field("selector"), "");
+        errors.required(&at.field("selector"), "");
     }
     selector::selector(&spec["selector"], &at.field("selector"), errors);
     let labels = &spec["template"]["metadata"]["labels"];
     if selector::matches(&spec["selector"], Some(labels)) == Some(false) {
         let at = at.field("template.metadata.labels");
         errors.invalid(&at, labels, "`selector` does not match template `labels`");
+    }
+}
+
+/// The pods of a job whose pods have numbers are named after both.
+fn host_names(object: &Value, errors: &mut Errors) {
+    let (spec, name) = (&object["spec"], object["metadata"].text("name"));
+    let Some(last) = spec.int("completions").filter(|count| *count > 0) else { return };
+    let host = format!("{name}-{}", last - 1);
+    if spec.text("completionMode") == "Indexed" && !names::dns_1123_label(&host).is_empty() {
+        let detail = format!("will not able to create pod with invalid DNS label: {host}");
+        errors.invalid(&Path::root("metadata.name"), name, &detail);
     }
 }
 
@@ -235,7 +247,7 @@ fn time_zone(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if zone.contains("..") || zone.starts_with('/') || zone.contains('\\') {
         errors.invalid(at, zone, "time: invalid location name");
-    } else if !zone.eq_ignore_ascii_case("local") && TimeZone::get(zone).is_err() {
+    } else if zone != "Local" && (zone.eq_ignore_ascii_case("local") || TimeZone::get(zone).is_err()) {
         errors.invalid(at, zone, &format!("unknown time zone {zone}"));
     }
 }

@@ -7,16 +7,18 @@ use super::rights::Reach;
 use super::storage::{claims, classes, csi, volumes};
 use super::{
     apps, apps_update, autoscaling, budgets, config, endpoints, events, flow_control, jobs, networking, nodes, pod,
-    quotas, registrations, rights, service,
+    policies, quotas, registrations, rights, service,
 };
 
 /// When what may change is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Before the new object is looked at by itself.
-    ChangeFirst,
+    Before,
     /// After that.
-    ChangeLast,
+    After,
+    /// Alone: only a new object is looked at by itself.
+    Instead,
 }
 
 type Check = fn(&Value, &mut Errors);
@@ -49,22 +51,27 @@ impl Rules {
 
 /// An object is looked at by itself; any change may be.
 const fn alone(check: Check) -> Rules {
-    Rules { check: Some(check), change: None, order: Order::ChangeLast }
+    Rules { check: Some(check), change: None, order: Order::After }
 }
 
 /// An object is looked at by itself, then what of it changed.
 const fn then(check: Check, change: Change) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::ChangeLast }
+    Rules { check: Some(check), change: Some(change), order: Order::After }
 }
 
 /// What of an object changed is looked at, then it by itself.
 const fn after(change: Change, check: Check) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::ChangeFirst }
+    Rules { check: Some(check), change: Some(change), order: Order::Before }
+}
+
+/// A new object is looked at by itself, a changed one only for what changed.
+const fn born(check: Check, change: Change) -> Rules {
+    Rules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
 /// The rules of a kind, named by group and kind.
 pub fn of((group, kind): (&str, &str)) -> Rules {
-    let none = Rules { check: None, change: None, order: Order::ChangeLast };
+    let none = Rules { check: None, change: None, order: Order::After };
     match group {
         "" => core(kind).unwrap_or(none),
         "apps" | "batch" | "autoscaling" | "policy" => workloads(kind).unwrap_or(none),
@@ -78,6 +85,7 @@ fn core(kind: &str) -> Option<Rules> {
         "Endpoints" => alone(endpoints::endpoints),
         "Event" => alone(events::core),
         "LimitRange" => alone(quotas::limit_range),
+        "Namespace" => alone(nodes::namespace),
         "Node" => then(nodes::node, nodes::node_update),
         "PersistentVolume" => then(volumes::volume, volumes::update),
         "PersistentVolumeClaim" => then(claims::claim, claims::update),
@@ -110,7 +118,7 @@ fn others(kind: &str) -> Option<Rules> {
         "APIService" => alone(registrations::api_service),
         "CSIDriver" => then(csi::driver, csi::driver_update),
         "CSINode" => then(csi::node, csi::node_update),
-        "CSIStorageCapacity" => then(csi::capacity, csi::capacity_update),
+        "CSIStorageCapacity" => born(csi::capacity, csi::capacity_update),
         "ClusterRole" => alone(|object, errors| rights::role(object, Reach::Cluster, errors)),
         "ClusterRoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
@@ -133,8 +141,8 @@ fn others(kind: &str) -> Option<Rules> {
         "RuntimeClass" => then(nodes::runtime_class, nodes::runtime_class_update),
         "ServiceCIDR" => alone(networking::service_range),
         "StorageClass" => then(classes::storage_class, classes::storage_class_update),
-        "ValidatingAdmissionPolicy" => alone(registrations::policy),
-        "ValidatingAdmissionPolicyBinding" => alone(registrations::policy_binding),
+        "ValidatingAdmissionPolicy" => alone(policies::policy),
+        "ValidatingAdmissionPolicyBinding" => alone(policies::policy_binding),
         "VolumeAttachment" => then(csi::attachment, csi::attachment_update),
         "VolumeAttributesClass" => then(classes::attributes_class, classes::attributes_class_update),
         _ => return None,

@@ -10,7 +10,7 @@ use super::names::{self, Said};
 /// So many bytes of annotations may an object have.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 /// Finalizers without a domain.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]

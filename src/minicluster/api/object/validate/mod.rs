@@ -17,6 +17,7 @@ mod names;
 mod networking;
 mod nodes;
 mod pod;
+mod policies;
 mod quotas;
 mod registrations;
 mod rights;
@@ -135,7 +136,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     }
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();
-    if !FREE_FINALIZERS.contains(&kind) {
+    if !FREE_FINALIZERS.contains(&kind) && !LATE_METADATA.contains(&key(definition)) {
         metadata::finalizer_names(&new["metadata"], &at, &mut errors);
     }
     if subresource.is_none() && !KEPT_NAMES.contains(&kind) {
@@ -147,11 +148,13 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         }
         (None, kind) => {
             let rules = kinds::of(kind);
-            if rules.order == Order::ChangeFirst {
+            if rules.order == Order::Before {
                 rules.change(old, new, &mut errors);
             }
-            rules.check(new, &mut errors);
-            if rules.order == Order::ChangeLast {
+            if rules.order != Order::Instead {
+                rules.check(new, &mut errors);
+            }
+            if rules.order != Order::Before {
                 rules.change(old, new, &mut errors);
             }
         }
@@ -162,6 +165,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
+        (Some("status"), ("", "Service")) => service::status(new, &mut errors),
         (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
         (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
@@ -196,7 +200,7 @@ fn key(definition: &Definition) -> (&str, &str) {
 fn name_check(definition: &Definition) -> fn(&str) -> Said {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,
-        ("", "Service") => names::dns_1035_label,
+        ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
         // Their names follow from what they are about.

@@ -23,6 +23,20 @@ pub fn ingress(object: &Value, errors: &mut Errors) {
     if let Some(backend) = spec.some("defaultBackend") {
         ingress_backend(backend, &at.field("defaultBackend"), errors);
     }
+    let rules = at.field("rules");
+    for (index, rule) in spec.list("rules").iter().enumerate() {
+        let at = rules.index(index);
+        let host = rule.text("host");
+        if host.parse::<IpAddr>().is_ok() {
+            errors.invalid(&at.field("host"), host, "must be a DNS name, not an IP address");
+        } else if !host.is_empty() {
+            errors.each_invalid(&at.field("host"), host, &host_name(host));
+        }
+        if let Some(http) = rule.some("http") {
+            let at = at.field("http");
+            ingress_paths(http.list("paths"), &at.field("paths"), errors);
+        }
+    }
     let tls = at.field("tls");
     for (index, one) in spec.list("tls").iter().enumerate() {
         let at = tls.index(index);
@@ -38,20 +52,6 @@ pub fn ingress(object: &Value, errors: &mut Errors) {
     }
     if let Some(class) = spec.some("ingressClassName").and_then(Value::as_str) {
         errors.each_invalid(&at.field("ingressClassName"), class, &names::object_name(class));
-    }
-    let rules = at.field("rules");
-    for (index, rule) in spec.list("rules").iter().enumerate() {
-        let at = rules.index(index);
-        let host = rule.text("host");
-        if host.parse::<IpAddr>().is_ok() {
-            errors.invalid(&at.field("host"), host, "must be a DNS name, not an IP address");
-        } else if !host.is_empty() {
-            errors.each_invalid(&at.field("host"), host, &host_name(host));
-        }
-        if let Some(http) = rule.some("http") {
-            let at = at.field("http");
-            ingress_paths(http.list("paths"), &at.field("paths"), errors);
-        }
     }
 }
 

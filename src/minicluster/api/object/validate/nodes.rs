@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::look::Look;
 use super::errors::{Errors, Path, Shown};
+use super::metadata::STANDARD_FINALIZERS;
 use super::names;
-use super::networking::cidr;
+use super::networking::legacy_range;
 use super::pod;
 use super::pod::affinity::{node_labels, taint_effect, tolerations};
 
@@ -29,7 +30,7 @@ pub fn node(object: &Value, errors: &mut Errors) {
     let ranges = spec.list("podCIDRs");
     let ranges_at = at.field("podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
-        cidr(range.as_str().unwrap_or_default(), &ranges_at.index(index), errors);
+        legacy_range(range.as_str().unwrap_or_default(), &ranges_at.index(index), errors);
     }
     let of_six = |range: &&Value| range.as_str().is_some_and(|text| text.contains(':'));
     let six = ranges.iter().filter(of_six).count();
@@ -68,6 +69,18 @@ pub fn node_status(new: &Value, errors: &mut Errors) {
     for (index, address) in addresses.iter().enumerate() {
         if addresses[..index].contains(address) {
             errors.duplicate(&list.index(index), Shown::Plain(address.to_string()));
+        }
+    }
+}
+
+/// What holds a Namespace back when it is deleted.
+pub fn namespace(object: &Value, errors: &mut Errors) {
+    let at = Path::root("spec.finalizers");
+    for name in object["spec"].list("finalizers") {
+        let name = name.as_str().unwrap_or_default();
+        errors.each_invalid(&at, name, &names::qualified_name(name));
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+            errors.invalid(&at, name, "name is neither a standard finalizer name nor is it fully qualified");
         }
     }
 }

@@ -3,13 +3,15 @@
 use serde_json::Value;
 
 use super::super::look::Look;
-use super::errors::{Errors, Path, Shown};
+use super::errors::{Errors, Path};
 use super::{names, selector};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
-const FAILURES: [&str; 2] = ["Fail", "Ignore"];
-const MATCHES: [&str; 2] = ["Equivalent", "Exact"];
+/// What becomes of a request when nobody can be asked.
+pub const FAILURES: [&str; 2] = ["Fail", "Ignore"];
+/// How closely a rule is taken.
+pub const MATCHES: [&str; 2] = ["Equivalent", "Exact"];
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const URL: &str = "; desired format: https://host[/path]";
@@ -115,13 +117,13 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     errors.one_of(hook, "failurePolicy", &FAILURES, at);
     errors.one_of(hook, "matchPolicy", &MATCHES, at);
-    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     let effects = hook.text("sideEffects");
     if !hook.has("sideEffects") {
         errors.required(&at.field("sideEffects"), "must specify one of None, NoneOnDryRun");
     } else if !SIDE_EFFECTS.contains(&effects) {
         errors.not_supported(&at.field("sideEffects"), effects, &SIDE_EFFECTS);
     }
+    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     if let Some(seconds) = hook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
         let detail = "the timeout value must be between 1 and 30 seconds";
         errors.invalid(&at.field("timeoutSeconds"), seconds, detail);
@@ -230,7 +232,7 @@ fn stars(values: &[Value], at: &Path<'_>, what: &str, errors: &mut Errors) {
 }
 
 /// Which requests something is about.
-fn rule_of(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub fn rule_of(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let operations = rule.list("operations");
     let list = at.field("operations");
     stars(operations, &list, "operations", errors);
@@ -260,13 +262,11 @@ fn resources_of(resources: &[Value], list: &Path<'_>, errors: &mut Errors) {
         if resource.is_empty() {
             errors.required(&list.index(index), "");
         }
-        if let Some((name, sub)) = resource.split_once('/') {
-            if name == "*"
-                && texts.iter().any(|other| *other != "*/*" && other.ends_with(&format!("/{sub}")) && other != resource)
-            {
-                let detail = format!("if '*/{sub}' is present, must not specify {resource}");
-                errors.invalid(&list.index(index), *resource, &detail);
-            }
+        let Some(("*", sub)) = resource.split_once('/') else { continue };
+        let end = format!("/{sub}");
+        if texts.iter().any(|other| *other != "*/*" && other.ends_with(&end) && other != resource) {
+            let detail = format!("if '*/{sub}' is present, must not specify {resource}");
+            errors.invalid(&list.index(index), *resource, &detail);
         }
     }
     if texts.len() > 1 && has("*/*") {
@@ -280,7 +280,7 @@ fn resources_of(resources: &[Value], list: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Conditions in CEL: their names. The expressions are not compiled.
-fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+pub fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
     for (index, condition) in conditions.iter().enumerate() {
         let (at, name) = (list.index(index), condition.text("name"));
         if condition.text("expression").trim().is_empty() {
@@ -294,132 +294,5 @@ fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
                 errors.duplicate(&at.field("name"), name);
             }
         }
-    }
-}
-
-/// A ValidatingAdmissionPolicy, its metadata apart. Its expressions are not compiled.
-pub fn policy(object: &Value, errors: &mut Errors) {
-    const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
-    let (spec, at) = (&object["spec"], Path::root("spec"));
-    errors.one_of(spec, "failurePolicy", &FAILURES, &at);
-    if let Some(kind) = spec.some("paramKind") {
-        let at = at.field("paramKind");
-        for name in ["apiVersion", "kind"] {
-            if kind.text(name).is_empty() {
-                errors.required(&at.field(name), "");
-            }
-        }
-    }
-    match spec.some("matchConstraints") {
-        None => errors.required(&at.field("matchConstraints"), ""),
-        Some(constraints) => {
-            let at = at.field("matchConstraints");
-            match_resources(constraints, &at, errors);
-            if constraints.list("resourceRules").is_empty() {
-                errors.required(&at.field("resourceRules"), "");
-            }
-        }
-    }
-    conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
-    let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
-    if validations.is_empty() && annotations.is_empty() {
-        let detail = "validations or auditAnnotations must contain at least one item";
-        errors.required(&at.field("validations"), detail);
-        errors.required(&at.field("auditAnnotations"), detail);
-        return;
-    }
-    let list = at.field("validations");
-    for (index, validation) in validations.iter().enumerate() {
-        let at = list.index(index);
-        if validation.text("expression").trim().is_empty() {
-            errors.required(&at.field("expression"), "expression is not specified");
-        }
-        errors.one_of(validation, "reason", &REASONS[..3], &at);
-    }
-    let list = at.field("auditAnnotations");
-    for (index, annotation) in annotations.iter().enumerate() {
-        let (at, key) = (list.index(index), annotation.text("key"));
-        if key.is_empty() {
-            errors.required(&at.field("key"), "key is not specified");
-        }
-        if annotation.text("valueExpression").trim().is_empty() {
-            errors.required(&at.field("valueExpression"), "valueExpression is not specified");
-        }
-    }
-}
-
-fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
-    errors.one_of(matches, "matchPolicy", &MATCHES, at);
-    for name in ["namespaceSelector", "objectSelector"] {
-        selector::selector(&matches[name], &at.field(name), errors);
-    }
-    for part in ["resourceRules", "excludeResourceRules"] {
-        let list = at.field(part);
-        for (index, rule) in matches.list(part).iter().enumerate() {
-            let at = list.index(index);
-            let named = at.field("resourceNames");
-            let names = rule.list("resourceNames");
-            for (index, name) in names.iter().enumerate().filter(|(index, name)| names[..*index].contains(name)) {
-                errors.duplicate(&named.index(index), name);
-            }
-            rule_of(rule, &at, errors);
-        }
-    }
-}
-
-/// A binding of a ValidatingAdmissionPolicy, its metadata apart.
-pub fn policy_binding(object: &Value, errors: &mut Errors) {
-    const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
-    let (spec, at) = (&object["spec"], Path::root("spec"));
-    let policy = spec.text("policyName");
-    if policy.is_empty() {
-        errors.required(&at.field("policyName"), "");
-    } else {
-        errors.each_invalid(&at.field("policyName"), policy, &names::object_name(policy));
-    }
-    if let Some(parameters) = spec.some("paramRef") {
-        let at = at.field("paramRef");
-        match (parameters.text("name").is_empty(), parameters.has("selector")) {
-            (true, false) => errors.required(&at, "one of name or selector must be specified"),
-            (false, true) => {
-                for name in ["name", "selector"] {
-                    errors.forbidden(&at.field(name), "name and selector are mutually exclusive");
-                }
-            }
-            (_, has) => {
-                if has {
-                    selector::selector(&parameters["selector"], &at.field("selector"), errors);
-                }
-            }
-        }
-        if parameters.has("parameterNotFoundAction") {
-            errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
-        } else {
-            errors.required(&at.field("parameterNotFoundAction"), "");
-        }
-    }
-    if let Some(matches) = spec.some("matchResources") {
-        match_resources(matches, &at.field("matchResources"), errors);
-    }
-    let (actions, list) = (spec.list("validationActions"), at.field("validationActions"));
-    if actions.is_empty() {
-        errors.required(&list, "at least one validation action is required");
-    }
-    for (index, action) in actions.iter().enumerate() {
-        if actions[..index].contains(action) {
-            errors.duplicate(&list.index(index), action);
-        } else if !ACTIONS.iter().any(|known| action == known) {
-            errors.not_supported(&list.index(index), action, &ACTIONS);
-        }
-    }
-    let has = |wanted: &str| actions.iter().any(|action| action == wanted);
-    if has("Deny") && has("Warn") {
-        let shown = Shown::Plain(Value::from(actions).to_string());
-        errors.invalid(
-            &list,
-            shown,
-            "must not contain both Deny and Warn (repeating the same validation failure \
-                       information in the API response and headers serves no purpose)",
-        );
     }
 }

@@ -31,6 +31,9 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
     }
     if key == ("", "Service") {
         warnings.extend(external_addresses(object));
+        if !object["spec"].text("externalName").is_empty() && object["spec"].text("type") != "ExternalName" {
+            warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+        }
     }
     warnings.extend(others(key, object));
     if key == ("", "Pod") {
@@ -103,7 +106,9 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     }
     if write.subresource.is_none() {
         let key = (definition.group.as_str(), definition.kind.as_str());
-        warnings.extend(others(key, new));
+        if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
+            warnings.extend(others(key, new));
+        }
         if key == ("", "Service") && old["spec"]["externalIPs"] != new["spec"]["externalIPs"] {
             warnings.extend(external_addresses(new));
         }

@@ -112,6 +112,10 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     if before.text("volumeName").is_empty() {
         restore(&mut same, before, "volumeName");
     }
+    let annotation = "volume.beta.kubernetes.io/storage-class";
+    if !before.has("storageClassName") && !old["metadata"]["annotations"].has(annotation) {
+        restore(&mut same, before, "storageClassName");
+    }
     let request = |spec: &Value| {
         let text = spec["resources"]["requests"].some("storage").and_then(Value::as_str)?.to_owned();
         Quantity::parse(&text).ok()

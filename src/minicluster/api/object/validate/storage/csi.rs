@@ -48,6 +48,7 @@ pub fn driver(object: &Value, errors: &mut Errors) {
         let at = tokens_at.index(index);
         if tokens[..index].iter().any(|other| other.text("audience") == token.text("audience")) {
             errors.duplicate(&at.field("audience"), token.text("audience"));
+            continue;
         }
         let Some(seconds) = token.int("expirationSeconds") else { continue };
         let at = at.field("expirationSeconds");
@@ -104,6 +105,9 @@ pub fn node(object: &Value, errors: &mut Errors) {
             errors.invalid(&id_at, id, "must be 256 characters or less");
         }
         not_negative(&driver["allocatable"], "count", &at.field("allocatable"), errors);
+        if drivers[..index].iter().any(|other| other.text("name") == name) {
+            errors.duplicate(&list.index(index).field("name"), name);
+        }
         let keys = driver.list("topologyKeys");
         for (index, key) in keys.iter().enumerate() {
             let text = key.as_str().unwrap_or_default();
@@ -114,9 +118,6 @@ pub fn node(object: &Value, errors: &mut Errors) {
                 errors.duplicate(&at, text);
             }
             errors.each_invalid(&at, text, &names::qualified_name(text));
-        }
-        if drivers[..index].iter().any(|other| other.text("name") == name) {
-            errors.duplicate(&list.index(index).field("name"), name);
         }
     }
 }
@@ -164,8 +165,6 @@ pub fn attachment(object: &Value, errors: &mut Errors) {
     if attacher.is_empty() {
         errors.required(&attacher_at, "");
     } else {
-        let lower = attacher.to_lowercase();
-        errors.each_invalid(&attacher_at, lower.as_str(), &names::qualified_name(&lower));
         driver_name(attacher, &attacher_at, errors);
     }
     let (source, source_at) = (&spec["source"], at.field("source"));

@@ -158,7 +158,8 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         match name {
             "local" => local(source, spec, at, errors),
             "csi" => csi(source, &at.field("csi"), errors),
-            _ => persistent_source(name, source, &at.field(said), errors),
+            "gcePersistentDisk" => persistent_source(name, source, &at.field("persistentDisk"), errors),
+            _ => persistent_source(name, source, &at.field(name), errors),
         }
     }
     if !found {
