@@ -205,7 +205,7 @@ impl Source {
         let ended = CancellationToken::new();
         let rollout = Rollout { record, cancel, ended, live: send, give_up, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
-        self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
+        self.work.spawn(async move { Done::RolledOut(key, Box::pin(work.run()).await) });
     }
 
     /// A manifest waits for something that is not there yet: it is looked at again, under the same record.

@@ -69,6 +69,7 @@ fn every_trigger_has_a_word_that_is_read_back() {
         (Trigger::UndoByHand(who()), "undo-by-hand"),
         (Trigger::Drift(who()), "drift"),
         (Trigger::Together(who()), "together"),
+        (Trigger::After(who()), "after"),
         (Trigger::RollingUpdate(who()), "rolling-update"),
         (Trigger::Rebuilt, "rebuilt"),
     ];
