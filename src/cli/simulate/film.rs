@@ -192,7 +192,7 @@ impl<'r> Cutter<'r> {
         }
         self.pass(*at);
         let name = &recording.key.name;
-        let why = condition.clone().unwrap_or_else(|| reason.code.to_string());
+        let why = condition.clone().unwrap_or_else(|| reason.code.clone());
         self.step(Act::Failed, Side::New, name.clone(), Some(why));
         if let Some(back) = &recording.back {
             self.pass(back.began);
