@@ -1,7 +1,10 @@
 //! The configuration file: which sources there are, and how each is followed.
 
+mod nearest;
+mod order;
 mod schema;
 mod span;
+mod syntax;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +13,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use nearest::{position, with_nearest};
 pub use schema::{reference, schema};
 pub use span::{InvalidSpan, Span};
 
@@ -45,6 +49,9 @@ pub struct SourceConfig {
     /// One commit that is followed instead of a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// The source of this file whose head must be complete before anything of this one is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
     #[serde(default)]
     pub path: String,
@@ -72,6 +79,9 @@ pub struct SourceConfig {
     /// The kubeconfig context; empty for the current one.
     #[serde(default)]
     pub context: String,
+    /// The namespace of the Lease that keeps a second daemon from writing too. All daemons of a source must name the same.
+    #[serde(default = "default_lease_namespace")]
+    pub lease_namespace: String,
     /// How belay shows itself to the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
@@ -160,6 +170,10 @@ fn default_branch() -> String {
     "main".to_owned()
 }
 
+fn default_lease_namespace() -> String {
+    "default".to_owned()
+}
+
 fn default_interval() -> Span {
     Span(Duration::from_secs(30))
 }
@@ -211,6 +225,7 @@ impl SourceConfig {
             branch: default_branch(),
             tag: None,
             commit: None,
+            after: None,
             path: String::new(),
             interval: default_interval(),
             prune: false,
@@ -220,6 +235,7 @@ impl SourceConfig {
             fail_fast: false,
             drift: Drift::default(),
             context: String::new(),
+            lease_namespace: default_lease_namespace(),
             credentials: CredentialsConfig::default(),
         }
     }
@@ -228,9 +244,18 @@ impl SourceConfig {
     /// source may lose one.
     #[must_use]
     pub fn prune_limit(&self, objects: usize) -> usize {
-        match self.prune_limit.strip_suffix('%') {
-            Some(part) => (objects * part.trim().parse::<usize>().unwrap_or_default()).div_ceil(100),
-            None => self.prune_limit.trim().parse().unwrap_or_default(),
+        match self.bound() {
+            Some(Bound::Part(part)) => (objects * part).div_ceil(100),
+            Some(Bound::Number(number)) => number,
+            None => 0,
+        }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        let text = self.prune_limit.trim();
+        match text.strip_suffix('%') {
+            Some(part) => part.trim_end().parse().ok().filter(|part| *part <= 100).map(Bound::Part),
+            None => text.parse().ok().map(Bound::Number),
         }
     }
 
@@ -260,12 +285,19 @@ impl SourceConfig {
         if folder.split('/').any(|part| part == "..") {
             return Err(format!("path {:?} leaves the repository", self.path));
         }
-        let number = self.prune_limit.trim().trim_end_matches('%').trim();
-        match number.parse::<u32>() {
-            Ok(part) if !self.prune_limit.contains('%') || part <= 100 => Ok(()),
-            _ => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
+        match self.bound() {
+            Some(_) => Ok(()),
+            None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
         }
     }
+}
+
+/// What `prune_limit` says.
+enum Bound {
+    /// Of a hundred.
+    Part(usize),
+    /// As many.
+    Number(usize),
 }
 
 impl Config {
@@ -275,9 +307,9 @@ impl Config {
     /// [`ConfigError`], with the line and, for an unknown key, the nearest known one.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
         let config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
-            file: position(text, &error)
+            file: syntax::position(text, &error)
                 .map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
-            message: with_nearest(error.message()),
+            message: syntax::with_nearest(error.message()),
         })?;
         if config.source.is_empty() {
             return Err(ConfigError::Empty { file: file.to_owned() });
@@ -287,6 +319,9 @@ impl Config {
             let wrong =
                 |message: String| ConfigError::Source { file: file.to_owned(), name: source.name.clone(), message };
             source.check().map_err(wrong)?;
+            if let Some(message) = order::wrong_order(source, &config.source) {
+                return Err(wrong(message));
+            }
             if !names.insert(&source.name) {
                 return Err(wrong("there are two sources of that name".to_owned()));
             }
@@ -302,42 +337,6 @@ impl Config {
         let name = source.name.clone();
         source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
     }
-}
-
-fn position(text: &str, error: &toml::de::Error) -> Option<(usize, usize)> {
-    let before = text.get(..error.span()?.start)?;
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Some((line, column))
-}
-
-/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named.
-fn with_nearest(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
-    let nearest = quoted.map(|known| (distance(wrong, known), known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 2.max(known.len() / 3) => {
-            format!("unknown key {wrong:?}; did you mean {known:?}?")
-        }
-        _ => format!("unknown key {wrong:?}"),
-    }
-}
-
-/// How many letters must be changed, added or taken away (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let cost = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -390,5 +389,6 @@ mod tests {
         let limit =
             |text: &str| SourceConfig { prune_limit: text.to_owned(), ..SourceConfig::of("/srv") }.prune_limit(25);
         assert_eq!((limit("10%"), limit("3"), limit("0"), limit("100%")), (3, 3, 0, 25));
+        assert_eq!((limit(" 10 % "), limit(" 3")), (3, 3));
     }
 }

@@ -28,7 +28,7 @@ pub fn measure(part: &str, size: usize) {
             "commit" => commit(size).await,
             "rollback" => rollback(size).await,
             "bare" => bare(size).await,
-            "first" => first(size, |number| deployment_of_none(number)).await,
+            "first" => first(size, deployment_of_none).await,
             "mixed" => first(size, mixed).await,
             "idle" => idle(size).await,
             other => panic!("no part {other}"),

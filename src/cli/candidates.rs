@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap_complete::engine::CompletionCandidate;
 use kube::config::Kubeconfig;
 
-use super::workload::{self, Named};
+use super::workload::Named;
 use super::{Globals, history};
 use crate::cluster::Cluster;
 use crate::history::Query;
@@ -36,7 +36,7 @@ pub(super) fn of(argument: &str) -> Option<Find> {
 
 fn workloads(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = ask(async |cluster, namespace| {
-        let live = workload::live(&cluster, namespace.as_deref(), "").await.unwrap_or_default();
+        let live = cluster.workloads(namespace.as_deref(), "").await.unwrap_or_default();
         live.into_iter().map(|(key, live)| (key.kind.to_lowercase(), key.name, cause(&live))).collect()
     });
     let typed = typed.to_string_lossy();
@@ -101,7 +101,7 @@ fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named: Vec<Named> =
         words().iter().filter(|word| word.contains('/')).filter_map(|word| word.parse().ok()).collect();
     let found = ask(async move |cluster, namespace| {
-        let live = workload::live(&cluster, namespace.as_deref(), "").await.unwrap_or_default();
+        let live = cluster.workloads(namespace.as_deref(), "").await.unwrap_or_default();
         let mut found = Vec::new();
         for (key, live) in live.iter().filter(|(key, _)| named.iter().any(|named| named.means(key, None))) {
             for revision in cluster.revisions(key, live).await.unwrap_or_default() {

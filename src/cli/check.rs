@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-
+use super::answer::CheckAnswer;
 use super::exit::Exit;
-use super::output::{Format, progress, say, say_value};
+use super::output::{Format, counted, progress, say, say_value};
 use super::{Globals, folder, plan};
 use crate::manifest::Scopes;
 
@@ -27,7 +26,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     match output {
         Format::Json | Format::Yaml => {
-            say_value(&json!({"objects": objects, "complaints": folder.complaints}), *output)?
+            say_value(&CheckAnswer { objects, complaints: folder.complaints.clone() }, *output)?;
         }
         Format::Name => folder.complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
         Format::Table | Format::Wide => {
@@ -44,9 +43,4 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
         }
     }
     Ok(if folder.complaints.is_empty() { Exit::Done } else { Exit::Error })
-}
-
-/// `1 file`, `3 files`.
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

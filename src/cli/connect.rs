@@ -1,15 +1,16 @@
 //! Which cluster, and where the state is: what the global options and the environment say.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use anyhow::{Context as _, anyhow};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::Globals;
 use crate::clock::Clock;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, without_credentials};
 use crate::config::Span;
 
 /// How long a connection may take to come about.
@@ -25,6 +26,17 @@ pub(super) fn request_timeout(text: &str) -> Result<Duration, String> {
         return Err("a request must have a limit; leave it out for 30s".to_owned());
     }
     Ok(limit)
+}
+
+/// What is wrong with a kubeconfig, without the lines of it that its reader would show: there are tokens in them.
+fn said(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => {
+            let at = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+            format!("it is no kubeconfig: something can't be read{}", at.unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
 }
 
 impl Globals {
@@ -51,23 +63,29 @@ impl Globals {
         config.connect_timeout = Some(self.request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)));
         // belay keeps its own back-off, and says so while it waits.
         config.default_retry = false;
-        Client::try_from(config).context("failed to connect to the cluster")
+        Client::try_from(config)
+            .map_err(|error| anyhow!("failed to connect to the cluster: {}", without_credentials(&error)))
     }
 
     async fn config(&self, context: &str) -> anyhow::Result<Config> {
         let context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
         let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
         if let Some(path) = &self.kubeconfig {
-            let text = Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
+            let name = path.display();
+            let text =
+                Kubeconfig::read_from(path).map_err(|error| anyhow!("failed to read {name}: {}", said(&error)))?;
             let config = Config::from_custom_kubeconfig(text, &options).await;
-            return config.with_context(|| format!("failed to use {}", path.display()));
+            return config.map_err(|error| anyhow!("failed to use {name}: {}", said(&error)));
         }
         if options.context.is_none() {
             let inferred = Config::infer().await;
-            return inferred
-                .context("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE");
+            return inferred.map_err(|error| {
+                let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
+                anyhow!("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}")
+            });
         }
-        Config::from_kubeconfig(&options).await.context("failed to use the kubeconfig")
+        let config = Config::from_kubeconfig(&options).await;
+        config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
     }
 
     /// The folder with the mirrors and the history.

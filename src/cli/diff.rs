@@ -7,8 +7,10 @@ use similar::{ChangeTag, TextDiff};
 use super::output::say;
 use crate::rollout::{Change, presentable};
 
-const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
-const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
+/// The style of what is taken away.
+pub(super) const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
+/// The style of what is put there.
+pub(super) const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
 /// How many unchanged lines are shown before and after those of a text that differ.
 const AROUND: usize = 3;
@@ -18,8 +20,7 @@ pub(super) struct Unified(Vec<String>);
 
 /// A line above a difference.
 pub(super) fn heading(text: &str) -> String {
-    let bold = Style::new().bold();
-    format!("{bold}{text}{bold:#}")
+    paint(Style::new().bold(), text)
 }
 
 impl Unified {
@@ -89,7 +90,7 @@ fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
         let begins = group.first().map_or(shown, |op| op.old_range().start);
         lines.extend(fold(shown, begins));
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let line = change.value().trim_end_matches(['\n', '\r']);
+            let line = without_end(change.value());
             match change.tag() {
                 ChangeTag::Delete => lines.push(paint(REMOVED, &format!("-   {line}"))),
                 ChangeTag::Insert => lines.push(paint(ADDED, &format!("+   {line}"))),
@@ -111,7 +112,13 @@ fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
     }
 }
 
-fn paint(style: Style, text: &str) -> String {
+/// A line without what ends it.
+pub(super) fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\n', '\r'])
+}
+
+/// A text in a style.
+pub(super) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::manifest::{Complaint, File, ManifestSet, Scopes, is_manifest, read_file};
+use crate::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
+use crate::rollout::{After, wrong_order};
 
 /// What a folder holds.
 pub(super) struct Folder {
@@ -39,7 +40,11 @@ pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) 
         }
         files.insert(path, file);
     }
-    Folder { files: files.into_values().collect(), complaints: set.complaints() }
+    let mut complaints = set.complaints();
+    let after: Vec<After> = files.values().flat_map(|file| &file.manifests).filter_map(After::of).collect();
+    let objects: Vec<&ObjectKey> = set.iter().map(|(key, _)| key).collect();
+    complaints.extend(wrong_order(&after, |key| set.mentions(key), &objects));
+    Folder { files: files.into_values().collect(), complaints }
 }
 
 /// The files of a folder that may hold manifests, by their paths from it.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::Globals;
+use super::answer::{HistoryAnswer, RecordAnswer};
+use super::book::Book;
 use super::exit::Exit;
 use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
 use super::stats::{self, Each};
@@ -14,7 +15,7 @@ use super::workload::Named;
 use crate::clock::Clock;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
-use crate::rollout::{Outcome, Record};
+use crate::rollout::{Outcome, Record, Trigger};
 
 /// What `belay history` understands.
 #[derive(clap::Args, Debug, Default)]
@@ -61,12 +62,12 @@ const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::Rol
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
-    let history = open(globals)?;
+    let book = Book::open(globals).await?;
     let Args { workload, commit, author, since, failed, all, source, limit, stats, by, output } = args;
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {
         let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
-        stats::print(&history, source, since, now, by, output)?;
+        stats::print(&book.history, source, since, now, by, output)?;
         return Ok(Exit::Done);
     }
     let kind = workload.as_ref().and_then(|named| named.kind.clone());
@@ -86,31 +87,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         limit: Some(limit),
         ..Query::default()
     };
-    let records = history.records(&query)?;
-    print(&history, &records, output, now)?;
+    let records = book.records(&query)?;
+    print(&book, &records, output, now)?;
     Ok(Exit::Done)
 }
 
 fn every_outcome_but_unchanged() -> std::collections::BTreeSet<Outcome> {
-    use Outcome::{
-        Complete, Failed, Held, Planned, Pruned, Rejected, RollbackFailed, RolledBack, RollingBack, Superseded,
-        Suspended, UnderWay,
-    };
-    [
-        Planned,
-        UnderWay,
-        RollingBack,
-        Complete,
-        Failed,
-        RolledBack,
-        RollbackFailed,
-        Superseded,
-        Rejected,
-        Held,
-        Suspended,
-        Pruned,
-    ]
-    .into()
+    Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Unchanged).collect()
 }
 
 /// The history file, for reading.
@@ -125,18 +108,18 @@ pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
 }
 
 /// Prints records, the newest first.
-pub(super) fn print(history: &History, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
+pub(super) fn print(book: &Book, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
     match format {
         Format::Json | Format::Yaml => {
-            let all: Vec<Value> = records.iter().map(|record| with_commit(history, record)).collect();
-            say_value(&json!({ "records": all }), format)?;
+            let records = records.iter().map(|record| RecordAnswer::of(book, record)).collect();
+            say_value(&HistoryAnswer { records, missing: book.missing.clone() }, format)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),
         Format::Table | Format::Wide => {
             if records.is_empty() {
                 say("Nothing was rolled out.");
             } else {
-                lines(history, records, format, now).iter().for_each(say);
+                lines(book, records, format, now).iter().for_each(say);
             }
         }
     }
@@ -144,22 +127,25 @@ pub(super) fn print(history: &History, records: &[Record], format: Format, now: 
 }
 
 /// The table, with the reason of what failed below its line.
-pub(super) fn lines(history: &History, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
+fn lines(book: &Book, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
     }
     let mut table = Table::new(&headings);
     for record in records {
-        let known = history.commit(&record.commit).ok().flatten();
+        let known = book.told(&record.commit);
         let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
-        let author = known.as_ref().map(|commit| cut(&commit.author.name, 20)).unwrap_or_default();
+        let author = known.as_ref().map(|commit| cut(&commit.author, 20)).unwrap_or_default();
         let subject = known.map(|commit| cut(&commit.subject, 60)).unwrap_or_default();
         let mut row: Vec<Cell> = vec![
             record.commit.short().into(),
             age(record.started, now).into(),
             record.object.to_string().into(),
-            outcome(record.outcome),
+            match record.trigger {
+                Trigger::Rebuilt => outcome(record.outcome).and(" (rebuilt)"),
+                _ => outcome(record.outcome),
+            },
             took.into(),
             author.into(),
             subject.into(),
@@ -167,12 +153,7 @@ pub(super) fn lines(history: &History, records: &[Record], format: Format, now: 
         if format == Format::Wide {
             let text = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
             row.push(text(record.revision.map(|revision| revision.to_string())));
-            row.push(
-                serde_json::to_value(&record.trigger)
-                    .map(|trigger| trigger["by"].as_str().unwrap_or_default().to_owned())
-                    .unwrap_or_default()
-                    .into(),
-            );
+            row.push(triggered(&record.trigger).into());
             row.push(text(record.place.as_ref().map(ToString::to_string)));
             row.push(record.source.clone().into());
         }
@@ -195,13 +176,10 @@ fn explained(outcome: Outcome) -> bool {
     FAILED.contains(&outcome) || matches!(outcome, Outcome::Held | Outcome::Complete)
 }
 
-/// A record as JSON, with what is known of its commit.
-pub(super) fn with_commit(history: &History, record: &Record) -> Value {
-    let mut value = serde_json::to_value(record).unwrap_or_default();
-    if let Ok(Some(commit)) = history.commit(&record.commit) {
-        value["subject"] = json!(commit.subject);
-        value["author"] = json!(commit.author);
-        value["authored"] = json!(commit.authored);
+/// What set a record off, and whose hand it was: `undo-by-hand (ada)`.
+pub(super) fn triggered(trigger: &Trigger) -> String {
+    match trigger.who() {
+        Some(who) => format!("{} ({who})", trigger.word()),
+        None => trigger.word().to_owned(),
     }
-    value
 }

@@ -3,8 +3,9 @@
 use anstream::adapter::strip_str;
 
 use super::diff::Unified;
+use super::plan::what;
 use crate::manifest::{Colour, Complaint, render};
-use crate::rollout::{Action, Plan, Planned, only_marks};
+use crate::rollout::{Action, Plan, Planned};
 
 /// How long it may be, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
 const LIMIT: usize = 65_000;
@@ -53,19 +54,15 @@ pub(super) fn plan(plan: &Plan, complaints: &[Complaint], summary: &str) -> Stri
 fn step(planned: &Planned) -> (String, String) {
     let key = escaped(&planned.wanted.key.to_string());
     let place = escaped(&planned.wanted.manifest.place.to_string());
+    let waits = escaped(&super::plan::waits(planned));
     let of = |diff: Unified| block("diff", &diff.lines().join("\n"));
     match &planned.action {
         Action::Unchanged => (format!("{key} is unchanged"), String::new()),
         Action::Apply(apply) if apply.creates => {
-            (format!("<b>{key}</b> is new ({place})"), of(Unified::of_new(&apply.body)))
+            (format!("<b>{key}</b> is new ({place}){waits}"), of(Unified::of_new(&apply.body)))
         }
         Action::Apply(apply) => {
-            let what = match (apply.rolls_out, only_marks(&apply.changes)) {
-                (true, _) => "rolls out",
-                (false, true) => "is taken over, and nothing else",
-                (false, false) => "changes",
-            };
-            (format!("<b>{key}</b> {what} ({place})"), of(Unified::of_changes(&apply.changes)))
+            (format!("<b>{key}</b> {} ({place}){waits}", what(apply)), of(Unified::of_changes(&apply.changes)))
         }
         Action::Held(hold) => (format!("<b>{key}</b> is held: {}", escaped(&hold.reason)), String::new()),
         Action::Suspended(why) => (format!("<b>{key}</b> is suspended: {}", escaped(why)), String::new()),

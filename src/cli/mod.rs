@@ -1,5 +1,7 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod answer;
+mod book;
 mod candidates;
 mod check;
 mod cluster;
@@ -13,9 +15,11 @@ mod exit;
 mod folder;
 mod help;
 mod history;
+mod identity;
 mod kubeconfig;
 mod man;
 mod markdown;
+mod nearest;
 mod new;
 mod output;
 mod pace;
@@ -23,6 +27,9 @@ mod pause;
 mod pick;
 mod plan;
 mod progress;
+mod pushing;
+mod remembered;
+mod repositories;
 mod restart;
 mod retry;
 mod rolling_update;
@@ -40,6 +47,8 @@ mod target;
 mod undo;
 mod unified;
 mod version;
+mod wait;
+mod why;
 mod working;
 mod workload;
 
@@ -48,6 +57,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use answer::schemas;
 pub use exit::Exit;
 
 use crate::telemetry::{self, LogFormat};
@@ -139,6 +149,12 @@ enum Command {
     Man(man::Args),
     /// Print the version
     Version(version::Args),
+}
+
+/// The whole command line as a value, for whoever wants to know every command and option there is.
+#[must_use]
+pub fn command() -> clap::Command {
+    command_line::command()
 }
 
 /// Reads the command line and does what it says.

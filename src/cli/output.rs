@@ -1,13 +1,14 @@
 //! What is printed: results on standard output, progress and errors on standard error; aligned tables; colour only on a
 //! terminal.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::answer::State;
 use crate::rollout::Outcome;
 
 /// How a result is printed.
@@ -49,6 +50,13 @@ pub fn terminal_width() -> Option<usize> {
     const LEAST: usize = 40;
     let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
     Some(usize::from(width).max(LEAST))
+}
+
+/// How many lines the terminal has that results go to; as many as anybody wants where they go elsewhere.
+#[must_use]
+pub fn terminal_height() -> usize {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    size.map_or(usize::MAX, |(_, terminal_size::Height(height))| usize::from(height).max(2))
 }
 
 /// How many columns running text may have: the terminal's, else 100.
@@ -97,6 +105,15 @@ impl Cell {
     #[must_use]
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
+    }
+}
+
+impl Cell {
+    /// The same field with more text.
+    #[must_use]
+    pub fn and(mut self, more: &str) -> Cell {
+        self.text.push_str(more);
+        self
     }
 }
 
@@ -191,24 +208,24 @@ pub fn outcome(outcome: Outcome) -> Cell {
     let colour = match outcome {
         Outcome::Complete => Some(AnsiColor::Green),
         Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Rejected => Some(AnsiColor::Red),
-        Outcome::Held | Outcome::Suspended | Outcome::RollingBack => Some(AnsiColor::Yellow),
+        Outcome::Held | Outcome::Suspended | Outcome::Skipped | Outcome::RollingBack => Some(AnsiColor::Yellow),
         Outcome::UnderWay | Outcome::Planned => Some(AnsiColor::Cyan),
-        Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned => None,
+        Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned | Outcome::Unknown => None,
     };
     Cell::styled(outcome.word(), Style::new().fg_color(colour.map(Into::into)))
 }
 
-/// The style of a workload's state.
-#[must_use]
-pub fn state_style(state: &str) -> Style {
+/// A workload's state in its colour.
+pub(super) fn state(state: State) -> Cell {
     let colour = match state {
-        "complete" => Some(AnsiColor::Green),
-        "failed" => Some(AnsiColor::Red),
-        "held" | "rolling back" | "suspended" | "paused" => Some(AnsiColor::Yellow),
-        "under way" => Some(AnsiColor::Cyan),
-        _ => None,
+        State::Complete => AnsiColor::Green,
+        State::Failed => AnsiColor::Red,
+        State::Held | State::RollingBack | State::Suspended | State::Paused | State::Drifted | State::Waiting => {
+            AnsiColor::Yellow
+        }
+        State::UnderWay => AnsiColor::Cyan,
     };
-    Style::new().fg_color(colour.map(Into::into))
+    Cell::styled(state.word(), Style::new().fg_color(Some(colour.into())))
 }
 
 /// A field with its style around it.
@@ -237,6 +254,12 @@ pub fn duration(duration: SignedDuration) -> String {
 #[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then))
+}
+
+/// `1 file`, `3 files`.
+#[must_use]
+pub fn counted(count: impl PartialEq + From<u8> + Display, what: &str) -> String {
+    if count == 1.into() { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A text that fits in `limit` columns; an ellipsis shows that it was cut.

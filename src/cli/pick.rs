@@ -1,12 +1,11 @@
 //! Which manifests of a working copy are meant, and their changes written into the text.
 
-use std::collections::BTreeMap;
-
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
+use super::nearest::there_is;
 use super::selector::Selector;
-use super::target::{Meant, meant};
+use super::target::{self, Meant, meant};
 use super::working::Desk;
 use super::workload::Named;
 use crate::manifest::edit::{self, EditError, New, Step};
@@ -147,8 +146,9 @@ impl Pick<'_> {
         let mut found: Vec<_> = all.iter().filter(|(_, manifest)| named.means(&manifest.key, None)).cloned().collect();
         let (kind, name) = (named.kind.as_ref().map(|(_, kind)| kind.as_str()), &named.name);
         if found.is_empty() {
-            let like: Vec<String> = self.like(all, name);
-            let hint = if like.is_empty() { String::new() } else { format!("; there is {}", like.join(", ")) };
+            let fitting = all.iter().filter(|(_, manifest)| self.fits(&manifest.key));
+            let there = fitting.map(|(_, manifest)| (manifest.key.name.as_str(), target::named(&manifest.key)));
+            let hint = there_is(name, there, 0);
             bail!("no manifest of {} {name:?} is here{hint}", kind.unwrap_or("a workload"));
         }
         let all_of_it = found.clone();
@@ -168,17 +168,5 @@ impl Pick<'_> {
         self.kinds.iter().any(|(api_version, kind)| {
             *kind == object.kind && api_version.split_once('/').map_or("", |(group, _)| group) == object.group
         })
-    }
-
-    fn like(&self, all: &[(String, &Manifest)], name: &str) -> Vec<String> {
-        let fitting = all.iter().filter(|(_, manifest)| self.fits(&manifest.key));
-        let mut by_distance: BTreeMap<(usize, String), ()> = BTreeMap::new();
-        for (_, manifest) in fitting {
-            let ratio = similar::TextDiff::from_chars(name, manifest.key.name.as_str()).ratio();
-            // Most alike first; a thousandth is near enough.
-            let distance = ((1.0 - ratio) * 1000.0).round();
-            by_distance.insert((distance as usize, super::target::named(&manifest.key)), ());
-        }
-        by_distance.into_keys().take(3).map(|(_, name)| name).collect()
     }
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::Globals;
+use super::answer::{ActionWord, PlanAnswer, StepAnswer};
 use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
@@ -17,7 +17,7 @@ use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use crate::rollout::{
-    Action, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
+    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
 };
 
@@ -70,11 +70,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     };
     let commit = Arc::new(commit);
-    let wanted = wanted(&files, &commit);
+    let mut wanted = wanted(&files, &commit);
+    // What one manifest says against another is a complaint of both.
+    wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
     match output {
-        PlanFormat::Json => say_value(&as_value(&plan, &complaints), Format::Json)?,
-        PlanFormat::Yaml => say_value(&as_value(&plan, &complaints), Format::Yaml)?,
+        PlanFormat::Json => say_value(&answer(&plan, &complaints), Format::Json)?,
+        PlanFormat::Yaml => say_value(&answer(&plan, &complaints), Format::Yaml)?,
         PlanFormat::Markdown => say(markdown::plan(&plan, &complaints, &summary(&plan, complaints.len())).trim_end()),
         PlanFormat::Name => {
             plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()))
@@ -142,16 +144,11 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
         match &step.action {
             Action::Unchanged => {}
             Action::Apply(apply) if apply.creates => {
-                say(diff::heading(&format!("{key} is new ({})", step.wanted.manifest.place)));
+                say(diff::heading(&format!("{key} is new ({}){}", step.wanted.manifest.place, waits(step))));
                 Unified::of_new(&apply.body).say();
             }
             Action::Apply(apply) => {
-                let what = match (apply.rolls_out, only_marks(&apply.changes)) {
-                    (true, _) => "rolls out",
-                    (false, true) => "is taken over, and nothing else",
-                    (false, false) => "changes",
-                };
-                say(diff::heading(&format!("{key} {what} ({})", step.wanted.manifest.place)));
+                say(diff::heading(&format!("{key} {} ({}){}", what(apply), step.wanted.manifest.place, waits(step))));
                 Unified::of_changes(&apply.changes).say();
             }
             Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
@@ -162,6 +159,20 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
         }
     }
     progress(summary(plan, complaints.len()));
+}
+
+/// `; waits for deployment/db`, where it waits for others.
+pub(super) fn waits(step: &Planned) -> String {
+    After::of(&step.wanted.manifest).map(|after| format!("; {}", after.told())).unwrap_or_default()
+}
+
+/// What becomes of an object that is there already.
+pub(super) fn what(apply: &Apply) -> &'static str {
+    match (apply.rolls_out, only_marks(&apply.changes)) {
+        (true, _) => "rolls out",
+        (false, true) => "is taken over, and nothing else",
+        (false, false) => "changes",
+    }
 }
 
 /// Prints a complaint with its line.
@@ -188,41 +199,53 @@ fn summary(plan: &Plan, complaints: usize) -> String {
     if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
 }
 
-fn as_value(plan: &Plan, complaints: &[Complaint]) -> Value {
-    let steps: Vec<Value> = plan
-        .steps
-        .iter()
-        .map(|step| {
-            let wanted = &step.wanted;
-            let mut value = json!({"object": wanted.key, "place": wanted.manifest.place});
-            match &step.action {
-                Action::Apply(apply) => {
-                    value["action"] = json!(if apply.creates { "create" } else { "update" });
-                    value["rollsOut"] = json!(apply.rolls_out);
-                    value["changes"] = json!(apply.changes);
-                }
-                Action::Unchanged => value["action"] = json!("unchanged"),
-                Action::Held(hold) => {
-                    value["action"] = json!("held");
-                    value["hold"] = json!(hold);
-                }
-                Action::Suspended(why) => {
-                    value["action"] = json!("suspended");
-                    value["why"] = json!(why);
-                }
-                Action::Rejected(reason, complaints) => {
-                    value["action"] = json!("rejected");
-                    value["reason"] = json!(reason);
-                    value["complaints"] = json!(complaints);
-                }
-                Action::Blocked(reason) => {
-                    value["action"] = json!("waiting");
-                    value["reason"] = json!(reason);
-                }
-                Action::Prune => value["action"] = json!("delete"),
-            }
-            value
-        })
-        .collect();
-    json!({"source": plan.source, "changes": !plan.is_empty(), "steps": steps, "complaints": complaints})
+fn answer(plan: &Plan, complaints: &[Complaint]) -> PlanAnswer {
+    PlanAnswer {
+        source: plan.source.clone(),
+        changes: !plan.is_empty(),
+        steps: plan.steps.iter().map(step).collect(),
+        complaints: complaints.to_vec(),
+    }
+}
+
+fn step(planned: &Planned) -> StepAnswer {
+    let Planned { wanted, action } = planned;
+    let mut step = StepAnswer {
+        object: wanted.key.clone(),
+        place: wanted.manifest.place.clone(),
+        action: ActionWord::Unchanged,
+        rolls_out: None,
+        changes: None,
+        hold: None,
+        why: None,
+        reason: None,
+        complaints: None,
+    };
+    step.action = match action {
+        Action::Apply(apply) => {
+            step.rolls_out = Some(apply.rolls_out);
+            step.changes = Some(apply.changes.clone());
+            if apply.creates { ActionWord::Create } else { ActionWord::Update }
+        }
+        Action::Unchanged => ActionWord::Unchanged,
+        Action::Held(hold) => {
+            step.hold = Some(hold.clone());
+            ActionWord::Held
+        }
+        Action::Suspended(why) => {
+            step.why = Some(why.clone());
+            ActionWord::Suspended
+        }
+        Action::Rejected(reason, complaints) => {
+            step.reason = Some(reason.clone());
+            step.complaints = Some(complaints.clone());
+            ActionWord::Rejected
+        }
+        Action::Blocked(reason) => {
+            step.reason = Some(reason.clone());
+            ActionWord::Waiting
+        }
+        Action::Prune => ActionWord::Delete,
+    };
+    step
 }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use super::output::say;
+use super::output::{say, terminal_height};
 
 /// A line that changes.
 #[derive(Default)]
@@ -62,7 +62,14 @@ impl Screen {
             // Nobody is left to be told if standard output is gone.
             let _ = write!(out, "\x1b[{}A\x1b[J", self.drawn).and_then(|()| out.flush());
         }
-        lines.iter().for_each(say);
-        self.drawn = lines.len();
+        // What has scrolled away can't be drawn over.
+        let room = terminal_height().saturating_sub(1).max(1);
+        let shown = if lines.len() > room { room - 1 } else { lines.len() };
+        lines.iter().take(shown).for_each(say);
+        self.drawn = shown;
+        if shown < lines.len() {
+            say(format!("… and {} more lines; a larger window, or -l, shows them", lines.len() - shown));
+            self.drawn += 1;
+        }
     }
 }

@@ -12,11 +12,12 @@ use tracing::{info, warn};
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
 use super::output::{Format, say, say_value};
-use super::{Globals, signals};
+use super::{Globals, identity, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
-use crate::daemon::{Daemon, Pruning, Status};
+use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
+use crate::git::Location;
 use crate::history::{History, Opened, Query, Retention};
 use crate::minicluster::MiniCluster;
 use crate::rollout::Outcome;
@@ -67,7 +68,7 @@ pub struct Args {
     log_json: bool,
 }
 
-const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
+pub(super) const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if tell_of_the_configuration(&args)? {
@@ -77,7 +78,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let config = read_config(&args)?;
     if args.check_config {
         for source in &config.source {
-            say(format!("source {}: {} ({})", source.name, source.repository, source.branch));
+            let repository: Location = source.repository.parse()?;
+            say(format!("source {}: {repository} ({})", source.name, source.branch));
         }
         say("The configuration can be used.");
         return Ok(Exit::Done);
@@ -91,7 +93,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
-    let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
+    let identity = identity::of(&state)?;
+    let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.remembering(retention(&config.state)).pruning(pruning);
     for source in &config.source {
         let cluster = match &embedded {
@@ -115,7 +118,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     tokio::select! {
         biased;
         () = signals::asked_to_stop() => info!("asked to stop"),
-        () = settled(status), if args.once => {}
+        () = settled(status.clone(), &config.source), if args.once => {}
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
     telemetry::stopping();
@@ -126,7 +129,12 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
-    if args.once { how_it_went(&history, started) } else { Ok(Exit::Done) }
+    let waits = status.borrow().sources.values().any(|source| source.waits.is_some());
+    match args.once {
+        true if waits => Ok(Exit::No),
+        true => how_it_went(&history, started),
+        false => Ok(Exit::Done),
+    }
 }
 
 /// Prints what is asked of the configuration's format; `false` where nothing is.
@@ -143,7 +151,8 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
 fn how_it_went(history: &History, started: Timestamp) -> anyhow::Result<Exit> {
     let failed = Query {
         since: Some(started),
-        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected].into(),
+        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Skipped]
+            .into(),
         ..Query::default()
     };
     Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
@@ -184,9 +193,20 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     Ok(embedded)
 }
 
-/// Returns when every source is through with its head.
-async fn settled(mut status: watch::Receiver<Status>) {
-    let all = |status: &Status| !status.sources.is_empty() && status.sources.values().all(|source| source.settled);
+/// Returns when every source is through with its head, or waits for one that is, and that is not complete.
+async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) {
+    let in_vain = |status: &Status, name: &str| {
+        let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
+        before
+            .and_then(|before| status.sources.get(before))
+            .is_some_and(|before| before.waits.is_some() || before.settled && before.complete.is_none())
+    };
+    let all = |status: &Status| {
+        let through = |(name, source): (&String, &SourceStatus)| {
+            source.settled || source.waits.is_some() && in_vain(status, name)
+        };
+        !status.sources.is_empty() && status.sources.iter().all(through)
+    };
     // The daemon that publishes it runs as long as anybody waits for this.
     let _ = status.wait_for(all).await;
 }
@@ -215,7 +235,7 @@ fn line(status: &Status) -> String {
     let sum = |count: fn(&crate::daemon::SourceStatus) -> usize| status.sources.values().map(count).sum::<usize>();
     let under_way = sum(|source| source.under_way.len());
     let held = sum(|source| source.held.len());
-    let trouble = status.sources.values().flat_map(|source| source.trouble.values()).next();
+    let trouble = status.sources.values().flat_map(|source| source.waits.iter().chain(source.trouble.values())).next();
     let heads: Vec<String> = status
         .sources
         .iter()

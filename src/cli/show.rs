@@ -1,13 +1,20 @@
 //! `belay show COMMIT`
 
-use anyhow::bail;
-use serde_json::json;
+use std::collections::BTreeSet;
 
+use anyhow::anyhow;
+
+use super::answer::{RecordAnswer, ShowAnswer};
+use super::book::Book;
 use super::exit::Exit;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
-use super::{Globals, history, plan};
+use super::repositories::{Repositories, ambiguous};
+use super::{Globals, history, plan, why};
 use crate::history::{History, Query, Resolved};
-use crate::rollout::{CommitId, Evidence, PodSeen, Record};
+use crate::rollout::{Commit, CommitId, Evidence, PodSeen, Record, Trigger};
+
+/// How many commits are named where the one that was asked for is not known.
+const CANDIDATES: u32 = 5;
 
 /// What `belay show` understands.
 #[derive(clap::Args, Debug)]
@@ -24,61 +31,100 @@ pub struct Args {
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { commit, steps, output } = args;
-    let history = history::open(globals)?;
-    let id = match history.resolve(&commit)? {
-        Resolved::One(id) => id,
-        Resolved::Several(ids) => {
-            let ids: Vec<&str> = ids.iter().map(|id| &id.as_str()[..12]).collect();
-            bail!("{commit:?} is the beginning of several commits: {}", ids.join(", "));
-        }
-        Resolved::None => bail!(
-            "belay has seen no commit that begins with {commit:?}; `belay history` lists those it has, and `belay status` \
-             where it is"
-        ),
-    };
+    let book = Book::open(globals).await?;
+    let git = Repositories::at_hand(&globals.state_folder(None)?);
+    let (id, known) = meant(&book, &git, &commit)?;
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
-    let mut records = history.records(&query)?;
+    let mut records = book.records(&query)?;
     records.reverse();
-    if matches!(output, Format::Json | Format::Yaml) {
-        let all: Vec<_> = records.iter().map(|record| history::with_commit(&history, record)).collect();
-        say_value(&json!({"commit": history.commit(&id)?, "records": all}), output)?;
-        return Ok(Exit::Done);
-    }
-    if let Some(known) = history.commit(&id)? {
-        say(format!("commit {}", known.id));
-        say(format!("Author:  {} <{}>", known.author.name, known.author.email));
-        say(format!("Date:    {}", known.authored));
-        say(format!("Subject: {}", known.subject));
-    }
-    if records.is_empty() {
-        say("");
-        say(why_nothing(&history, &id)?);
-    }
-    for record in &records {
-        say("");
-        object(&history, record, steps)?;
+    let why = if records.is_empty() { Some(why::nothing(&book.history, &git, &id)?) } else { None };
+    match output {
+        Format::Json | Format::Yaml => {
+            let records = records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
+            say_value(&ShowAnswer { commit: known, records, why, missing: book.missing }, output)?;
+        }
+        Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
+        Format::Table | Format::Wide => {
+            head(&book, &id, known.as_ref());
+            why.iter().for_each(|why| {
+                say("");
+                say(plain(why));
+            });
+            for record in &records {
+                say("");
+                object(&book.history, record, steps || output == Format::Wide)?;
+            }
+        }
     }
     Ok(Exit::Done)
 }
 
-/// Why there is no record of a commit that belay has seen.
-fn why_nothing(history: &History, id: &CommitId) -> anyhow::Result<String> {
-    let arrivals = history.arrivals(id)?;
-    let Some(arrival) = arrivals.first() else { return Ok("It is only known as the parent of another.".to_owned()) };
-    let source = plain(&arrival.source);
-    if arrival.head == *id {
-        return Ok(format!("It changed no manifest that {source} follows."));
+/// The commit that is meant, and what is known of it.
+fn meant(book: &Book, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
+    let history = &book.history;
+    match history.resolve(digits)? {
+        Resolved::One(id) => {
+            let known = history.commit(&id)?.or_else(|| git.commit(&id));
+            return Ok((id, known));
+        }
+        Resolved::Several(ids) => {
+            return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
+        }
+        Resolved::None => {}
     }
-    Ok(format!(
-        "It came to {source} together with {}, which was planned in its place: it changed no manifest that {source} \
-         follows, or only such as a newer commit changed again.",
-        arrival.head.short()
-    ))
+    // A record may name a commit that no repository here has.
+    let named = book.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
+    let ids: BTreeSet<CommitId> = named.into_iter().map(|record| record.commit).collect();
+    let ids: Vec<CommitId> = ids.into_iter().collect();
+    match ids.as_slice() {
+        [] => {}
+        [id] => return Ok((id.clone(), None)),
+        several => return Err(ambiguous(digits, several, |_| None)),
+    }
+    match git.look_up(digits)? {
+        Some(commit) => Ok((commit.id.clone(), Some(commit))),
+        None => Err(unknown(book, digits)),
+    }
+}
+
+/// What says that nobody knows a commit, and which there are.
+fn unknown(book: &Book, digits: &str) -> anyhow::Error {
+    let newest = book.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
+    let mut lines: Vec<String> = Vec::new();
+    for record in newest {
+        let told = book.told(&record.commit).map(|told| format!("  {} ({})", told.subject, told.author));
+        let line = plain(&format!("  {}{}", record.commit.short(), told.unwrap_or_default()));
+        if !lines.contains(&line) && lines.len() < CANDIDATES as usize {
+            lines.push(line);
+        }
+    }
+    let known = if lines.is_empty() { String::new() } else { format!("; the newest are\n{}", lines.join("\n")) };
+    anyhow!(
+        "there is no commit that begins with {digits:?}: belay has seen none, and no repository here has one{known}\n\
+         (`belay history` lists those that were rolled out, `belay status` says where it is)"
+    )
+}
+
+fn head(book: &Book, id: &CommitId, known: Option<&Commit>) {
+    say(format!("commit {id}"));
+    if let Some(known) = known {
+        say(plain(&format!("Author:  {} <{}>", known.author.name, known.author.email)));
+        say(format!("Date:    {}", known.authored));
+        say(plain(&format!("Subject: {}", known.subject)));
+    } else if let Some(told) = book.told(id) {
+        say(plain(&format!("Author:  {}", told.author)));
+        say(plain(&format!("Subject: {}", told.subject)));
+    }
 }
 
 fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()> {
     let took = record.ended.map(|ended| format!(" after {}", duration(ended.duration_since(record.started))));
     say(format!("{}: {}{}", record.object, styled(&outcome(record.outcome)), took.unwrap_or_default()));
+    if record.trigger != Trigger::Commit {
+        let rebuilt =
+            if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
+        say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
+    }
     if let Some(place) = &record.place {
         say(format!("  place:    {place}"));
     }

@@ -1,8 +1,8 @@
 //! `belay history --stats`: how often is deployed, how long that takes, how often it fails, how soon that is mended.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
+use super::answer::{LineAnswer, SpreadAnswer, StatsAnswer};
 use super::output::{Format, Table, duration, say, say_value};
 use crate::history::{By, History, Spread, Stats, StatsQuery};
 
@@ -36,8 +36,8 @@ pub(super) fn print(
     let time = now.duration_since(since);
     match format {
         Format::Json | Format::Yaml => {
-            let lines: Vec<Value> = all.iter().map(|line| as_value(line, time)).collect();
-            say_value(&json!({"since": since, "until": now, "stats": lines}), format)?;
+            let stats = all.iter().map(|line| answer(line, time)).collect();
+            say_value(&StatsAnswer { since, until: now, stats }, format)?;
         }
         Format::Name => all.iter().for_each(|line| say(&line.of)),
         Format::Table | Format::Wide if all.is_empty() => say("No rollout ended in this time."),
@@ -80,18 +80,24 @@ fn table(all: &[Stats], time: SignedDuration, each: Each, format: Format) -> Tab
     table
 }
 
-fn as_value(line: &Stats, time: SignedDuration) -> Value {
+fn answer(line: &Stats, time: SignedDuration) -> LineAnswer {
     let spread = |spread: Option<Spread>| {
-        spread.map(|spread| {
-            json!({"count": spread.count, "medianSeconds": spread.median.as_secs_f64(),
-                "ninthTenthSeconds": spread.ninth_tenth.as_secs_f64(), "longestSeconds": spread.longest.as_secs_f64()})
+        spread.map(|spread| SpreadAnswer {
+            count: spread.count,
+            median_seconds: spread.median.as_secs_f64(),
+            ninth_tenth_seconds: spread.ninth_tenth.as_secs_f64(),
+            longest_seconds: spread.longest.as_secs_f64(),
         })
     };
-    json!({
-        "of": line.of, "rollouts": line.deployments, "failures": line.failures, "perDay": per_day(line, time),
-        "changeFailureRate": failure_rate(line), "leadTime": spread(line.lead_time),
-        "timeToRestore": spread(line.time_to_restore),
-    })
+    LineAnswer {
+        of: line.of.clone(),
+        rollouts: line.deployments,
+        failures: line.failures,
+        per_day: per_day(line, time),
+        change_failure_rate: failure_rate(line),
+        lead_time: spread(line.lead_time),
+        time_to_restore: spread(line.time_to_restore),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::answer::{SourceAnswer, State, StatusAnswer, WorkloadAnswer};
 use super::exit::Exit;
-use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, terminal_width};
+use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
 use super::progress::Screen;
-use super::workload::{self, Named};
-use super::{Globals, history, signals};
+use super::workload::Named;
+use super::{Globals, history, remembered, signals, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::{History, HistoryError, Query};
+use crate::history::History;
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, Outcome, Record, health, marks};
+use crate::rollout::{Hold, health, marks, progress_deadline_seconds, template, template_hash};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -48,8 +48,6 @@ pub struct Args {
     output: Format,
 }
 
-/// How often the history is asked while waiting.
-const ASK: Duration = Duration::from_millis(500);
 /// How often the cluster is asked while watching.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -60,27 +58,13 @@ struct Look {
     workload: Option<Named>,
     commit: Option<String>,
     labels: String,
-}
-
-/// Where one workload is.
-#[derive(Clone, PartialEq)]
-struct Row {
-    key: ObjectKey,
-    source: String,
-    commit: String,
-    state: &'static str,
-    message: String,
-    since: Option<Timestamp>,
-    updated: i64,
-    available: i64,
-    desired: i64,
-    /// When its rollout has failed unless something moves.
-    deadline: Option<Timestamp>,
+    /// What the daemon remembers, where that can be read.
+    history: Option<History>,
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if args.wait {
-        return wait(globals, &args).await;
+        return wait::wait(globals, args.commit.as_deref().unwrap_or_default(), args.timeout).await;
     }
     let Args { workload, commit, all_namespaces, selector, watch, output, .. } = args;
     let cluster = globals.cluster("").await?;
@@ -90,20 +74,22 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         (None, false) => Some(cluster.default_namespace().to_owned()),
     };
     let labels = labels(selector.as_deref());
-    let look = Look { cluster, namespace, workload, commit, labels };
+    let history = history::open(globals).ok();
+    let look = Look { cluster, namespace, workload, commit, labels, history };
     if watch {
-        return look.watch(output).await;
+        return look.watch(globals, output).await;
     }
-    let rows = look.rows().await?;
+    let mut rows = look.rows().await?;
+    let (sources, lines) = heads(globals, &mut rows);
     match output {
-        Format::Json | Format::Yaml => say_value(&json!({ "workloads": as_values(&rows) }), output)?,
-        Format::Name => rows.iter().for_each(|row| say(format!("{}/{}", row.key.kind.to_lowercase(), row.key.name))),
+        Format::Json | Format::Yaml => say_value(&StatusAnswer { sources, workloads: rows.clone() }, output)?,
+        Format::Name => rows.iter().for_each(|row| say(name(row))),
         Format::Table | Format::Wide => {
-            heads(globals, &rows).iter().for_each(say);
+            lines.iter().for_each(say);
             look.table(&rows, output).iter().for_each(say);
         }
     }
-    Ok(if rows.iter().any(|row| row.state == "failed") { Exit::No } else { Exit::Done })
+    Ok(if rows.iter().any(|row| row.state == State::Failed) { Exit::No } else { Exit::Done })
 }
 
 /// Those that belay has applied, and of them those that were asked for.
@@ -115,16 +101,49 @@ fn labels(selector: Option<&str>) -> String {
 }
 
 impl Look {
-    async fn rows(&self) -> Result<Vec<Row>, ClusterError> {
-        let live = workload::live(&self.cluster, self.namespace.as_deref(), &self.labels).await?;
-        let mut rows: Vec<Row> = live.iter().map(|(key, live)| row(key, live)).collect();
-        rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.key, None)));
+    async fn rows(&self) -> Result<Vec<WorkloadAnswer>, ClusterError> {
+        let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
+        let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live)).collect();
+        // A history that can't be read now (its daemon is just making it) adds nothing.
+        self.history.iter().for_each(|history| drop(self.remember(history, &mut rows)));
+        rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
         Ok(rows)
     }
 
+    /// Adds what only the history knows: which objects wait for others, and which holds a newer commit has gone back to.
+    fn remember(&self, history: &History, rows: &mut Vec<WorkloadAnswer>) -> Result<(), HistoryError> {
+        let mut waiting = remembered::waiting(history)?;
+        for row in rows.iter_mut() {
+            if let Some((record, message)) = waiting.remove(&row.object) {
+                row.message = format!("commit {} {message}", record.commit.short());
+            } else if row.state == State::Held
+                && let Some(message) = remembered::held_again(history, &row.source, &row.object)?
+            {
+                row.message = message;
+            }
+        }
+        // Labels are asked of the cluster, which does not have these yet.
+        let here = |key: &ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
+        let new = waiting.into_iter().filter(|(key, _)| self.labels == marks::SOURCE && here(key));
+        rows.extend(new.map(|(object, (record, message))| WorkloadAnswer {
+            object,
+            source: record.source,
+            commit: record.commit.to_string(),
+            state: State::Waiting,
+            message,
+            since: Some(record.started),
+            updated: 0,
+            ready: 0,
+            available: 0,
+            desired: 0,
+            deadline: None,
+        }));
+        Ok(())
+    }
+
     /// The table, or one line that says that there is nothing to show.
-    fn table(&self, rows: &[Row], format: Format) -> Vec<String> {
+    fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
         if !rows.is_empty() {
             return table(rows, format).lines_within(if format == Format::Wide { None } else { terminal_width() });
         }
@@ -135,24 +154,35 @@ impl Look {
     }
 
     /// Shows what changes until somebody has seen enough.
-    async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
+    async fn watch(&self, globals: &Globals, format: Format) -> anyhow::Result<Exit> {
         let mut screen = Screen::default();
-        let mut before: Vec<Row> = Vec::new();
+        let mut before: Vec<WorkloadAnswer> = Vec::new();
         let enough = signals::asked_to_stop();
         tokio::pin!(enough);
         loop {
-            let rows = self.rows().await?;
+            let mut rows = self.rows().await?;
+            let (_, mut lines) = heads(globals, &mut rows);
             match format {
                 Format::Json | Format::Yaml | Format::Name => {
-                    let changed: Vec<Row> = rows.iter().filter(|row| !before.contains(row)).cloned().collect();
-                    for value in as_values(&changed) {
-                        say(value.to_string());
+                    let changed: Vec<WorkloadAnswer> =
+                        rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    for workload in &changed {
+                        match format {
+                            Format::Name => say(name(workload)),
+                            // A document for each change, of which a reader sees where it ends.
+                            Format::Yaml => say(format!("---\n{}", serde_yaml::to_string(workload)?.trim_end())),
+                            _ => say(serde_json::to_string(workload)?),
+                        }
                     }
                 }
                 // The countdown moves every second, which is no change in a pipe.
-                Format::Table | Format::Wide if Screen::is_there() => screen.show(&self.table(&rows, format)),
+                Format::Table | Format::Wide if Screen::is_there() => {
+                    lines.extend(self.table(&rows, format));
+                    screen.show(&lines);
+                }
                 Format::Table | Format::Wide => {
-                    let changed: Vec<Row> = rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    let changed: Vec<WorkloadAnswer> =
+                        rows.iter().filter(|row| !before.contains(row)).cloned().collect();
                     let heading = usize::from(!before.is_empty());
                     if !changed.is_empty() {
                         self.table(&changed, format).iter().skip(heading).for_each(say);
@@ -169,12 +199,19 @@ impl Look {
     }
 }
 
-/// A line for each source: the head that its daemon was last through with, where its history can be read.
-fn heads(globals: &Globals, rows: &[Row]) -> Vec<String> {
-    let Ok(history) = history::open(globals) else { return Vec::new() };
-    let sources: BTreeSet<&str> = rows.iter().map(|row| row.source.as_str()).collect();
-    let mut lines = Vec::new();
-    for source in sources {
+/// `deployment/web`
+fn name(row: &WorkloadAnswer) -> String {
+    format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
+}
+
+/// What the history knows, where it can be read: for each source the head that its daemon was last through with, also as
+/// a line for people; and of the workloads, which have drifted.
+fn heads(globals: &Globals, rows: &mut [WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
+    let Ok(history) = history::open(globals) else { return Default::default() };
+    let sources: BTreeSet<String> = rows.iter().map(|row| row.source.clone()).collect();
+    let (mut answers, mut lines) = (Vec::new(), Vec::new());
+    for source in &sources {
+        mark_drifted(&history, source, rows);
         let Ok(heads) = history.heads(source) else { continue };
         let Some(head) = heads.recorded else { continue };
         let told = history.commit(&head).ok().flatten();
@@ -186,72 +223,80 @@ fn heads(globals: &Globals, rows: &[Row]) -> Vec<String> {
             (open, _) => format!("{open} under way"),
         };
         lines.push(plain(&format!("{source} is at {}{told}: {state}", head.short())));
+        let through = open == 0 && heads.finished.as_ref() == Some(&head);
+        answers.push(SourceAnswer { source: source.clone(), head, under_way: open, through });
     }
     if !lines.is_empty() {
         lines.push(String::new());
     }
-    lines
+    (answers, lines)
 }
 
-fn row(key: &ObjectKey, live: &Value) -> Row {
-    let hold = Hold::on(live);
+/// Marks the workloads that somebody else has changed and that belay leaves so.
+fn mark_drifted(history: &History, source: &str, rows: &mut [WorkloadAnswer]) {
+    for drifted in history.drifts(source).unwrap_or_default() {
+        let row = rows.iter_mut().find(|row| row.source == source && row.object == drifted.object);
+        if let Some(row) = row.filter(|row| matches!(row.state, State::Complete | State::UnderWay)) {
+            row.state = State::Drifted;
+            row.message = format!("changed by {}, and left so, as configured", drifted.by);
+            row.since = Some(drifted.since);
+        }
+    }
+}
+
+fn row(key: &ObjectKey, live: &Value) -> WorkloadAnswer {
+    // One that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
+    let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
+    let hold = Hold::on(live).filter(holds);
     let health = health(key, live);
     let counters = health.as_ref().map(|health| health.counters).unwrap_or_default();
     let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
     let standing = health.as_ref().map(|health| health.standing);
     let (state, message) = match (&hold, marks::annotation(live, marks::SUSPEND), standing) {
-        (_, Some(why), _) => ("suspended", why.to_owned()),
+        (_, Some(why), _) => (State::Suspended, why.to_owned()),
         (Some(hold), _, Some(Standing::Complete)) => {
-            ("held", format!("commit {} is held: {}", hold.commit.short(), hold.reason))
+            (State::Held, format!("commit {} is held: {}", hold.commit.short(), hold.reason))
         }
-        (Some(_), _, _) => ("rolling back", health.map(|health| health.message).unwrap_or_default()),
+        (Some(_), _, _) => (State::RollingBack, health.map(|health| health.message).unwrap_or_default()),
         (None, _, Some(Standing::Complete)) if observed => {
-            ("complete", health.map(|health| health.message).unwrap_or_default())
+            (State::Complete, health.map(|health| health.message).unwrap_or_default())
         }
         (None, _, Some(Standing::Failed)) if observed => (
-            "failed",
+            State::Failed,
             health.and_then(|health| health.failure).map(|failure| failure.reason.message).unwrap_or_default(),
         ),
-        (None, _, Some(Standing::Paused)) => ("paused", health.map(|health| health.message).unwrap_or_default()),
-        _ => ("under way", health.map(|health| health.message).unwrap_or_default()),
+        (None, _, Some(Standing::Paused)) => (State::Paused, health.map(|health| health.message).unwrap_or_default()),
+        _ => (State::UnderWay, health.map(|health| health.message).unwrap_or_default()),
     };
-    Row {
-        key: key.clone(),
+    WorkloadAnswer {
+        object: key.clone(),
         source: marks::label(live, marks::SOURCE).unwrap_or_default().to_owned(),
         commit: marks::annotation(live, marks::COMMIT).unwrap_or_default().to_owned(),
         state,
         message,
         since: hold.map(|hold| hold.since),
         updated: counters.updated,
+        ready: counters.ready,
         available: counters.available,
         desired: counters.desired,
-        deadline: (state == "under way" || state == "rolling back").then(|| deadline(live)).flatten(),
+        deadline: (state == State::UnderWay || state == State::RollingBack).then(|| deadline(key, live)).flatten(),
     }
 }
 
 /// When a Deployment's rollout has made no progress for too long, as its controller counts.
-fn deadline(live: &Value) -> Option<Timestamp> {
-    let seconds = live["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds < i64::from(i32::MAX))?;
+fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
+    let seconds = progress_deadline_seconds(key, live)?;
     let conditions = live["status"]["conditions"].as_array()?;
     let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
     let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
     moved.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-fn as_values(rows: &[Row]) -> Vec<Value> {
-    let value = |row: &Row| {
-        json!({"object": row.key, "source": row.source, "commit": row.commit, "state": row.state,
-            "message": row.message, "since": row.since, "updated": row.updated, "available": row.available,
-            "desired": row.desired, "deadline": row.deadline})
-    };
-    rows.iter().map(value).collect()
-}
-
-fn table(rows: &[Row], format: Format) -> Table {
+fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
     let now = Clock::system().now();
     let mut headings = vec!["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"];
     if format == Format::Wide {
-        headings.insert(5, "UPDATED");
+        headings.splice(5..5, ["UPDATED", "READY", "AVAILABLE"]);
     }
     let mut table = Table::new(&headings);
     for row in rows {
@@ -261,87 +306,33 @@ fn table(rows: &[Row], format: Format) -> Table {
         }
         let mut cells: Vec<Cell> = vec![
             row.source.clone().into(),
-            row.key.to_string().into(),
+            row.object.to_string().into(),
             row.commit.chars().take(7).collect::<String>().into(),
-            Cell::styled(row.state, super::output::state_style(row.state)),
+            state(row.state),
             format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
             row.since.map(|since| age(since, now)).unwrap_or_default().into(),
             message.into(),
         ];
         if format == Format::Wide {
-            cells.insert(5, row.updated.to_string().into());
+            let counts = [row.updated, row.ready, row.available].map(|count| Cell::from(count.to_string()));
+            cells.splice(5..5, counts);
         }
         table.row(cells);
     }
     table
 }
 
-/// How far a rollout is: a pod that is updated and available, one that is updated, one that is not; at most ten of them.
-fn bar(row: &Row) -> String {
+/// How far a rollout is: pods that are updated and available, updated and ready, updated, and those that are not; at most
+/// ten of them.
+fn bar(row: &WorkloadAnswer) -> String {
     const LONGEST: i64 = 10;
-    if row.desired <= 0 || !matches!(row.state, "under way" | "rolling back" | "paused") {
+    if row.desired <= 0 || !matches!(row.state, State::UnderWay | State::RollingBack | State::Paused) {
         return String::new();
     }
     let length = row.desired.min(LONGEST);
     let part = |count: i64| usize::try_from((count.clamp(0, row.desired) * length) / row.desired).unwrap_or_default();
     let (done, begun) = (part(row.updated.min(row.available)), part(row.updated));
+    let ready = part(row.updated.min(row.ready)).clamp(done, begun);
     let all = usize::try_from(length).unwrap_or_default();
-    "●".repeat(done) + &"◐".repeat(begun - done) + &"○".repeat(all - begun)
-}
-
-/// Waits until everything that a commit touched is through.
-async fn wait(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
-    let commit = args.commit.clone().unwrap_or_default();
-    let folder = globals.state_folder(None)?;
-    let waiting = async {
-        let mut told = false;
-        loop {
-            match History::read_only(&folder) {
-                Ok(history) => {
-                    if let Some(exit) = through(&history, &commit)? {
-                        return anyhow::Ok(exit);
-                    }
-                }
-                // A daemon that was only just started is making it.
-                Err(error @ (HistoryError::Missing { .. } | HistoryError::Older { found: 0, .. })) => {
-                    if !std::mem::replace(&mut told, true) {
-                        super::output::progress(format!("{error}; waiting for it"));
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-            tokio::time::sleep(ASK).await;
-        }
-    };
-    match tokio::time::timeout(args.timeout.0, waiting).await {
-        Ok(exit) => exit,
-        Err(_) => {
-            super::output::progress(format!("error: commit {commit} is not through after {}", args.timeout));
-            Ok(Exit::TimedOut)
-        }
-    }
-}
-
-fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
-    let records = history.records(&Query { commit: Some(commit.to_owned()), ..Query::default() })?;
-    if let Some(other) = records.iter().find(|record| record.commit != records[0].commit) {
-        bail!("{commit:?} is the beginning of several commits: {} and {}", records[0].commit, other.commit);
-    }
-    if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
-        return Ok(None);
-    }
-    let went_wrong = |record: &&Record| {
-        !matches!(record.outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Superseded | Outcome::Pruned)
-    };
-    let mut exit = Exit::Done;
-    for record in records.iter().filter(went_wrong) {
-        let reason = record.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        say(format!("{}: {}{reason}", record.object, record.outcome));
-        exit = Exit::No;
-    }
-    if exit == Exit::Done {
-        let objects = if records.len() == 1 { "1 object".to_owned() } else { format!("{} objects", records.len()) };
-        say(format!("commit {} is complete: {objects}", records[0].commit.short()));
-    }
-    Ok(Some(exit))
+    "●".repeat(done) + &"◕".repeat(ready - done) + &"◐".repeat(begun - ready) + &"○".repeat(all - begun)
 }

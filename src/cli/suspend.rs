@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
-use super::workload::WORKLOADS;
-use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
 use crate::rollout::{applied_fields, marks};
 
 /// What `belay suspend` understands.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
+use super::nearest::there_is;
 use super::output::{Format, progress, say, say_value};
 use super::workload::Named;
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
@@ -91,10 +92,19 @@ impl Act {
 pub(super) struct For {
     /// Their versions and kinds, in the order in which a bare name is looked for.
     pub kinds: &'static [(&'static str, &'static str)],
-    /// What is said of another kind: `pausing is not supported`.
+    /// What is said of another kind, behind the object: `pausing is not supported`; or, with `{kind}` at its end, alone.
     pub otherwise: &'static str,
     /// What is done, for the question: `Pause`.
     pub verb: &'static str,
+}
+
+impl For {
+    fn refusal(&self, what: &str, kind: &str) -> String {
+        match self.otherwise.strip_suffix("{kind}") {
+            Some(text) => format!("{text}{kind:?}"),
+            None => format!("{what} {}", self.otherwise),
+        }
+    }
 }
 
 /// The kinds that keep revisions.
@@ -276,7 +286,8 @@ impl Search<'_> {
             1 => Ok(found.remove(0)),
             0 => {
                 let kinds: Vec<&str> = self.only.kinds.iter().map(|(_, kind)| *kind).collect();
-                bail!("there is no {} {:?} in namespace {}", kinds.join(" or "), named.name, self.namespace)
+                let hint = self.like(self.only.kinds, &named.name).await;
+                bail!("there is no {} {:?} in namespace {}{hint}", kinds.join(" or "), named.name, self.namespace)
             }
             _ => {
                 let names: Vec<String> = found.iter().map(Target::named).collect();
@@ -288,12 +299,32 @@ impl Search<'_> {
     async fn one(&self, api_version: &str, kind: &str, name: &str) -> anyhow::Result<Target> {
         let served = self.cluster.served(api_version, kind).await?;
         let Some(target) = self.read(api_version, kind, name).await? else {
-            bail!("{} not found", quoted(&served, name));
+            let hint = self.like(&[(api_version, kind)], name).await;
+            bail!("{} not found{hint}", quoted(&served, name));
         };
         if !self.only.kinds.contains(&(api_version, kind)) {
-            bail!("{} {}", target.quoted(), self.only.otherwise);
+            bail!(self.only.refusal(&target.quoted(), kind));
         }
         Ok(target)
+    }
+
+    /// What is there instead and is called nearly so. Nothing where the cluster does not say.
+    async fn like(&self, kinds: &[(&str, &str)], name: &str) -> String {
+        const ALIKE: u16 = 600;
+        let mut there = Vec::new();
+        for (api_version, kind) in kinds {
+            let Ok(served) = self.cluster.served(api_version, kind).await else { continue };
+            let listed = self.cluster.list(&served, Some(self.namespace), "").await.unwrap_or_default();
+            there.extend(listed.into_iter().map(|live| self.target(&served, kind, live).key));
+        }
+        there_is(name, there.iter().map(|key| (key.name.as_str(), named(key))), ALIKE)
+    }
+
+    fn target(&self, served: &Served, kind: &str, live: Value) -> Target {
+        let name = live["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let namespace = served.namespaced.then(|| self.namespace.to_owned());
+        let key = ObjectKey { group: served.group.clone(), kind: kind.to_owned(), namespace, name };
+        Target { key, served: served.clone(), live }
     }
 
     async fn read(&self, api_version: &str, kind: &str, name: &str) -> Result<Option<Target>, ClusterError> {
@@ -307,16 +338,10 @@ impl Search<'_> {
     async fn all(&self, api_version: &str, kind: &str, selector: &str) -> anyhow::Result<Vec<Target>> {
         let served = self.cluster.served(api_version, kind).await?;
         if !self.only.kinds.contains(&(api_version, kind)) {
-            bail!("{} {}", served.resource, self.only.otherwise);
+            bail!(self.only.refusal(&served.resource, kind));
         }
         let listed = self.cluster.list(&served, Some(self.namespace), selector).await?;
-        let target = |live: Value| {
-            let name = live["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let namespace = served.namespaced.then(|| self.namespace.to_owned());
-            let key = ObjectKey { group: served.group.clone(), kind: kind.to_owned(), namespace, name };
-            Target { key, served: served.clone(), live }
-        };
-        Ok(listed.into_iter().map(target).collect())
+        Ok(listed.into_iter().map(|live| self.target(&served, kind, live)).collect())
     }
 }
 

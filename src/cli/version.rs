@@ -1,7 +1,6 @@
 //! `belay version`
 
-use serde_json::json;
-
+use super::answer::VersionAnswer;
 use super::exit::Exit;
 use super::output::{Format, say, say_value};
 use crate::kinds::facts;
@@ -19,7 +18,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     match output {
         Format::Json | Format::Yaml => {
-            say_value(&json!({"version": version, "embeddedKubernetes": facts().kubernetes}), output)?;
+            let (version, embedded_kubernetes) = (version.to_owned(), facts().kubernetes.clone());
+            say_value(&VersionAnswer { version, embedded_kubernetes }, output)?;
         }
         Format::Table | Format::Wide | Format::Name => say(format!("belay {version}")),
     }

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::output::{Format, progress, say, say_value};
+use super::pushing::credentials_for;
 use super::unified;
 use crate::clock::Clock;
 use crate::git::{Credentials, Edit, Signing, WorkingCopy};
@@ -28,6 +29,9 @@ pub struct Where {
     /// Push the commit
     #[arg(long)]
     pub push: bool,
+    /// belay's configuration, whose credentials for that repository --push shows [default: /etc/belay/belay.toml]
+    #[arg(long, value_name = "FILE", requires = "push")]
+    pub config: Option<PathBuf>,
 }
 
 fn subject(text: &str) -> Result<String, String> {
@@ -124,12 +128,17 @@ impl Desk {
         let mut commit = None;
         let mut pushed = None;
         if !wanted.dry_run {
+            // What can't be pushed anyhow is not committed.
+            let credentials = match to.push {
+                true => Some(credentials_for(to.config.as_deref(), &self.copy.destination()?)?),
+                false => None,
+            };
             let id = self.copy.commit(&edits, &message, Signing::AsConfigured, Clock::system().now())?;
             let branch = self.copy.branch()?;
             progress(format!("committed {} on {branch}: {}", id.short(), message.lines().next().unwrap_or_default()));
             commit = Some(id);
-            if to.push {
-                pushed = Some(self.push().await?);
+            if let Some(credentials) = credentials {
+                pushed = Some(self.push(credentials).await?);
             }
         }
         match wanted.output {
@@ -143,14 +152,11 @@ impl Desk {
         Ok(())
     }
 
-    async fn push(self) -> anyhow::Result<String> {
+    async fn push(self, credentials: Credentials) -> anyhow::Result<String> {
         // The other side may take its time; it must not keep the rest of the program.
-        let pushed = tokio::task::spawn_blocking(move || {
-            let destination = self.copy.destination()?;
-            let credentials = Credentials::new(&destination).agent();
-            self.copy.push(&credentials, &CancellationToken::new())
-        });
-        let location = pushed.await?.context("the commit is made, but it could not be pushed")?;
+        let pushed = tokio::task::spawn_blocking(move || self.copy.push(&credentials, &CancellationToken::new()));
+        let location =
+            pushed.await?.context("the commit is made, but it could not be pushed; `git push` does that, too")?;
         progress(format!("pushed to {location}"));
         Ok(location.to_string())
     }

@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use crate::cluster::Cluster;
 use crate::kinds::facts;
 use crate::manifest::ObjectKey;
 
@@ -29,13 +28,7 @@ impl FromStr for Named {
         if name.is_empty() || name.contains('/') {
             return Err(format!("{text:?} is not KIND/NAME; name the namespace with -n"));
         }
-        let (wanted, group) = kind.split_once('.').map_or((kind, None), |(kind, group)| (kind, Some(group)));
-        let lower = wanted.to_ascii_lowercase();
-        let fits = |known: &&crate::kinds::Kind| {
-            let named = known.resource == lower || known.singular == lower || known.short_names.contains(&lower);
-            named && group.is_none_or(|group| group == known.group)
-        };
-        match facts().kinds.iter().find(fits) {
+        match facts().called(kind) {
             Some(known) => Ok(Named { kind: Some((known.group.clone(), known.kind.clone())), name: name.to_owned() }),
             None => Err(format!("there is no kind {kind:?}; say deployment, statefulset, daemonset …")),
         }
@@ -49,38 +42,6 @@ impl Named {
         let kind = self.kind.as_ref().is_none_or(|(group, kind)| *group == key.group && *kind == key.kind);
         kind && self.name == key.name && namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
     }
-}
-
-/// The workload kinds, in the order in which they are listed.
-pub(super) const WORKLOADS: [(&str, &str); 5] = [
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "Job"),
-];
-
-/// The live workloads that belay has applied, with their keys, in `namespace` or everywhere.
-pub(super) async fn live(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    selector: &str,
-) -> Result<Vec<(ObjectKey, serde_json::Value)>, crate::cluster::ClusterError> {
-    let mut found = Vec::new();
-    for (api_version, kind) in WORKLOADS {
-        let served = cluster.served(api_version, kind).await?;
-        for object in cluster.list(&served, namespace, selector).await? {
-            let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-            let key = ObjectKey {
-                group: served.group.clone(),
-                kind: kind.to_owned(),
-                namespace: text("namespace"),
-                name: text("name").unwrap_or_default(),
-            };
-            found.push((key, object));
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

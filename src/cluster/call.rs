@@ -5,6 +5,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
+use super::credentials::without_credentials;
 use super::{Cluster, ClusterError, Refusal};
 
 /// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
@@ -70,17 +71,22 @@ impl Cluster {
         purpose: Purpose<'_>,
         request: Request<Body>,
     ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
+        let entitled = self.entitled_until(request.method(), &request.uri().to_string());
+        let until = entitled.map_err(|message| away(purpose, message, None))?;
+        let limit = until.map_or(self.request_timeout, |until| {
+            self.request_timeout.min(until.saturating_duration_since(tokio::time::Instant::now()))
+        });
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
             let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
             Ok((code, warnings, bytes.to_vec()))
         };
-        match tokio::time::timeout(self.request_timeout, exchange).await {
+        match tokio::time::timeout(limit, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(message)) => Err(away(purpose, message, None)),
-            Err(_) => Err(away(purpose, format!("no answer within {:?}", self.request_timeout), None)),
+            Err(_) => Err(away(purpose, format!("no answer within {limit:?}"), None)),
         }
     }
 }

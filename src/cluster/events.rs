@@ -44,7 +44,8 @@ impl Cluster {
         let message: String = event.message.chars().take(MESSAGE_LIMIT).collect();
         let body = json!({
             "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": format!("{}.{:x}", key.name, now.as_nanosecond()), "namespace": namespace},
+            // Its controller may tell of it at this very moment, under a name of the same form.
+            "metadata": {"name": format!("{}.belay-{:x}", key.name, now.as_nanosecond()), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": live["apiVersion"], "kind": key.kind, "namespace": key.namespace, "name": key.name,
                 "uid": marks::uid(live), "resourceVersion": live["metadata"]["resourceVersion"],

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::call::{Purpose, get};
 use super::kinds::escape;
+use super::masking::Masking;
 use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
 use crate::manifest::ObjectKey;
@@ -51,18 +52,20 @@ impl Cluster {
         let pods_served = self.served("v1", "Pod").await?;
         let selector = self.selector_of_present_template(key, live).await?;
         let mut missing = Vec::new();
-        let pods = match selector {
+        let mut pods = match selector {
             Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
             None => Vec::new(),
         };
+        let masking = self.masking(key, live, &mut missing).await;
+        pods.iter_mut().for_each(|pod| masking.apply_within(&mut pod["status"]));
         let now = self.clock.now();
         let lost = self.lost_nodes(&pods, &mut missing).await;
         let mut accounts: Vec<PodAccount> = pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect();
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
-        self.read_logs(key, &pods_served, &mut accounts, &mut missing).await;
-        let events = self.events_about(key, live, &accounts, &mut missing).await;
+        self.read_logs(key, &pods_served, &mut accounts, &masking, &mut missing).await;
+        let events = self.events_about(key, live, &accounts, &masking, &mut missing).await;
         let evidence = Evidence {
-            conditions: conditions(live),
+            conditions: conditions(live).iter().map(|condition| masking.apply(condition)).collect(),
             pods: accounts.iter().take(PODS).map(|account| account.seen.clone()).collect(),
             events,
             missing,
@@ -129,7 +132,14 @@ impl Cluster {
         lost
     }
 
-    async fn read_logs(&self, key: &ObjectKey, served: &Served, pods: &mut [PodAccount], missing: &mut Vec<String>) {
+    async fn read_logs(
+        &self,
+        key: &ObjectKey,
+        served: &Served,
+        pods: &mut [PodAccount],
+        masking: &Masking,
+        missing: &mut Vec<String>,
+    ) {
         let stuck = pods.iter_mut().filter(|pod| pod.fault == Fault::Commit && pod.seen.container.is_some());
         for pod in stuck.take(LOGS) {
             let name = pod.seen.name.clone();
@@ -144,7 +154,7 @@ impl Cluster {
                 );
                 let what = format!("read the log of pod {name}");
                 match self.call_text(Purpose { what: &what, secret: false }, get(&path)).await {
-                    Ok(text) => pod.seen.log = last_lines(&text),
+                    Ok(text) => pod.seen.log = last_lines(&masking.apply(&text)),
                     // A container that never ran has no log; that is no gap in the evidence.
                     Err(ClusterError::Refused(refusal)) if refusal.code == 400 => {}
                     Err(error) => missing.push(format!("log of pod {name}: {error}")),
@@ -161,6 +171,7 @@ impl Cluster {
         key: &ObjectKey,
         live: &Value,
         pods: &[PodAccount],
+        masking: &Masking,
         missing: &mut Vec<String>,
     ) -> Vec<EventSeen> {
         let mut about = vec![format!("involvedObject.uid={}", marks::uid(live))];
@@ -175,7 +186,11 @@ impl Cluster {
                 escape(&selector)
             );
             match self.call(Purpose { what: "read events", secret: false }, get(&path)).await {
-                Ok(answer) => found.extend(answer.value["items"].as_array().into_iter().flatten().filter_map(event)),
+                Ok(mut answer) => {
+                    let all = answer.value["items"].as_array_mut().into_iter().flatten();
+                    all.for_each(|event| masking.apply_within(&mut event["message"]));
+                    found.extend(answer.value["items"].as_array().into_iter().flatten().filter_map(event));
+                }
                 Err(error) => missing.push(format!("events: {error}")),
             }
         }

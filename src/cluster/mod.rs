@@ -3,10 +3,13 @@
 mod apply;
 mod call;
 mod controllers;
+mod credentials;
 mod error;
 mod events;
 mod evidence;
 mod kinds;
+mod lease;
+mod masking;
 mod patch;
 mod read;
 mod retry;
@@ -23,11 +26,14 @@ use crate::clock::Clock;
 
 pub use apply::{Mode, Written};
 pub use controllers::Sent;
+pub use credentials::without_credentials;
 pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
+pub use lease::Entitled;
 pub use patch::{Part, Patch};
+pub use read::WORKLOADS;
 pub use retry::Backoff;
 pub use rolling_update::{Pace, RollError};
 pub use watch::{Seen, Watched};
@@ -43,13 +49,15 @@ pub struct Cluster {
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
     request_timeout: Duration,
+    /// Until when it may be written to, where that is not always.
+    entitled: Option<Arc<Entitled>>,
 }
 
 impl Cluster {
     /// The cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
-        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT }
+        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT, entitled: None }
     }
 
     /// The same with another limit for one request.

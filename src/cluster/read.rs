@@ -11,6 +11,15 @@ use crate::rollout::{Revision, Workload, marks, revisions};
 /// How many objects one page of a list has.
 const PAGE: usize = 500;
 
+/// The workload kinds, in the order in which they are listed.
+pub const WORKLOADS: [(&str, &str); 5] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "Job"),
+];
+
 impl Cluster {
     /// A live object; `None` where there is none.
     ///
@@ -54,6 +63,32 @@ impl Cluster {
                 _ => return Ok(found),
             }
         }
+    }
+
+    /// The live workloads with these labels, in `namespace` or everywhere, kind by kind.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn workloads(
+        &self,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
+        let mut found = Vec::new();
+        for (api_version, kind) in WORKLOADS {
+            let served = self.served(api_version, kind).await?;
+            for object in self.list(&served, namespace, selector).await? {
+                let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+                let key = ObjectKey {
+                    group: served.group.clone(),
+                    kind: kind.to_owned(),
+                    namespace: text("namespace"),
+                    name: text("name").unwrap_or_default(),
+                };
+                found.push((key, object));
+            }
+        }
+        Ok(found)
     }
 
     /// The revisions that the cluster keeps of a workload, the newest first: of a Deployment its ReplicaSets, of a

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::credentials::without_credentials;
 use super::{Cluster, Served};
 use crate::manifest::ObjectKey;
 
@@ -128,7 +129,8 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
                 vec![Seen::Gone(key)]
             }
             Err(error) => {
-                warn!(kind = served.kind, %error, "watch in trouble");
+                let error = without_credentials(&error);
+                warn!(kind = served.kind, error, "watch in trouble");
                 vec![Seen::Trouble(format!("watch {}: {error}", served.resource))]
             }
         };
@@ -158,7 +160,7 @@ fn told(served: &Served, object: &DynamicObject) -> (ObjectKey, Value) {
 
 /// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.
 #[derive(Clone, Debug)]
-struct Doubling(Duration);
+pub(super) struct Doubling(Duration);
 
 impl Default for Doubling {
     fn default() -> Doubling {

@@ -107,6 +107,7 @@ mod tests {
         let mut source = SourceConfig::of("/srv/git/shop.git");
         source.tag = Some("v*".to_owned());
         source.commit = Some("1".to_owned());
+        source.after = Some("infra".to_owned());
         source.credentials = CredentialsConfig {
             username: Some("a".to_owned()),
             token_file: path(),

@@ -1,6 +1,6 @@
 //! A finished plan becomes records, and the records become rollouts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,7 +15,9 @@ use super::source::{Done, Rollout, Source};
 use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{Action, Commit, CommitId, Outcome, Planned, Reason, Record, RecordId, StepKind, Trigger};
+use crate::rollout::{
+    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
+};
 
 /// A planned object, its record, and what was known of it before a restart.
 type Begun = (RecordId, Option<Record>, Prepared);
@@ -39,6 +41,7 @@ impl Source {
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
                 self.shelf().forget();
                 return;
             }
@@ -61,6 +64,7 @@ impl Source {
             known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
         );
         self.begin(begun);
+        self.write_down_undos();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -69,19 +73,49 @@ impl Source {
         let writes = |planned: &Planned| matches!(planned.action, Action::Apply(_) | Action::Prune);
         let written = begun.iter().filter(|(_, _, prepared)| writes(&prepared.planned));
         let ranks = Ranks::new(written.map(|(_, _, prepared)| Place::of(&prepared.planned)));
+        let beginning: BTreeSet<ObjectKey> = begun
+            .iter()
+            .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_ref(), prepared))
+            .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
+            .collect();
+        // What is over at once is in the books before others ask for it.
+        begun.sort_by_key(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();
             if let Some(digest) = prepared.digest {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
             let stage = self.stage(earlier.as_ref(), &prepared);
+            if !matches!((&prepared.planned.action, &stage), (Action::Apply(_), None)) {
+                self.stop_waiting(&key);
+            }
             match (&prepared.planned.action, stage) {
-                (Action::Apply(_), stage) => self.roll_out(id, prepared, stage.unwrap_or(Stage::Fresh), &ranks),
+                (Action::Apply(_), None) => match self.gate(&key, &beginning) {
+                    Gate::Open => {
+                        self.stop_waiting(&key);
+                        self.roll_out(id, prepared, Stage::Fresh, &ranks);
+                    }
+                    // Whatever comes later in the order does not wait with it.
+                    Gate::Shut(message) => {
+                        ranks.pass(Place::of(&prepared.planned));
+                        self.let_wait(id, &prepared.planned, message);
+                    }
+                    Gate::Skip(reason) => {
+                        ranks.pass(Place::of(&prepared.planned));
+                        self.skip(&key, id, &reason);
+                    }
+                },
                 (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
                 (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
+                (Action::Held(hold), None) if earlier.is_some() && hold.by.is_some() => {
+                    let reason = Reason { code: "UndoneByHand".to_owned(), message: hold.reason.clone() };
+                    self.finish(id, Outcome::RolledBack, Some(&reason));
+                }
                 (Action::Held(hold), None) => {
-                    let reason = Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+                    let wanted = &prepared.planned.wanted;
+                    let reason = held_reason(hold, &wanted.commit.id, &wanted.trigger);
                     self.finish(id, Outcome::Held, Some(&reason));
+                    self.tell_hold(&key, hold, reason);
                 }
                 (Action::Suspended(why), None) => {
                     let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
@@ -98,6 +132,12 @@ impl Source {
         }
     }
 
+    /// Whether something is done about an object from here on.
+    fn is_to_begin(&self, earlier: Option<&Record>, prepared: &Prepared) -> bool {
+        matches!(prepared.planned.action, Action::Apply(_) | Action::Prune | Action::Blocked(_))
+            || self.stage(earlier, prepared).is_some()
+    }
+
     /// Where a rollout is taken up that is under way already; `None` where it is not.
     fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<Stage> {
         let context = &self.context;
@@ -105,6 +145,8 @@ impl Source {
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let standing = prepared.standing.as_ref();
         match &prepared.planned.action {
+            // Somebody took it back while belay was not there: that is its end.
+            Action::Held(hold) if hold.by.is_some() => None,
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
                 let reason =
@@ -150,7 +192,7 @@ impl Source {
         let cancel = CancellationToken::new();
         let work = Work {
             context: Arc::clone(&self.context),
-            turn: ranks.turn(Place::of(&planned), Arc::clone(&self.context.requests)),
+            turn: ranks.turn(Place::of(&planned)),
             planned,
             apply,
             served,
@@ -184,24 +226,15 @@ impl Source {
             Action::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
             _ => (None, Vec::new()),
         };
+        let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: wanted.commit.id.clone(),
-            object: wanted.key.clone(),
-            place: Some(wanted.manifest.place.clone()),
-            trigger: wanted.trigger.clone(),
-            outcome: Outcome::Planned,
+            place: Some(manifest.place.clone()),
+            trigger: trigger.clone(),
             reason,
-            manifest_hash: Some(wanted.hash.clone()),
+            manifest_hash: Some(hash.clone()),
             rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
         }
     }
 
@@ -213,32 +246,23 @@ impl Source {
             let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
             places.clone().any(|place| news.paths.contains(&*place.path))
         };
-        let duplicates =
-            self.shelf().duplicates().into_iter().filter(new).filter_map(|complaint| Some((complaint, head.clone()?)));
+        let duplicates = self
+            .shelf()
+            .contradictions()
+            .into_iter()
+            .filter(new)
+            .filter_map(|complaint| Some((complaint, head.clone()?)));
         for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
             let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
         }
         let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
-            id: RecordId(0),
-            source: self.context.config.name.clone(),
-            commit: commit.id.clone(),
-            object,
             place: complaints.first().map(|complaint| complaint.place.clone()),
-            trigger: Trigger::Commit,
-            outcome: Outcome::Planned,
             reason: complaints
                 .first()
                 .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
-            manifest_hash: None,
-            rolls_out: false,
-            revision: None,
-            back_to: None,
-            back_to_revision: None,
             complaints,
-            evidence: None,
-            started: self.context.clock.now(),
-            ended: None,
+            ..Record::planned(&self.context.config.name, &commit.id, object, self.context.clock.now())
         };
         by_object.into_iter().map(record).collect()
     }

@@ -1,12 +1,12 @@
 //! What every part of one source's daemon is given.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
+use super::before::Before;
 use super::look::Repository;
+use super::requests::Requests;
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
@@ -14,9 +14,6 @@ use crate::config::SourceConfig;
 use crate::history::{History, Retention};
 use crate::manifest::ObjectKey;
 use serde_json::Value;
-
-/// How many writes and dry runs of one source are under way at once.
-pub(super) const REQUESTS_AT_ONCE: usize = 32;
 
 /// How much may be deleted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +38,11 @@ pub(super) struct Context {
     pub pruning: Pruning,
     pub clock: Clock,
     pub status: Publisher,
-    pub requests: Arc<Semaphore>,
+    pub requests: Requests,
+    /// The source that this one comes after.
+    pub before: Option<Before>,
+    /// Told when a fresh history was begun in the place of a damaged one.
+    pub renewed: Notify,
 }
 
 impl Context {

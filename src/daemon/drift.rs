@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::judging::is_complete;
 use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
@@ -18,11 +19,11 @@ use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
-use crate::history::Query;
+use crate::history::{Drifted, Query};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Commit, Hold, Outcome, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, body, held_body,
-    is_as_applied, marks, template, template_hash,
+    Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    held_body, is_as_applied, marks, template, template_hash,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -76,8 +77,13 @@ impl Source {
     /// Keeps what must be known of a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
+        if let Some(hold) = &hold {
+            self.note_undo(key, live, hold);
+        }
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        let complete = Workload::of(key).is_some() && is_complete(key, live);
+        let completed = !std::mem::replace(&mut facts.complete, complete) && complete;
         if facts.suspended {
             // What it is to be may change meanwhile.
             facts.well = None;
@@ -90,9 +96,27 @@ impl Source {
         if taken_off {
             self.let_go_of_company(key);
         }
+        if completed {
+            self.tell_recovered(key, live);
+            self.tell_those_behind(key);
+        }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
-        let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
-        self.context.status.change(|source| put_or_remove(&mut source.held, key, held));
+        self.context.status.change(|source| {
+            // What is told of it already may say more.
+            let told = |hold: &Hold| source.held.get(key).is_some_and(|told| told.since == hold.since);
+            if held.as_ref().is_some_and(told) {
+                return false;
+            }
+            let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
+            put_or_remove(&mut source.held, key, held)
+        });
+    }
+
+    /// Tells of a hold what a newer commit, which has gone back to what is held, has to do with it.
+    pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
+        let Hold { commit, since, .. } = hold.clone();
+        let held = HeldStatus { commit, reason: reason.message, since };
+        self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
@@ -105,7 +129,7 @@ impl Source {
         if self.is_as_it_should_be(key, live) {
             self.live.entry(key.clone()).or_default().well = Some(digest);
             self.doubtful.remove(key);
-            self.context.status.trouble(&drift(key), None);
+            self.no_drift(key);
         } else {
             self.doubt(key.clone(), Duration::ZERO);
         }
@@ -166,6 +190,9 @@ impl Source {
 
     /// The manifest of an object that may have to be applied again, and on whose account.
     fn want_again(&mut self, key: &ObjectKey) -> Option<Wanted> {
+        if self.contradicted.contains_key(key) {
+            return None;
+        }
         let manifest = self.read_manifest(key)?;
         if let Some(record) = self.resumed.get(key) {
             let (commit, trigger) = (self.commit(&record.commit)?, record.trigger.clone());
@@ -173,9 +200,13 @@ impl Source {
         }
         let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
-        let passed_over = self.newest_record(key).is_some_and(|record| record.outcome == Outcome::Suspended);
-        let again = let_go.is_some() || passed_over;
-        let trigger = if again { Trigger::Retry } else { Trigger::Drift(String::new()) };
+        let newest = self.newest_record(key).map(|record| record.outcome);
+        let trigger = match newest {
+            _ if let_go.is_some() => Trigger::Retry,
+            Some(Outcome::Suspended) => Trigger::Retry,
+            Some(Outcome::Skipped) => self.after_all(key)?,
+            _ => Trigger::Drift(String::new()),
+        };
         let commit = let_go.and_then(|hold| self.commit(&hold.commit)).or_else(|| self.last_charged(key))?;
         Some(self.want(Charged { manifest, commit }, trigger))
     }
@@ -187,7 +218,7 @@ impl Source {
     }
 
     /// The newest record of an object, as far as the history knows.
-    fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
+    pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
         let query = Query {
             source: Some(self.context.config.name.clone()),
             name: Some(key.name.clone()),
@@ -236,6 +267,7 @@ impl Source {
             Err(error) => {
                 let key = &prepared.planned.wanted.key;
                 warn!(object = %key, %error, "failed to write down what is to be done, trying again");
+                self.context.mend(&error);
                 let again = self.again(key);
                 self.doubt(key.clone(), again);
                 None
@@ -246,9 +278,10 @@ impl Source {
     /// Puts an object right that somebody else has changed, or reports it.
     fn correct(&mut self, mut prepared: Prepared, ranks: &Ranks) {
         let key = prepared.planned.wanted.key.clone();
-        let retry = prepared.planned.wanted.trigger == Trigger::Retry;
+        let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
         if !retry && self.context.config.drift == Drift::Report {
-            self.report_drift(&key, prepared.served);
+            let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
+            self.report_drift(&key, prepared.served, by);
             return;
         }
         if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
@@ -267,9 +300,24 @@ impl Source {
         self.roll_out(id, prepared, stage, ranks);
     }
 
-    fn report_drift(&self, key: &ObjectKey, served: Option<Served>) {
-        let message = "differs from Git by somebody else's hand; left alone, as configured".to_owned();
+    /// Says that an object is no longer reported as drifted, if it was.
+    fn no_drift(&self, key: &ObjectKey) {
+        if self.context.config.drift != Drift::Report {
+            return;
+        }
+        self.context.status.trouble(&drift(key), None);
+        if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
+            warn!(object = %key, %error, "failed to note that it is as it should be");
+        }
+    }
+
+    fn report_drift(&self, key: &ObjectKey, served: Option<Served>, by: String) {
+        let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
         self.context.status.trouble(&drift(key), Some(message.clone()));
+        let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
+        if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
+            warn!(object = %key, %error, "failed to note the drift");
+        }
         let (context, key) = (Arc::clone(&self.context), key.clone());
         tokio::spawn(async move {
             let Some(served) = served else { return };
@@ -289,10 +337,18 @@ impl Source {
 
     /// At the start: what was planned, and what was under way.
     pub(super) fn take_up(&mut self) {
+        self.note_what_is_followed();
         let source = &self.context.config.name;
         match self.context.history.heads(source) {
             Ok(heads) => self.planned = heads.recorded.filter(|head| self.repository.mirror.commit(head).is_ok()),
             Err(error) => warn!(%error, "failed to ask the history where it was"),
+        }
+        if self.context.config.drift != Drift::Report {
+            let drifts = self.context.history.drifts(source).unwrap_or_default();
+            let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
+            if let Err(error) = forgotten {
+                warn!(%error, "failed to forget what had drifted while that was only reported");
+            }
         }
         let open = self.context.history.open_records(source).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what was under way");

@@ -5,25 +5,20 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::look::{Charged, News};
+use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
-use super::{planner, prune};
+use super::{planner, prune, rebuild};
 use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{Commit, CommitId, Record, Trigger, Wanted};
+use crate::rollout::{Commit, CommitId, Outcome, Reason, Record, Trigger, Wanted};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
     pub(super) fn heard(&mut self, mut news: News) {
         let head = news.head.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
-        if news.emptied {
-            let message = format!(
-                "commit {} leaves no manifest in {:?}, where there were some: refused, in case it is an accident; nothing \
-                 is changed or deleted until there are manifests again",
-                head.short(),
-                self.repository.folder
-            );
+        if let Some(accident) = news.accident {
+            let message = self.refusal(accident, &head);
             warn!(message);
             self.refused = Some((head, message));
             return;
@@ -32,14 +27,20 @@ impl Source {
         let objects = self.shelf().keys().count();
         self.context.status.change(|source| set(&mut source.objects, objects));
         self.ask_for_kinds();
-        let duplicates: BTreeSet<ObjectKey> =
-            self.shelf().duplicates().into_iter().filter_map(|complaint| complaint.object).collect();
+        let contradicted: BTreeMap<ObjectKey, String> = self
+            .shelf()
+            .contradictions()
+            .into_iter()
+            .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
+            .collect();
         let mut wanted: BTreeMap<ObjectKey, Wanted> = BTreeMap::new();
-        for charged in news.changed.drain(..).filter(|charged| !duplicates.contains(&charged.manifest.key)) {
+        for charged in news.changed.drain(..).filter(|charged| !contradicted.contains_key(&charged.manifest.key)) {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
         }
         let newest = news.commits.first().cloned().map(Arc::new);
+        self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());
         self.want_resumed(&mut wanted, &head);
+        self.forget_superseded_waits();
         self.want_held_with_new_configuration(&mut wanted, newest.as_ref());
         self.give_claims_up();
         let leavers = self.leavers(Some(&news));
@@ -56,11 +57,26 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
+            context.until_the_one_before_is_complete().await;
+            rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)
         });
         self.planning = Some((planning, number));
+    }
+
+    fn refusal(&self, accident: Accident, head: &CommitId) -> String {
+        let seen = match accident {
+            Accident::Emptied => format!("leaves no manifest in {:?}, where there were some", self.repository.folder),
+            Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
+        };
+        format!(
+            "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
+             if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
+             many objects may go",
+            head.short()
+        )
     }
 
     /// A manifest with what else must be known of it.
@@ -81,11 +97,37 @@ impl Source {
         }
     }
 
+    /// What was wrong only for another manifest's sake is right when that one changes.
+    fn want_no_longer_contradicted(
+        &mut self,
+        wanted: &mut BTreeMap<ObjectKey, Wanted>,
+        contradicted: BTreeMap<ObjectKey, String>,
+        head: Option<&Arc<Commit>>,
+    ) {
+        let before = std::mem::replace(&mut self.contradicted, contradicted);
+        let Some(head) = head else { return };
+        for key in before.keys().filter(|key| !self.contradicted.contains_key(key)) {
+            if wanted.contains_key(key) {
+                continue;
+            }
+            if let Some(manifest) = self.read_manifest(key) {
+                let charged = Charged { manifest, commit: Arc::clone(head) };
+                wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
+            }
+        }
+    }
+
     /// What was under way when the daemon stopped, as far as the head still says the same.
     fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, head: &CommitId) {
         let resumed: Vec<(ObjectKey, Record)> =
             self.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {
+            if let Some(message) = self.contradicted.get(&key) {
+                let reason = Reason { code: "InvalidManifest".to_owned(), message: message.clone() };
+                self.resumed.remove(&key);
+                self.finish(record.id, Outcome::Rejected, Some(&reason));
+                continue;
+            }
             let same = self.shelf().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || wanted.contains_key(&key) && record.commit != *head {
                 self.resumed.remove(&key);

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::source::{Done, Source};
+use crate::history::HistoryError;
 use crate::rollout::{CommitId, Record};
 
 /// How often old records are forgotten.
@@ -37,12 +38,21 @@ impl Source {
         let (mirror, now) = (Arc::clone(&self.repository.mirror), context.clock.now());
         self.work.spawn(async move {
             let tidy = move || {
-                let forgotten = context.history.forget(&context.retention, now).map_err(|error| error.to_string())?;
+                if let Some(to) = context.history.mend(now).map_err(|error| error.to_string())? {
+                    warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
+                    context.renewed.notify_waiters();
+                    return Ok(());
+                }
+                let mend = |error: HistoryError| {
+                    context.mend(&error);
+                    error.to_string()
+                };
+                let forgotten = context.history.forget(&context.retention, now).map_err(mend)?;
                 if forgotten > 0 {
                     info!(forgotten, "forgot old records");
                 }
-                let named = context.history.pinned_commits().map_err(|error| error.to_string())?;
-                mirror.pin_only(&named).map_err(|error| error.to_string())
+                let named = context.history.pinned_commits().map_err(mend)?;
+                mirror.pin_only(&named).map(drop).map_err(|error| error.to_string())
             };
             match tokio::task::spawn_blocking(tidy).await {
                 Ok(done) => Done::Kept(done.err()),

@@ -15,6 +15,8 @@ pub(super) struct LiveFacts {
     pub hold: Option<Hold>,
     /// A hold that somebody has taken off, so that its manifest is to be applied again.
     pub let_go: Option<Hold>,
+    /// Whether it is a workload that says that it is complete.
+    pub complete: bool,
     /// Whether somebody asked to leave it alone.
     pub suspended: bool,
 }

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
-use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath};
+use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
+use crate::manifest::yaml::Limits;
 use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
-use crate::rollout::{Commit, CommitId};
+use crate::rollout::{Commit, CommitId, allowed_by_trailer};
 
-/// The most bytes of one file that are read: twice what the API server takes in one request.
-const FILE_LIMIT: u64 = 3 << 20;
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;
 /// The most commits that are looked through for the newest that changed one object of a file.
@@ -38,8 +38,17 @@ pub(super) struct News {
     pub complaints: Vec<(Complaint, Arc<Commit>)>,
     /// Objects that the commit planned last had and this one has not, each with the commit that took it away.
     pub removed: BTreeMap<ObjectKey, Charged>,
-    /// Whether it leaves nothing where there was something. Then nothing of it was taken up.
-    pub emptied: bool,
+    /// Whether it looks like an accident. Then nothing of it was taken up.
+    pub accident: Option<Accident>,
+}
+
+/// What a head may be that nobody meant to push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accident {
+    /// It leaves no manifest where there were some.
+    Emptied,
+    /// It has neither a commit nor a file in common with what was there.
+    Replaced,
 }
 
 /// A manifest, and the commit that is charged with it.
@@ -63,7 +72,9 @@ impl Repository {
     }
 
     /// What `head` says, against what was planned last. The shelf has it afterwards.
-    pub(super) fn news(&self, planned: Option<&CommitId>, head: &CommitId) -> Result<News, GitError> {
+    ///
+    /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
+    pub(super) fn news(&self, planned: Option<&CommitId>, head: &CommitId, pruning: Pruning) -> Result<News, GitError> {
         let (shelved, scopes) = {
             let shelf = self.shelf();
             (shelf.at.clone(), shelf.scopes.clone())
@@ -84,8 +95,11 @@ impl Repository {
         let for_plan =
             if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
         let Changes { changes: for_plan, odd } = for_plan;
-        let emptied = self.is_emptied(&files, &for_plan);
-        if !emptied {
+        let accident = match self.accident(&files, &for_plan, planned, head) {
+            Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
+            accident => accident,
+        };
+        if accident.is_none() {
             files = self.shelf().update(self, head.clone(), files)?;
         }
         let scopes = self.shelf().scopes.clone();
@@ -98,9 +112,9 @@ impl Repository {
             changed: Vec::new(),
             complaints: Vec::new(),
             removed: BTreeMap::new(),
-            emptied,
+            accident,
         };
-        if !emptied {
+        if accident.is_none() {
             reading.compare(&for_plan, &files, &known, planned, &mut news)?;
             for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
                 news.complaints.push((complaint, reading.commit(head)?));
@@ -119,16 +133,38 @@ impl Repository {
         paths.filter_map(|path| Some((path.to_owned(), shelf.known(path)?))).collect()
     }
 
-    /// Whether nothing is left where there was something.
-    fn is_emptied(&self, files: &Files, for_plan: &[Change]) -> bool {
+    /// Whether nothing is left where there was something, or nothing of what there was.
+    fn accident(
+        &self,
+        files: &Files,
+        for_plan: &[Change],
+        planned: Option<&CommitId>,
+        head: &CommitId,
+    ) -> Option<Accident> {
+        let is_manifests = |change: &&Change| is_manifest(&change.path);
+        let mut gone = for_plan.iter().filter(is_manifests);
+        let kept = self.shelf().paths().any(|path| !files.contains_key(path));
+        if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
+            return None;
+        }
         let holds = |read: &ReadFile| !read.file.manifests.is_empty() || !read.file.complaints.is_empty();
-        let left = files.values().flatten().any(holds);
-        let shelf = self.shelf();
-        let kept = shelf.paths().any(|path| !files.contains_key(path));
-        let gone = for_plan
+        if !files.values().flatten().any(holds) {
+            return Some(Accident::Emptied);
+        }
+        let new: BTreeSet<&str> = for_plan
             .iter()
-            .any(|change| is_manifest(&change.path) && change.before.is_some() && change.after.is_none());
-        gone && !left && !kept
+            .filter(is_manifests)
+            .filter(|change| change.before.is_none())
+            .map(|change| change.path.as_str())
+            .collect();
+        let strange = files.iter().all(|(path, file)| file.is_none() || new.contains(&**path));
+        let related = || self.mirror.relation(planned?, head).ok();
+        (strange && related() == Some(Relation::Rewritten(None))).then_some(Accident::Replaced)
+    }
+
+    /// Whether the head's own commit allows deletions.
+    fn is_meant(&self, head: &CommitId) -> Result<bool, GitError> {
+        Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
     }
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
@@ -161,10 +197,11 @@ impl Repository {
 
     /// Reads and parses one file.
     pub(super) fn read(&self, path: &str, blob: BlobId, scopes: &Scopes) -> Result<File, GitError> {
-        match self.mirror.read(blob, FILE_LIMIT) {
+        let limit = Limits::default().file_bytes;
+        match self.mirror.read(blob, limit as u64) {
             Ok(bytes) => Ok(read_file(path, &bytes, scopes)),
             Err(GitError::TooLarge { size, .. }) => {
-                let message = format!("has {size} bytes, and belay reads files of up to {FILE_LIMIT}");
+                let message = format!("has {size} bytes, and belay reads files of up to {limit}");
                 Ok(refused(
                     &path.into(),
                     &message,

@@ -10,8 +10,8 @@ use super::context::Context;
 use crate::history::{HistoryError, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Wanted, Workload,
-    marks, template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Trigger, Wanted,
+    Workload, marks, template,
 };
 
 /// The longest wait between two tries.
@@ -81,6 +81,12 @@ impl Context {
         self.remember(|| self.history.finish(record, outcome, reason, at)).await;
     }
 
+    /// What looked like drift was an undo by hand.
+    pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
+        let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
+        self.remember(|| self.history.update(record, &update)).await;
+    }
+
     /// Complaints of the API server about a manifest that it refused when it was applied.
     pub(super) async fn complain(&self, record: RecordId, complaints: Vec<Complaint>) {
         let update = Update { complaints: Some(complaints), ..Update::default() };
@@ -125,6 +131,25 @@ impl Context {
         serde_json::from_str(&step.detail).ok()
     }
 
+    /// Begins a fresh history where this trouble says that the file is damaged. Whether there is a fresh one.
+    pub(super) fn mend(&self, trouble: &HistoryError) -> bool {
+        if !trouble.wants_a_new_file() {
+            return false;
+        }
+        match self.history.mend(self.clock.now()) {
+            Ok(Some(to)) => {
+                warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
+                self.renewed.notify_waiters();
+                true
+            }
+            Ok(None) => true,
+            Err(error) => {
+                warn!(%error, "failed to begin a fresh history");
+                false
+            }
+        }
+    }
+
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
     async fn remember(&self, write: impl Fn() -> Result<(), HistoryError>) {
         let mut wait = Duration::from_millis(100);
@@ -145,6 +170,10 @@ impl Context {
                 Err(trouble) => {
                     warn!(error = %trouble, "failed to write the history, trying again");
                     self.status.trouble("history", Some(trouble.to_string()));
+                    if self.mend(&trouble) {
+                        // The record went with the file: its rollout is taken up anew.
+                        return;
+                    }
                 }
             }
             tokio::time::sleep(wait).await;

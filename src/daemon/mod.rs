@@ -1,6 +1,7 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
 mod autoscalers;
+mod before;
 mod carry_out;
 mod claims;
 mod context;
@@ -9,14 +10,19 @@ mod former;
 mod hear;
 mod judging;
 mod keeping;
+mod lead;
+mod leader;
 mod live;
 mod look;
 mod memory;
 mod planner;
 mod prune;
+mod rebuild;
+mod recovered;
 mod refused;
-mod replication_controller;
+mod requests;
 mod roll_out;
+mod rolling;
 mod shelf;
 mod source;
 mod status;
@@ -25,16 +31,16 @@ mod together;
 mod turn;
 mod undone;
 mod unstick;
+mod waiting;
 mod way;
 mod with_it;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -43,15 +49,15 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::rollout::{CommitId, Plan, Wanted, marks};
+use crate::rollout::{CommitId, Plan, Wanted};
 
-use autoscalers::Autoscalers;
+use before::{Asked, Before};
 pub use context::Pruning;
-use context::{Context, REQUESTS_AT_ONCE};
-use look::Repository;
+use lead::Parts;
+use leader::Leader;
 use planner::{Holds, Patience, Planner};
-use shelf::Shelf;
-use source::Source;
+pub use rebuild::recollect;
+use requests::Requests;
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
 
@@ -92,6 +98,14 @@ pub struct Daemon {
     stop: CancellationToken,
     retention: Retention,
     pruning: Pruning,
+    /// This daemon's name among those that may follow the same sources.
+    identity: Option<String>,
+    /// How many sources it follows.
+    count: watch::Sender<usize>,
+    /// What is asked of a source by those who wait for it, by name.
+    asked: BTreeMap<String, Arc<Asked>>,
+    /// The room for requests that its sources share.
+    requests: Arc<Semaphore>,
     sources: JoinSet<()>,
 }
 
@@ -106,6 +120,10 @@ impl Daemon {
             stop,
             retention: Retention::default(),
             pruning: Pruning::default(),
+            identity: None,
+            count: watch::Sender::new(0),
+            asked: BTreeMap::new(),
+            requests: Requests::of_daemon(),
             sources: JoinSet::new(),
         }
     }
@@ -121,6 +139,14 @@ impl Daemon {
     #[must_use]
     pub fn pruning(mut self, pruning: Pruning) -> Daemon {
         self.pruning = pruning;
+        self
+    }
+
+    /// Follows its sources, from here on, only while it holds the Lease of each: of several daemons of one source, one
+    /// writes. `identity` is this daemon's name, which no other has, and which it has again after a restart.
+    #[must_use]
+    pub fn leading(mut self, identity: String) -> Daemon {
+        self.identity = Some(identity);
         self
     }
 
@@ -147,54 +173,53 @@ impl Daemon {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
         }
         let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
-        let folder = config.path.trim_matches('/').to_owned();
-        let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
-        let repository = Repository { mirror: Arc::new(mirror), folder, shelf };
-        let context = Arc::new(Context {
-            cluster: cluster.clone(),
-            retention: self.retention.clone(),
-            repository: repository.clone(),
-            autoscalers: Autoscalers::default(),
-            pruning: self.pruning,
+        let asked = self.asked_of(&name);
+        let before = config.after.clone().map(|before| {
+            let asked = self.asked_of(&before);
+            asked.await_it();
+            Before { asked, status: self.status.subscribe(), name: before }
+        });
+        let status = Publisher::new(&name, self.status.clone());
+        self.count.send_modify(|count| *count += 1);
+        let mut cluster = cluster.clone();
+        let leader = self.identity.clone().map(|who| {
+            let (entitled, may_write) = watch::channel(None);
+            let unrestricted = cluster.clone();
+            cluster = unrestricted.clone().writing_while(may_write);
+            Leader {
+                cluster: unrestricted,
+                clock: self.clock.clone(),
+                status: status.clone(),
+                namespace: config.lease_namespace.clone(),
+                name: format!("belay-{name}"),
+                who,
+                sources: self.count.subscribe(),
+                entitled,
+                stop: self.stop.clone(),
+            }
+        });
+        let parts = Parts {
+            cluster,
+            mirror: Arc::new(mirror),
+            folder: config.path.trim_matches('/').to_owned(),
+            follow,
+            wake: Wake::new(&location).map(Arc::new),
+            asked,
+            before,
             history: self.history.clone(),
             clock: self.clock.clone(),
-            status: Publisher::new(&name, self.status.clone()),
-            requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            status,
+            retention: self.retention.clone(),
+            pruning: self.pruning,
+            requests: Requests::share(&self.requests),
             config,
-        });
-        let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
-        let wake = Wake::new(&location).map(Arc::new);
-        let (scalers, scalers_seen) = cluster.watched("");
-        let source = Source {
-            repository,
-            refused: None,
-            follow,
-            wake,
-            stop: self.stop.clone(),
-            planned: None,
-            live: BTreeMap::new(),
-            watched,
-            seen,
-            rollouts: BTreeMap::new(),
-            doubtful: BTreeMap::new(),
-            corrected: BTreeMap::new(),
-            resumed: BTreeMap::new(),
-            work: JoinSet::new(),
-            planning: None,
-            plans: 0,
-            checking: false,
-            looking: false,
-            next_look: Instant::now(),
-            orphans_due: None,
-            next_tidy: Instant::now(),
-            failed: BTreeMap::new(),
-            scalers,
-            scalers_seen,
-            claimed: BTreeSet::new(),
-            context,
         };
-        self.sources.spawn(source.follow());
+        self.sources.spawn(parts.lead(leader, self.stop.clone()));
         Ok(())
+    }
+
+    fn asked_of(&mut self, source: &str) -> Arc<Asked> {
+        Arc::clone(self.asked.entry(source.to_owned()).or_default())
     }
 
     /// Runs until it is told to stop.
@@ -218,13 +243,15 @@ pub async fn plan_once(
     wanted: Vec<Wanted>,
 ) -> Result<Plan, ClusterError> {
     let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
-    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX, holds };
+    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX, holds, requests: None };
     let prepared = planner.plan(wanted).await?;
     let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
     Ok(Plan::new(source.to_owned(), head.clone(), steps))
 }
 
-fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+/// What belay shows to the server of a source's repository, and only to that.
+#[must_use]
+pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     let given = &config.credentials;
     let mut credentials = Credentials::new(location);
     if let Some(user) = &given.username {

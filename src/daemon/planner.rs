@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::context::{Context, REQUESTS_AT_ONCE};
+use super::context::Context;
 use super::judging::is_complete;
 use super::live::{digest, newest_other_manager};
 use super::look::Repository;
 use super::refused::complaints;
+use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
+    Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
@@ -60,6 +61,8 @@ pub(super) struct Planner<'a> {
     pub try_new: usize,
     /// What the repository holds.
     pub holds: Holds<'a>,
+    /// The room for its requests, where others want some too.
+    pub requests: Option<&'a Requests>,
 }
 
 /// What the repository holds, for who plans.
@@ -87,8 +90,14 @@ pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prep
     }
     let patience = Patience::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
-    let planner =
-        Planner { cluster: &context.cluster, source: &context.config.name, patience, try_new: TRY_NEW, holds };
+    let planner = Planner {
+        cluster: &context.cluster,
+        source: &context.config.name,
+        patience,
+        try_new: TRY_NEW,
+        holds,
+        requests: Some(&context.requests),
+    };
     // Insisting ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
@@ -108,19 +117,13 @@ impl Planner<'_> {
             let key = wanted[0].key.clone();
             let served = self.ask(&key, || self.cluster.served(&api_version, &kind)).await;
             match served {
-                Ok(served) => prepared.extend(self.plan_kind(&served, wanted).await?),
+                Ok(served) => match self.plan_kind(&served, wanted.clone()).await {
+                    Ok(planned) => prepared.extend(planned),
+                    Err(error) if self.gives_up(&error) => return Err(error),
+                    Err(error) => prepared.extend(blocked(wanted, |_| error.to_reason())),
+                },
                 Err(error) if self.gives_up(&error) => return Err(error),
-                Err(error) => prepared.extend(wanted.into_iter().map(|wanted| {
-                    let action = Action::Blocked(error.to_reason());
-                    Prepared {
-                        planned: Planned { wanted, action },
-                        served: None,
-                        standing: None,
-                        digest: None,
-                        last_writer: None,
-                        owner: None,
-                    }
-                })),
+                Err(error) => prepared.extend(blocked(wanted, |wanted| self.unknown_kind(&wanted.key, &error))),
             }
         }
         Ok(prepared)
@@ -148,7 +151,7 @@ impl Planner<'_> {
             let planned = Planned { wanted, action };
             Ok(Prepared { planned, served: Some(served.clone()), standing, digest, last_writer, owner })
         };
-        stream::iter(each).map(prepare).buffered(REQUESTS_AT_ONCE).try_collect().await
+        stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
     }
 
     /// The live objects of these manifests; `None` for those that do not exist.
@@ -180,7 +183,7 @@ impl Planner<'_> {
             let live = self.ask(&key, || self.cluster.get(&key, served)).await;
             Ok((key, self.or_nothing(live)?))
         };
-        stream::iter(keys).map(read).buffered(REQUESTS_AT_ONCE).try_collect().await
+        stream::iter(keys).map(read).buffered(OF_ONE_SOURCE).try_collect().await
     }
 
     async fn plan_object(
@@ -214,6 +217,8 @@ impl Planner<'_> {
                     // What it needs may come with this very plan.
                     Err(ClusterError::Missing { .. }) => make(wanted, body),
                     Err(error) if self.gives_up(&error) => return Err(error),
+                    // Whoever gives belay its rights may not have come to this one yet; the others go on.
+                    Err(error @ ClusterError::Denied { .. }) => Action::Blocked(error.to_reason()),
                     Err(error) => Action::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
             }
@@ -267,17 +272,46 @@ impl Planner<'_> {
         }
     }
 
+    /// Why a kind can't be applied; with the file that defines it, where the repository has one.
+    fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
+        let reason = error.to_reason();
+        let Holds::Repository(repository) = &self.holds else { return reason };
+        let Some(place) = repository.shelf().definition_place(key) else { return reason };
+        let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
+        Reason { message, ..reason }
+    }
+
     /// Asks the cluster, again and again where the planner insists.
     async fn ask<T, F>(&self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
+        let mut attempt = || {
+            let answer = attempt();
+            async move {
+                let _room = match self.requests {
+                    Some(requests) => Some(requests.room().await),
+                    None => None,
+                };
+                answer.await
+            }
+        };
         match self.patience {
             Patience::GiveUp => attempt().await,
             Patience::Insist(publisher) => {
                 let place = key.to_string();
                 let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
-                let answer = Backoff::insist(say, attempt).await;
+                let mut attempt = || {
+                    let answer = attempt();
+                    async move {
+                        match answer.await {
+                            // Nothing that asking again at once would change.
+                            Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
+                            answer => answer.map(Ok),
+                        }
+                    }
+                };
+                let answer = Backoff::insist(say, &mut attempt).await.and_then(|answer| answer);
                 publisher.trouble(&place, None);
                 answer
             }
@@ -292,10 +326,20 @@ impl Planner<'_> {
     /// What can't be read because it is not there is nothing.
     fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
         match answer {
+            Err(denied @ ClusterError::Denied { .. }) => Err(denied),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
             answer => answer,
         }
     }
+}
+
+/// What can't be planned for now, each with its reason.
+fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterator<Item = Prepared> {
+    wanted.into_iter().map(move |wanted| {
+        let action = Action::Blocked(why(&wanted));
+        let planned = Planned { wanted, action };
+        Prepared { planned, served: None, standing: None, digest: None, last_writer: None, owner: None }
+    })
 }
 
 fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {

@@ -48,6 +48,10 @@ impl Source {
             }
             return None;
         }
+        if let Some(path) = self.shelf().unreadable() {
+            self.wait_with_leavers(&path, &removed);
+            return None;
+        }
         let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
         for key in self.orphans() {
@@ -62,6 +66,21 @@ impl Source {
             Pruning::Limited => self.context.config.prune_limit(count).max(trailer.unwrap_or_default()),
         };
         Some(Candidates { objects: objects.into_values().collect(), new, limit })
+    }
+
+    /// While a file can't be read, what seems to have left may be in it. Nothing is lost by that: what has left is still
+    /// an orphan when the file has been mended.
+    fn wait_with_leavers(&self, path: &str, removed: &BTreeMap<ObjectKey, Charged>) {
+        // What only was in that file is not known to have left.
+        if let Some(first) = removed.keys().next() {
+            let others = match removed.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let message = format!("{first}{others} left the repository and stays until {path} can be read again");
+            warn!(message, "deletes nothing");
+            self.context.status.trouble("prune", Some(message));
+        }
     }
 
     /// Live objects of this source that the repository does not mention.
@@ -154,7 +173,7 @@ fn of(charged: Charged, served: Served, action: Action) -> Prepared {
 
 /// Deletes one object and waits until it is gone.
 pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
-    let permit = work.unless_cancelled(work.turn.comes()).await?;
+    work.unless_cancelled(work.turn.comes()).await?;
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let Some(live) = work.read().await? else { return work.end(Outcome::Pruned, None).await };
     // It may have been made somebody else's since it was planned.
@@ -164,8 +183,11 @@ pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
     }
     work.step(StepKind::Applying, "about to delete it").await?;
     let uid = marks::uid(&live).to_owned();
-    let deleted = Backoff::insist(context.in_the_way(&key), || context.cluster.delete(&key, &work.served, &uid)).await;
-    drop(permit);
+    let delete = || async {
+        let _room = context.requests.room().await;
+        context.cluster.delete(&key, &work.served, &uid).await
+    };
+    let deleted = Backoff::insist(context.in_the_way(&key), delete).await;
     work.turn.through();
     if let Err(error) = deleted {
         return work.end(Outcome::Failed, Some(error.to_reason())).await;

@@ -20,7 +20,7 @@ use super::judging::{Cancelled, Judging, Ruled};
 use super::refused::complaints;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
-use super::{prune, replication_controller, undone};
+use super::{prune, rolling, undone};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
@@ -95,6 +95,9 @@ impl Work {
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
         let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
+        if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) && stage != Stage::Prune {
+            return Box::pin(rolling::story(self, stage)).await;
+        }
         match stage {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
@@ -131,7 +134,7 @@ impl Work {
     }
 
     /// After the write: nothing to wait for, or a rollout to be judged.
-    async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+    pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         if !self.apply.rolls_out {
             self.wait_until_established(&written).await?;
             self.turn.through();
@@ -146,14 +149,14 @@ impl Work {
     }
 
     /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
-    async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
-        let permit = self.unless_cancelled(self.turn.comes()).await?;
+    pub(super) async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
+        self.unless_cancelled(self.turn.comes()).await?;
         self.step(StepKind::Applying, "").await?;
         if self.apply.takes_over {
             self.take_over().await?;
         }
-        let written = self.insist_on_apply(&self.apply.body).await?;
-        drop(permit);
+        let body = self.apply.body.clone();
+        let written = self.insist_on_apply(&body).await?;
         match written {
             Ok(written) => {
                 let baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -173,14 +176,15 @@ impl Work {
 
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(&self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let key = &self.planned.wanted.key;
+    pub(super) async fn insist_on_apply(&mut self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let key = &self.planned.wanted.key.clone();
         let mut backoff = Backoff::default();
         let mut told = false;
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
+            let room = self.unless_cancelled(self.context.requests.room()).await?;
             let error = match self.context.cluster.apply(key, &self.served, body, Mode::Real).await {
                 Ok(written) => {
                     for warning in &written.warnings {
@@ -191,10 +195,15 @@ impl Work {
                 }
                 Err(error) => error,
             };
+            drop(room);
             if !error.is_the_worlds() {
                 return Ok(Err(error));
             }
             self.context.in_the_way(key)(&error);
+            if !matches!(error, ClusterError::Away { .. }) {
+                // Only this object is in trouble: what comes later in the order goes on.
+                self.turn.through();
+            }
             if !std::mem::replace(&mut told, true) {
                 self.step(StepKind::Waiting, &error.to_string()).await?;
             }
@@ -255,7 +264,11 @@ impl Work {
     }
 
     /// Judges the rollout that a write began.
-    async fn judge_from(&mut self, baseline: Baseline, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+    pub(super) async fn judge_from(
+        &mut self,
+        baseline: Baseline,
+        live: Option<Arc<Value>>,
+    ) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
         let mut live = live;
         loop {
@@ -276,8 +289,12 @@ impl Work {
                 }
                 Ruled::Gone => {}
             }
+            if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
+                return Box::pin(rolling::story(self, Stage::Fresh)).await;
+            }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again.
-            let written = match self.insist_on_apply(&self.apply.body).await? {
+            let body = self.apply.body.clone();
+            let written = match self.insist_on_apply(&body).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };
@@ -295,8 +312,7 @@ impl Work {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
         }
-        let reason = replication_controller::only_new_pods(&wanted.key, &self.apply);
-        self.end(Outcome::Complete, reason).await
+        self.end(Outcome::Complete, None).await
     }
 
     async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {

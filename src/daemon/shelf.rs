@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::look::Repository;
 use crate::git::{BlobId, GitError};
-use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Scopes};
-use crate::rollout::{CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template};
+use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
+use crate::rollout::{
+    After, CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template, wrong_order,
+};
 
 /// A file that was read: what it holds, and the id of its content where it is a file like any other.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ struct Note {
     scaled: BTreeSet<ObjectKey>,
     /// The configuration that its workloads name: the name, and who names it.
     names: Vec<(ObjectKey, ObjectKey)>,
+    /// Its objects that wait for others.
+    after: Vec<After>,
 }
 
 impl Shelf {
@@ -100,6 +104,7 @@ impl Shelf {
                 .collect(),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
             names: file.manifests.iter().flat_map(names).collect(),
+            after: file.manifests.iter().filter_map(After::of).collect(),
         };
         for (name, user) in &note.names {
             self.users.entry(name.clone()).or_default().insert(user.clone());
@@ -137,15 +142,59 @@ impl Shelf {
         self.set.locate(key).is_some()
     }
 
-    /// Whether an object is meant to be there, also where something is wrong with its manifest, or with the whole of a
-    /// file that held it.
+    /// The first file that holds something of which not even the name could be read.
+    pub(super) fn unreadable(&self) -> Option<Arc<str>> {
+        self.set.unreadable().next().cloned()
+    }
+
+    /// Whether an object is written here, also where something is wrong with its manifest.
     pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
         self.set.mentions(key)
+    }
+
+    /// Where the kind of an object is defined.
+    pub(super) fn definition_place(&self, key: &ObjectKey) -> Option<Place> {
+        let kind = GroupKind { group: key.group.clone(), kind: key.kind.clone() };
+        let definition = ObjectKey {
+            group: "apiextensions.k8s.io".to_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+            namespace: None,
+            name: self.set.definition(&kind)?.name.clone(),
+        };
+        Some(self.set.locate(&definition)?.place)
     }
 
     /// The hash of an object's manifest.
     pub(super) fn hash(&self, key: &ObjectKey) -> Option<ManifestHash> {
         self.set.locate(key).map(|located| located.hash)
+    }
+
+    /// Complaints about one manifest against another: objects that are written in more than one file, and that wait for
+    /// what is not there, or for themselves.
+    pub(super) fn contradictions(&self) -> Vec<Complaint> {
+        let after: Vec<After> = self.after().cloned().collect();
+        let mut complaints = self.set.duplicates();
+        if !after.is_empty() {
+            let objects: Vec<&ObjectKey> = self.keys().collect();
+            complaints.extend(wrong_order(&after, |key| self.set.mentions(key), &objects));
+        }
+        complaints
+    }
+
+    /// Whether anything is wrong with what it holds.
+    pub(super) fn has_complaints(&self) -> bool {
+        !self.set.complaints().is_empty() || !self.contradictions().is_empty()
+    }
+
+    /// The objects that wait for others.
+    pub(super) fn after(&self) -> impl Iterator<Item = &After> {
+        self.notes.values().flat_map(|note| &note.after)
+    }
+
+    /// What an object waits for.
+    pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
+        let path = self.set.locate(key)?.place.path;
+        self.notes.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
     /// The objects of a file, with their hashes. `None` where the file itself must be read to know them: it is not
@@ -154,11 +203,6 @@ impl Shelf {
         self.notes.get(path)?.blob?;
         let hash = |key: &ObjectKey| Some((key.clone(), self.set.locate(key)?.hash));
         self.set.objects_in(path).map(hash).collect()
-    }
-
-    /// Complaints about objects that are written in more than one file.
-    pub(super) fn duplicates(&self) -> Vec<Complaint> {
-        self.set.duplicates()
     }
 
     /// The manifest of an object, read from the mirror.

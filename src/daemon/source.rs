@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
+use super::before::Asked;
 use super::context::Context;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
@@ -22,10 +24,12 @@ use super::roll_out::End;
 use super::shelf::Shelf;
 use super::status::set;
 use super::together::Failed;
+use super::undone::Undo;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
+use crate::history::Query;
 use crate::manifest::ObjectKey;
-use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
+use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId, is_well};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);
@@ -37,6 +41,10 @@ pub(super) struct Source {
     pub follow: Follow,
     /// Notices a push to a repository on this machine; only a hint to look.
     pub wake: Option<Arc<Wake>>,
+    /// Asked by who waits for this source.
+    pub asked: Arc<Asked>,
+    /// Whether everything was complete, as of a look.
+    pub judged: Option<(Timestamp, bool)>,
     pub stop: CancellationToken,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
@@ -57,7 +65,10 @@ pub(super) struct Source {
     pub planning: Option<(AbortHandle, u64)>,
     pub plans: u64,
     pub checking: bool,
-    pub looking: bool,
+    /// When the look began that is under way.
+    pub looking: Option<Timestamp>,
+    /// When the newest look began that reached the repository.
+    pub looked: Option<Timestamp>,
     pub next_look: Instant,
     /// When what has left the repository before is looked for.
     pub orphans_due: Option<Instant>,
@@ -68,8 +79,16 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Which history the source was planned into, by [`crate::history::History::begun`].
+    pub known_history: u32,
+    /// What `belay undo` did that is not written down yet.
+    pub undone: BTreeMap<ObjectKey, Undo>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
+    /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
+    pub waiting: BTreeMap<ObjectKey, String>,
+    /// Objects whose manifests the head contradicts elsewhere, and how.
+    pub contradicted: BTreeMap<ObjectKey, String>,
 }
 
 /// A rollout under way.
@@ -116,7 +135,9 @@ impl Source {
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
         loop {
+            self.see_to_history();
             self.publish_settled();
+            let context = Arc::clone(&self.context);
             let check_at = self.next_check();
             tokio::select! {
                 biased;
@@ -129,7 +150,9 @@ impl Source {
                 Some(seen) = self.seen.recv() => self.saw(seen),
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
                 () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
-                () = tokio::time::sleep_until(self.next_look), if !self.looking => self.look(),
+                () = self.asked.look.notified() => self.next_look = Instant::now(),
+                () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
+                () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.check(),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }
@@ -141,8 +164,8 @@ impl Source {
     fn done(&mut self, done: Done) {
         match done {
             Done::Looked(looked) => {
-                self.looking = false;
-                self.looked(looked);
+                let began = self.looking.take();
+                self.looked(looked, began);
             }
             Done::Planned(number, news, prepared)
                 if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
@@ -169,7 +192,7 @@ impl Source {
     fn fault(&mut self, error: &tokio::task::JoinError) {
         error!(%error, "belay's own fault: a task panicked");
         self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
-        self.looking = false;
+        self.looking = None;
         self.checking = false;
         self.planning = None;
         self.shelf().forget();
@@ -178,11 +201,11 @@ impl Source {
 
     /// Looks at the repository, beside the loop.
     fn look(&mut self) {
-        self.looking = true;
+        self.looking = Some(self.context.clock.now());
         self.next_look = Instant::now() + self.context.config.interval.0;
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
-        let planned = self.planned.clone();
+        let (planned, pruning) = (self.planned.clone(), self.context.pruning);
         let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
         self.work.spawn(async move {
             let look = move || {
@@ -196,7 +219,7 @@ impl Source {
                     return Ok(Looked::Same(Some(head)));
                 }
                 debug!(commit = head.short(), "a new head");
-                repository.news(planned.as_ref(), &head).map(|news| Looked::New(Box::new(news)))
+                repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
             };
             match tokio::task::spawn_blocking(look).await {
                 Ok(looked) => Done::Looked(looked),
@@ -206,8 +229,7 @@ impl Source {
         });
     }
 
-    fn looked(&mut self, looked: Result<Looked, GitError>) {
-        let now = self.context.clock.now();
+    fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
         let looked = match looked {
             Ok(looked) => looked,
             Err(error) => {
@@ -216,7 +238,9 @@ impl Source {
                 return;
             }
         };
-        self.context.status.change(|source| set(&mut source.looked, Some(now)));
+        self.looked = began.or(self.looked);
+        let looked_at = self.looked;
+        self.context.status.change(|source| set(&mut source.looked, looked_at));
         match looked {
             Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
@@ -246,6 +270,7 @@ impl Source {
                     self.corrected.remove(key);
                 }
                 self.ended(key, rollout.record, outcome);
+                self.tell_those_behind(key);
                 let live = rollout.live.borrow().clone();
                 match live {
                     Some(live) => self.look_at(key, &live),
@@ -279,11 +304,44 @@ impl Source {
         self.work.shutdown().await;
     }
 
-    fn publish_settled(&self) {
-        let idle = !self.looking && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
+    fn publish_settled(&mut self) {
+        let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
         let settled = idle && through && self.resumed.is_empty();
-        self.context.status.change(|source| set(&mut source.settled, settled));
+        if !settled && self.looking.is_none() {
+            // Something is being done: what was found before does not count any more.
+            self.judged = None;
+        }
+        let complete = self.complete(settled);
+        self.context.status.change(|source| {
+            let news = set(&mut source.settled, settled);
+            set(&mut source.complete, complete) || news
+        });
+    }
+
+    /// The look as of which everything is live and complete, where anybody waits for that.
+    fn complete(&mut self, settled: bool) -> Option<Timestamp> {
+        let looked = self.looked.filter(|_| settled && self.asked.is_awaited())?;
+        if self.judged.is_none_or(|(at, _)| at != looked) {
+            self.judged = Some((looked, self.is_well()));
+        }
+        self.judged.and_then(|(_, well)| well.then_some(looked))
+    }
+
+    /// Whether everything that the head says is live, and complete where it rolls out.
+    fn is_well(&self) -> bool {
+        let source = Some(self.context.config.name.clone());
+        let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();
+        let query = Query { source, outcomes, ..Query::default() };
+        let ill = self.context.history.records(&query).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what has failed");
+            Vec::new()
+        });
+        let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
+        let still = |key: &ObjectKey| {
+            self.shelf().has(key) && self.newest_record(key).is_some_and(|record| !is_well(record.outcome))
+        };
+        self.refused.is_none() && !self.shelf().has_complaints() && !objects.iter().any(still)
     }
 
     /// Puts an object on the list of those to be checked.

@@ -38,6 +38,11 @@ pub struct SourceStatus {
     pub objects: usize,
     /// Whether everything that the head says is through, and nothing is being looked into.
     pub settled: bool,
+    /// The newest look at the repository as of which everything that the head says is live and complete; `None` while
+    /// anything is not.
+    pub complete: Option<Timestamp>,
+    /// What all of it waits for: another source, or another daemon.
+    pub waits: Option<String>,
 }
 
 /// A rollout under way.
@@ -113,6 +118,16 @@ impl Publisher {
     /// The commit whose plan was made last.
     pub(super) fn planned(&self) -> Option<CommitId> {
         self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
+    }
+
+    /// Says what all of it waits for; whether that is news.
+    pub(super) fn says_waiting(&self, message: &str) -> bool {
+        let mut news = false;
+        self.change(|source| {
+            news = set(&mut source.waits, Some(message.to_owned()));
+            news
+        });
+        news
     }
 
     /// Says that something is in the way, or, with `None`, that it no longer is.

@@ -10,9 +10,10 @@ use tracing::{info, warn};
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::way::find_way;
-use super::{unstick, with_it};
+use super::{rolling, undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
+use crate::manifest::ObjectKey;
 use crate::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
     body, same_template, template, template_hash, wish, with_template,
@@ -54,6 +55,9 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
         let reason = Reason { message: format!("{}; {why}", back.reason.message), ..back.reason };
         return fail(work, &live, reason).await;
     }
+    if Workload::of(&key) == Some(Workload::ReplicationController) {
+        return Box::pin(rolling::go_back(work, back.reason, &live)).await;
+    }
     let found = match find_way(work, &live).await? {
         Ok(found) => found,
         Err(none) => {
@@ -65,7 +69,7 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
 }
 
 /// Whether a failure is answered by going back: the object's own word, else the source's, and the kind.
-fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
+pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
     }
@@ -83,18 +87,7 @@ pub(super) async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Resul
 }
 
 async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
-    let wanted = work.planned.wanted.clone();
-    let context = Arc::clone(&work.context);
-    let mut hold = Hold {
-        manifest: wanted.hash.clone(),
-        config: wanted.config.clone(),
-        template: template_hash(&found.template),
-        commit: wanted.commit.id.clone(),
-        reason: reason.message.clone(),
-        since: context.clock.now(),
-        with: Vec::new(),
-    }
-    .together_with(with_it::culprit(work));
+    let mut hold = hold(work, &reason, &found);
     if found.revision.is_none() {
         // Only the server knows what it makes of a template that it does not keep.
         match try_template(work, &found, &hold, live).await? {
@@ -106,26 +99,73 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
             Err(refused) => return refused_on_the_way(work, live, reason, &refused).await,
         }
     }
+    let announced = announce(work, &reason, &found, live).await?;
+    write_back(work, reason, &found, &hold, live, announced).await
+}
+
+/// The hold of a manifest that failed, on the workload that goes back to what was found.
+pub(super) fn hold(work: &Work, reason: &Reason, found: &WayBack) -> Hold {
+    let wanted = &work.planned.wanted;
+    Hold {
+        manifest: wanted.hash.clone(),
+        config: wanted.config.clone(),
+        template: template_hash(&found.template),
+        commit: wanted.commit.id.clone(),
+        reason: reason.message.clone(),
+        since: work.context.clock.now(),
+        with: Vec::new(),
+        by: None,
+    }
+    .together_with(with_it::culprit(work))
+}
+
+/// What has gone back with a workload already.
+pub(super) struct Announced {
+    /// Whether something had to stay.
+    stayed: bool,
+    gone: Vec<ObjectKey>,
+}
+
+/// Says that it goes back, and takes back what goes with it.
+pub(super) async fn announce(
+    work: &mut Work,
+    reason: &Reason,
+    found: &WayBack,
+    live: &Arc<Value>,
+) -> Result<Announced, Cancelled> {
+    let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let company = with_it::company(work).await?;
-    let mut to = describe(&found);
+    let mut to = describe(found);
     company.stays.iter().for_each(|stays| to.push_str(&format!("; {stays}")));
-    context.going_back(work.record, &reason, found.commit.as_ref(), found.revision, &to).await;
-    info!(object = %wanted.key, commit = wanted.commit.id.short(), to, "going back");
-    let message = format!("{}: {reason}; going back to {to}", wanted.commit.change_cause());
-    context.tell(&wanted.key, live, EventKind::Warning, "RollingBack", message).await;
-    let (stayed, gone) = (!company.stays.is_empty(), company.keys());
-    with_it::take_company_back(work, company, &reason).await?;
-    let sent = sent_back(work, &found, &hold, live);
+    context.going_back(work.record, reason, found.commit.as_ref(), found.revision, &to).await;
+    info!(object = %key, commit = work.planned.wanted.commit.id.short(), to, "going back");
+    let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
+    context.tell(&key, live, EventKind::Warning, "RollingBack", message).await;
+    let announced = Announced { stayed: !company.stays.is_empty(), gone: company.keys() };
+    with_it::take_company_back(work, company, reason).await?;
+    Ok(announced)
+}
+
+/// Writes the template that was found, and the hold, and proves that it is back.
+pub(super) async fn write_back(
+    work: &mut Work,
+    reason: Reason,
+    found: &WayBack,
+    hold: &Hold,
+    live: &Arc<Value>,
+    announced: Announced,
+) -> Result<Outcome, Cancelled> {
+    let sent = sent_back(work, found, hold, live);
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
         Err(error) => return refused_on_the_way(work, live, reason, &error.to_string()).await,
     };
-    let baseline = Baseline::of(&wanted.key, &written);
-    context.went_back(work.record, &baseline).await;
-    if stayed {
+    let baseline = Baseline::of(&work.planned.wanted.key, &written);
+    work.context.went_back(work.record, &baseline).await;
+    if announced.stayed {
         // Another one that needed it may have failed at the same moment. Each looks again when its own hold is written, so
         // that the last of them sees all.
-        let left = with_it::company(work).await?.besides(&gone);
+        let left = with_it::company(work).await?.besides(&announced.gone);
         with_it::take_company_back(work, left, &reason).await?;
     }
     let marks = TemplateMarks::on(&written);
@@ -182,6 +222,11 @@ async fn watch_back(
         ruled = judging.until_ruled(Some(live)) => ruled?,
         never = unsticking => match never {},
     };
+    if let Ruled::TakenOver(live) = &ruled
+        && let Some(hold) = undone::by_hand(work, live)
+    {
+        return undone::taken_back(work, live, &hold).await;
+    }
     mark_failed(work, &reason).await;
     match ruled {
         Ruled::Complete(live) => {
@@ -214,13 +259,13 @@ pub(super) async fn rollback_failed(work: &mut Work, live: &Value, reason: Reaso
     work.end(Outcome::RollbackFailed, Some(reason)).await
 }
 
-fn evidence_so_far(work: &Work) -> Evidence {
+pub(super) fn evidence_so_far(work: &Work) -> Evidence {
     let record = work.context.history.record(work.record).ok().flatten();
     record.and_then(|record| record.evidence).unwrap_or_default()
 }
 
 /// What was to be seen of the failed rollout, and of the failed way back.
-fn both(mut first: Evidence, second: Evidence) -> Evidence {
+pub(super) fn both(mut first: Evidence, second: Evidence) -> Evidence {
     let back = |line: String| format!("on the way back: {line}");
     first.conditions.extend(second.conditions.into_iter().map(back));
     first.pods.extend(second.pods);

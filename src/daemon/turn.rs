@@ -1,9 +1,9 @@
-//! Whose turn it is: the objects of one rank side by side, rank after rank, and never too many requests at once.
+//! Whose turn it is: the objects of one rank side by side, rank after rank.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::rollout::{Action, Planned, Rank};
 
@@ -50,9 +50,19 @@ impl Ranks {
         Ranks(Arc::new(watch::Sender::new(waiting)))
     }
 
+    /// One object at that place keeps the later ones waiting no more.
+    pub(super) fn pass(&self, place: Place) {
+        // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
+        self.0.send_if_modified(|waiting| {
+            let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == place) else { return false };
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+    }
+
     /// The turn of one object at that place.
-    pub(super) fn turn(&self, place: impl Into<Place>, requests: Arc<Semaphore>) -> Turn {
-        Turn { ranks: self.clone(), rank: place.into(), requests, through: false }
+    pub(super) fn turn(&self, place: impl Into<Place>) -> Turn {
+        Turn { ranks: self.clone(), rank: place.into(), through: false }
     }
 }
 
@@ -61,32 +71,24 @@ impl Ranks {
 pub(super) struct Turn {
     ranks: Ranks,
     rank: Place,
-    requests: Arc<Semaphore>,
     through: bool,
 }
 
 impl Turn {
-    /// Waits until every object of the ranks before is through, and until there is room for another request.
-    pub(super) async fn comes(&self) -> OwnedSemaphorePermit {
+    /// Waits until every object of the ranks before is through.
+    pub(super) async fn comes(&self) {
         let mut waiting = self.ranks.0.subscribe();
         let before =
             |waiting: &Vec<(Place, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
         // The sender lives as long as this turn does.
         let _ = waiting.wait_for(before).await;
-        Arc::clone(&self.requests).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// The object does not keep the later ranks waiting any more.
     pub(super) fn through(&mut self) {
-        if std::mem::replace(&mut self.through, true) {
-            return;
+        if !std::mem::replace(&mut self.through, true) {
+            self.ranks.pass(self.rank);
         }
-        // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
-        self.ranks.0.send_if_modified(|waiting| {
-            let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == self.rank) else { return false };
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
     }
 }
 
@@ -104,12 +106,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rank_waits_for_all_of_the_one_before() {
         let ranks = Ranks::new([Rank::Definitions, Rank::Definitions, Rank::Workloads]);
-        let requests = Arc::new(Semaphore::new(4));
-        let mut first = ranks.turn(Rank::Definitions, Arc::clone(&requests));
-        let second = ranks.turn(Rank::Definitions, Arc::clone(&requests));
-        let workload = ranks.turn(Rank::Workloads, Arc::clone(&requests));
+        let mut first = ranks.turn(Rank::Definitions);
+        let second = ranks.turn(Rank::Definitions);
+        let workload = ranks.turn(Rank::Workloads);
         let waits = |turn: &Turn| {
-            let comes = turn.ranks.turn(turn.rank, Arc::clone(&turn.requests));
+            let comes = turn.ranks.turn(turn.rank);
             async move {
                 let waits = tokio::time::timeout(Duration::from_secs(1), comes.comes()).await.is_err();
                 // This probe was never counted in.

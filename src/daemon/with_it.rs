@@ -135,23 +135,11 @@ fn begin(work: &Work, manifest: &Manifest, reason: &Reason) -> Option<RecordId> 
     let context = &work.context;
     let now = context.clock.now();
     let record = Record {
-        id: RecordId(0),
-        source: context.config.name.clone(),
-        commit: work.planned.wanted.commit.id.clone(),
-        object: manifest.key.clone(),
         place: Some(manifest.place.clone()),
         trigger: Trigger::Together(work.planned.wanted.key.to_string()),
-        outcome: Outcome::Planned,
         reason: Some(reason.clone()),
         manifest_hash: Some(manifest.hash.to_string()),
-        rolls_out: false,
-        revision: None,
-        back_to: None,
-        back_to_revision: None,
-        complaints: Vec::new(),
-        evidence: None,
-        started: now,
-        ended: None,
+        ..Record::planned(&context.config.name, &work.planned.wanted.commit.id, manifest.key.clone(), now)
     };
     let head = context.status.planned().unwrap_or_else(|| record.commit.clone());
     match context.history.begin(&context.config.name, &head, &[record], now) {
@@ -181,7 +169,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         apply,
         served,
         record,
-        turn: Ranks::new([rank]).turn(rank, Arc::clone(&work.context.requests)),
+        turn: Ranks::new([rank]).turn(rank),
         cancel: work.cancel.clone(),
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
@@ -217,6 +205,7 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
         reason: reason.message.clone(),
         since: context.clock.now(),
         with: Vec::new(),
+        by: None,
     }
     .together_with(culprit.into_iter().chain(users));
     let marks = TemplateMarks::default();

@@ -26,6 +26,7 @@ mod mirror;
 mod names;
 mod packs;
 mod pins;
+mod push;
 mod revision;
 mod settings;
 mod signing;

@@ -7,6 +7,7 @@ use git2::{ErrorCode, ObjectType, TreeWalkMode, TreeWalkResult};
 
 use super::commits::told;
 use super::error::{GitError, while_doing};
+use super::mirror::oid;
 use super::working_copy::{WorkingCopy, wrong};
 use crate::rollout::Commit;
 
@@ -23,6 +24,25 @@ pub struct Revision {
 }
 
 impl WorkingCopy {
+    /// The commit that a name means (an id or how it begins, a branch, `HEAD~2`); `None` where it means none.
+    ///
+    /// # Errors
+    ///
+    /// When several ids begin so, and when the repository can't be read.
+    pub fn look_up(&self, name: &str) -> Result<Option<Commit>, GitError> {
+        let found = self.repository().revparse_single(name).and_then(|object| object.peel_to_commit());
+        match found {
+            Ok(commit) => Ok(Some(told(&commit))),
+            Err(error) => match error.code() {
+                ErrorCode::NotFound | ErrorCode::InvalidSpec | ErrorCode::Peel => Ok(None),
+                ErrorCode::Ambiguous => {
+                    Err(wrong(format!("{name:?} is the beginning of several ids; write more of it")))
+                }
+                _ => Err(while_doing(format!("look up the revision {name:?}"))(error)),
+            },
+        }
+    }
+
     /// Reads the files of a revision below `folder` (`""` for all) whose paths are wanted. Files that are not UTF-8 in
     /// their names, and those over 64 MiB, are left out.
     ///
@@ -31,15 +51,11 @@ impl WorkingCopy {
     /// When there is no such revision, when it has no such folder, and when the repository can't be read.
     pub fn revision(&self, name: &str, folder: &str, wanted: impl Fn(&str) -> bool) -> Result<Revision, GitError> {
         let repository = self.repository();
-        let found = repository.revparse_single(name).and_then(|object| object.peel_to_commit());
-        let commit = found.map_err(|error| match error.code() {
-            ErrorCode::NotFound | ErrorCode::InvalidSpec | ErrorCode::Peel => {
-                wrong(format!("{} has no revision {name:?}; git log lists those it has", self.root().display()))
-            }
-            ErrorCode::Ambiguous => wrong(format!("{name:?} is the beginning of several ids; write more of it")),
-            _ => while_doing(format!("look up the revision {name:?}"))(error),
-        })?;
         let reading = || while_doing(format!("read the revision {name:?}"));
+        let known = self.look_up(name)?.ok_or_else(|| {
+            wrong(format!("{} has no revision {name:?}; git log lists those it has", self.root().display()))
+        })?;
+        let commit = repository.find_commit(oid(&known.id)?).map_err(reading())?;
         let mut tree = commit.tree().map_err(reading())?;
         let folder = folder.trim_matches('/');
         if !folder.is_empty() && folder != "." {
@@ -79,6 +95,6 @@ impl WorkingCopy {
         if let Some(error) = trouble.or(walked.err()) {
             return Err(reading()(error));
         }
-        Ok(Revision { commit: told(&commit), files })
+        Ok(Revision { commit: known, files })
     }
 }

@@ -1,4 +1,4 @@
-//! A person's working copy: manifests edited in it, committed and pushed. For the commands only; the daemon has none.
+//! A person's working copy: manifests edited in it and committed. For the commands only; the daemon has none.
 //!
 //! Git's hooks are not run, and neither are filters that are programs of their own (as LFS is): libgit2 knows neither.
 
@@ -8,21 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use git2::build::TreeUpdateBuilder;
-use git2::{
-    ErrorCode, FileMode, Oid, PushOptions, Repository, RepositoryInitOptions, RepositoryState, Signature, Status,
-};
+use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryState, Signature, Status};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tokio_util::sync::CancellationToken;
 
-use super::credentials::Credentials;
 use super::error::{GitError, while_doing, with_file};
-use super::limits::Limits;
 use super::location::Location;
 use super::mirror::commit_id;
 use super::settings;
 use super::signing::{self, Signing};
-use super::talk::{Talk, proxy};
 use crate::rollout::CommitId;
 
 /// A repository with files checked out, on a branch.
@@ -198,76 +192,13 @@ impl WorkingCopy {
         Ok(commit_id(id))
     }
 
-    /// Where the present branch is pushed to.
-    ///
-    /// # Errors
-    ///
-    /// When no remote is configured, or it is somewhere that belay does not go to.
-    pub fn destination(&self) -> Result<Location, GitError> {
-        let branch = self.branch()?;
-        let name = self.setting(&format!("branch.{branch}.remote")).unwrap_or_else(|| "origin".to_owned());
-        let remote = self.repository.find_remote(&name).map_err(|_| {
-            wrong(format!("{} has no remote {name} to push to; add it with git remote add", self.root.display()))
-        })?;
-        let url = remote.pushurl().ok().flatten().or(remote.url().ok()).unwrap_or_default().to_owned();
-        // Git reads a relative path from the root of the working copy.
-        let url = if url.starts_with("../") || url.starts_with("./") {
-            self.root.join(url).display().to_string()
-        } else {
-            url
-        };
-        url.parse().map_err(|error: super::location::InvalidLocation| wrong(error.to_string()))
-    }
-
-    /// Pushes the present branch. A branch that has moved on meanwhile is not overwritten.
-    ///
-    /// # Errors
-    ///
-    /// [`GitError::PushRefused`] with what the other side says, and as for [`super::Mirror::fetch`].
-    pub fn push(&self, credentials: &Credentials, stop: &CancellationToken) -> Result<Location, GitError> {
-        let branch = self.branch()?;
-        let location = self.destination()?;
-        let upstream = self.setting(&format!("branch.{branch}.merge"));
-        let upstream = upstream.unwrap_or_else(|| format!("refs/heads/{branch}"));
-        let limits = Limits::default();
-        let talk = Talk::new(&location, credentials, &limits, stop);
-        let url = location.to_string();
-        let refused = |message: String| GitError::PushRefused { repository: url.clone(), message };
-        let mut remote = self.repository.remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
-        let mut refusal = None;
-        let pushed = {
-            let mut callbacks = talk.callbacks();
-            callbacks.push_update_reference(|_, status| {
-                refusal = status.map(|text| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>());
-                Ok(())
-            });
-            let mut options = PushOptions::new();
-            options.remote_callbacks(callbacks);
-            options.proxy_options(proxy());
-            options.follow_redirects(git2::RemoteRedirect::None);
-            remote.push(&[format!("refs/heads/{branch}:{upstream}")], Some(&mut options))
-        };
-        match (pushed, refusal) {
-            (Ok(()), None) => Ok(location),
-            (Ok(()), Some(message)) => Err(refused(message)),
-            (Err(error), _) if error.code() == ErrorCode::NotFastForward => Err(refused(
-                "somebody has pushed meanwhile; take that over with git pull --rebase, and push again".to_owned(),
-            )),
-            (Err(error), _) if error.code() == ErrorCode::BareRepo => Err(refused(
-                "it has a working copy of its own, and libgit2 pushes to none; push with git, or to a bare one"
-                    .to_owned(),
-            )),
-            (Err(error), _) => Err(talk.explain(&error)),
-        }
-    }
-
     fn over(repository: Repository, path: &Path) -> Result<WorkingCopy, GitError> {
         let root = repository.workdir().map(Path::to_owned);
         let root = root.ok_or_else(|| wrong(format!("{} is a repository without a working copy", path.display())))?;
         Ok(WorkingCopy { repository, root })
     }
 
-    fn setting(&self, name: &str) -> Option<String> {
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
         self.repository.config().ok()?.snapshot().ok()?.get_string(name).ok()
     }
 

@@ -8,9 +8,9 @@ use rusqlite::StatementStatus;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use super::{History, Query, Update};
+use super::{History, Opened, Query, Update};
 use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
+use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind};
 
 /// One statement that has run: its text, how many steps it took, and how many of them went through a whole table.
 type Ran = (String, i32, i32);
@@ -77,23 +77,10 @@ fn object(number: i64) -> ObjectKey {
 
 fn record(number: i64, outcome: Outcome) -> Record {
     Record {
-        id: RecordId(0),
-        source: String::new(),
-        commit: id(number / 10),
-        object: object(number),
-        place: None,
-        trigger: Trigger::Commit,
         outcome,
-        reason: None,
         manifest_hash: Some(number.to_string()),
         rolls_out: true,
-        revision: None,
-        back_to: None,
-        back_to_revision: None,
-        complaints: Vec::new(),
-        evidence: None,
-        started: at(number),
-        ended: None,
+        ..Record::planned("", &id(number / 10), object(number), at(number))
     }
 }
 
@@ -165,7 +152,28 @@ fn no_question_goes_through_everything() {
     meter.within("a commit", 200, || history.commit(&id(5))).unwrap().unwrap();
     meter.within("digits", 500, || history.resolve(&id(5).as_str()[..8])).unwrap();
     meter.within("arrivals", 200, || history.arrivals(&id(5))).unwrap();
+    meter.within("rebuilt", 200, || history.rebuilt("shop")).unwrap();
+    meter.within("followed", 200, || history.followed()).unwrap();
+    meter.within("drifts", 200, || history.drifts("shop")).unwrap();
+    meter.within("undo", 500, || history.knows_undo("shop", &object(8), at(8))).unwrap();
     meter.within("last good", 5000, || history.last_good("shop", &object(8))).unwrap().unwrap();
+}
+
+/// A page in the middle that can't be read is noticed by who reads it, not by who opens the file.
+#[test]
+fn opening_does_not_go_through_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(large(folder.path()));
+    let file = folder.path().join("history.db");
+    let length = std::fs::metadata(&file).unwrap().len();
+    assert!(length > 8 << 20, "{length} bytes");
+    let mut opened = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    std::io::Seek::seek(&mut opened, std::io::SeekFrom::Start(length / 4096 / 2 * 4096)).unwrap();
+    std::io::Write::write_all(&mut opened, &[0x5a; 600]).unwrap();
+    drop(History::read_only(folder.path()).unwrap());
+    let (history, opened) = History::open(folder.path(), at(0)).unwrap();
+    assert_eq!(opened, Opened::Existing);
+    assert!(history.mend(at(1)).unwrap().is_some(), "the daily look finds it");
 }
 
 #[test]

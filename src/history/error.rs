@@ -42,7 +42,7 @@ pub enum HistoryError {
         /// The format that is read here.
         known: i32,
     },
-    /// The file turned out to be unreadable while it was in use. [`super::History::start_over`] helps.
+    /// The file turned out to be unreadable while it was in use. [`super::History::mend`] helps.
     #[error("the history {} is damaged: {message}", path.display())]
     Damaged {
         /// The file.
@@ -118,7 +118,7 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Whether [`super::History::start_over`] is what helps.
+    /// Whether [`super::History::mend`] is what helps.
     #[must_use]
     pub fn wants_a_new_file(&self) -> bool {
         matches!(self, HistoryError::Damaged { .. })

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 
 /// How long a writer waits for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
+const CHECKED_AT_ONCE: u64 = 8 << 20;
 /// How many prepared statements are kept for each connection.
 const STATEMENTS: usize = 64;
 
@@ -32,6 +35,8 @@ struct Inner {
     reader: Mutex<Connection>,
     /// `None` where the file was opened for reading.
     writer: Option<Mutex<Connection>>,
+    /// How often a fresh file was begun in its place.
+    begun: AtomicU32,
 }
 
 /// How the history file was found when it was opened.
@@ -80,7 +85,15 @@ impl History {
             }
         };
         let reader = open_for_reading(&path)?;
-        Ok((History(Arc::new(Inner { path, writer: Some(Mutex::new(writer)), reader: Mutex::new(reader) })), opened))
+        Ok((
+            History(Arc::new(Inner {
+                path,
+                writer: Some(Mutex::new(writer)),
+                reader: Mutex::new(reader),
+                begun: AtomicU32::new(0),
+            })),
+            opened,
+        ))
     }
 
     /// Opens the history file in a folder for reading, beside a daemon or without one. Nothing is written.
@@ -98,19 +111,32 @@ impl History {
         match format_of(&reader).map_err(|error| sql("read the history's format", &path)(error))? {
             found if found > known => Err(HistoryError::Newer { path, found, known }),
             found if found < known => Err(HistoryError::Older { path, found, known }),
-            _ => Ok(History(Arc::new(Inner { path, writer: None, reader: Mutex::new(reader) }))),
+            _ => Ok(History(Arc::new(Inner {
+                path,
+                writer: None,
+                reader: Mutex::new(reader),
+                begun: AtomicU32::new(0),
+            }))),
         }
     }
 
-    /// Renames the file and begins a fresh one, for when it turned out to be damaged while in use. Other clones of this
-    /// history use the fresh one too. Returns the old one's name now.
+    /// Looks whether the file is sound, for when it turned out to be damaged while in use. One that is not is renamed, and a
+    /// fresh one begun; other clones of this history use the fresh one too. Returns the old one's name now; `None` where it
+    /// is sound, perhaps because somebody else has begun a fresh one meanwhile.
     ///
     /// # Errors
     ///
     /// As for [`History::open`].
-    pub fn start_over(&self, now: Timestamp) -> Result<PathBuf, HistoryError> {
+    pub fn mend(&self, now: Timestamp) -> Result<Option<PathBuf>, HistoryError> {
+        // Nobody waits for this: it reads the whole file.
+        if self.is_sound() {
+            return Ok(None);
+        }
         let mut writer = self.writer()?;
         let mut reader = self.reader();
+        if self.is_sound() {
+            return Ok(None);
+        }
         let to = set_aside(&self.0.path, now)?;
         let opened = open_for_writing(&self.0.path);
         let (fresh, _) = opened.map_err(|trouble| match trouble {
@@ -119,7 +145,28 @@ impl History {
         })?;
         *reader = open_for_reading(&self.0.path)?;
         *writer = fresh;
-        Ok(to)
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(to))
+    }
+
+    /// Whether the file can be read from end to end, as it is on the disk: what is in use may still stand in memory.
+    fn is_sound(&self) -> bool {
+        let busy = |error: &rusqlite::Error| {
+            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+        };
+        match open_for_reading(&self.0.path) {
+            Ok(fresh) => match check(&fresh) {
+                Ok(word) => word == "ok",
+                Err(error) => busy(&error),
+            },
+            Err(error) => !error.wants_a_new_file(),
+        }
+    }
+
+    /// How often a fresh file was begun while this history was in use: what was known of it before is gone then.
+    #[must_use]
+    pub fn begun(&self) -> u32 {
+        self.0.begun.load(Ordering::Relaxed)
     }
 
     /// The file.
@@ -220,6 +267,8 @@ enum Trouble {
 }
 
 fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
+    // Before it is opened, which makes a log of its own beside it.
+    let check_it = wants_a_check(path);
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
         // Evidence may hold what an application logs: readable for the daemon's user and group.
@@ -247,9 +296,11 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
     if found > known {
         return Err(Trouble::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
     }
-    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(judge)?;
-    if sound != "ok" {
-        return Err(Trouble::Unreadable(sound));
+    if check_it {
+        let sound = check(&connection).map_err(judge)?;
+        if sound != "ok" {
+            return Err(Trouble::Unreadable(sound));
+        }
     }
     set_up(&connection).map_err(judge)?;
     migrate(&mut connection).map_err(judge)?;
@@ -259,6 +310,18 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
         _ => Opened::Migrated { from: found, to: known },
     };
     Ok((connection, opened))
+}
+
+/// Whether the whole file is read before it is used: one that is small, or that was not closed as it should be. A large one
+/// that was is looked at later, beside the work that waits for it ([`History::mend`]).
+fn wants_a_check(path: &Path) -> bool {
+    let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+    size <= CHECKED_AT_ONCE || with_suffix(path, "-wal").exists()
+}
+
+/// SQLite's own word on the file: `ok`, or the first thing that is wrong.
+fn check(connection: &Connection) -> rusqlite::Result<String> {
+    connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
 fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {

@@ -5,19 +5,23 @@
 mod aside;
 #[cfg(test)]
 mod cost;
+mod drift;
 mod error;
 mod file;
 mod format;
 mod read;
+mod rebuild;
 mod retention;
 mod rows;
 mod stats;
 mod templates;
 mod write;
 
+pub use drift::Drifted;
 pub use error::HistoryError;
 pub use file::{History, Opened};
 pub use read::{Arrival, Heads, Query, Resolved};
+pub use rebuild::Followed;
 pub use retention::Retention;
 pub use stats::{By, Spread, Stats, StatsQuery};
 pub use templates::LastGood;

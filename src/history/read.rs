@@ -197,8 +197,10 @@ impl History {
 }
 
 const OPEN: &str = "WHERE source = ? AND ended IS NULL ORDER BY number";
-const RECORDED: &str = "SELECT head FROM plans WHERE source = ? ORDER BY number DESC LIMIT 1";
-const FINISHED: &str = "SELECT head FROM plans WHERE source = ? AND ended IS NOT NULL ORDER BY number DESC LIMIT 1";
+// What was rebuilt belongs to no head.
+const RECORDED: &str = "SELECT head FROM plans WHERE source = ? AND head <> '' ORDER BY number DESC LIMIT 1";
+const FINISHED: &str =
+    "SELECT head FROM plans WHERE source = ? AND head <> '' AND ended IS NOT NULL ORDER BY number DESC LIMIT 1";
 const COMMIT: &str = "SELECT \"commit\", subject, name, email, authored, committed, parents, trailers FROM commits JOIN \
                       people ON people.number = author WHERE \"commit\" = ?";
 const RESOLVE: &str =

@@ -26,13 +26,15 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record, Error> {
     };
     let message: Option<String> = row.get(14)?;
     let reason = row.get::<_, Option<String>>(13)?.zip(message).map(|(code, message)| Reason { code, message });
+    let trigger = trigger(row, 10)?;
+    let started: Timestamp = parsed(row, 20)?;
+    let ended: Option<Timestamp> = row.get::<_, Option<String>>(21)?.map(|_| parsed(row, 21)).transpose()?;
     Ok(Record {
         id: RecordId(row.get(0)?),
         source: row.get(1)?,
         commit: parsed(row, 2)?,
         object: object(row, 3)?,
         place,
-        trigger: trigger(row, 10)?,
         outcome: worded(row, 12)?,
         reason,
         manifest_hash: row.get(15)?,
@@ -42,8 +44,10 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record, Error> {
         back_to_revision: row.get(19)?,
         complaints: Vec::new(),
         evidence: None,
-        started: parsed(row, 20)?,
-        ended: row.get::<_, Option<String>>(21)?.map(|_| parsed(row, 21)).transpose()?,
+        // The file has an end for everything that is over; of what was rebuilt it may be no more than that.
+        ended: ended.filter(|ended| trigger != Trigger::Rebuilt || *ended != started),
+        trigger,
+        started,
     })
 }
 
@@ -110,17 +114,6 @@ pub(super) fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// The two columns of a trigger.
-pub(super) fn trigger_columns(trigger: &Trigger) -> (&'static str, Option<&str>) {
-    match trigger {
-        Trigger::Commit => ("commit", None),
-        Trigger::Retry => ("retry", None),
-        Trigger::UndoByHand(who) => ("undo-by-hand", Some(who)),
-        Trigger::Drift(who) => ("drift", Some(who)),
-        Trigger::Together(with) => ("together", Some(with)),
-    }
-}
-
 fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
     let who = || row.get::<_, Option<String>>(at + 1).map(Option::unwrap_or_default);
     match row.get::<_, String>(at)?.as_str() {
@@ -129,6 +122,9 @@ fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
         "undo-by-hand" => Ok(Trigger::UndoByHand(who()?)),
         "drift" => Ok(Trigger::Drift(who()?)),
         "together" => Ok(Trigger::Together(who()?)),
+        "after" => Ok(Trigger::After(who()?)),
+        "rolling-update" => Ok(Trigger::RollingUpdate(who()?)),
+        "rebuilt" => Ok(Trigger::Rebuilt),
         other => Err(unreadable(at, format!("no trigger is called {other}"))),
     }
 }

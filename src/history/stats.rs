@@ -77,7 +77,7 @@ impl History {
                 "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\" \
                  FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
                  (?1 IS NULL OR records.source = ?1) AND {} started >= ?2 AND started < ?3 AND rolls_out = 1 AND ended IS \
-                 NOT NULL ORDER BY started, records.number",
+                 NOT NULL AND \"trigger\" <> 'rebuilt' ORDER BY started, records.number",
                 if query.source.is_some() { "records.source = ?1 AND" } else { "" }
             ))?;
             let values = params![query.source, rows::time(query.since), rows::time(query.until)];

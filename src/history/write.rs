@@ -19,6 +19,8 @@ const EVIDENCE: usize = 256 << 10;
 /// What may become known of a record before it ends. What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
+    /// What set it off, where that has turned out to be something else.
+    pub trigger: Option<Trigger>,
     /// Where it stands; not an end, which is [`History::finish`]'s.
     pub outcome: Option<Outcome>,
     /// Why.
@@ -119,14 +121,15 @@ impl History {
                     return Err(HistoryError::Ended { id, outcome: before }.into());
                 }
             }
-            let Update { outcome, reason, manifest_hash, rolls_out, revision, back_to, back_to_revision, evidence, complaints } =
-                update;
+            let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
+            let Update { back_to, back_to_revision, evidence, complaints, .. } = update;
             connection
                 .prepare_cached(
                     "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
                      coalesce(?4, message), manifest_hash = coalesce(?5, manifest_hash), rolls_out = coalesce(?6, \
                      rolls_out), revision = coalesce(?7, revision), back_to = coalesce(?8, back_to), back_to_revision = \
-                     coalesce(?9, back_to_revision) WHERE number = ?1",
+                     coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who) \
+                     WHERE number = ?1",
                 )?
                 .execute(params![
                     id.0,
@@ -137,7 +140,9 @@ impl History {
                     rolls_out,
                     revision,
                     back_to.as_ref().map(CommitId::as_str),
-                    back_to_revision
+                    back_to_revision,
+                    trigger.as_ref().map(Trigger::word),
+                    trigger.as_ref().and_then(Trigger::who)
                 ])?;
             if let Some(evidence) = evidence {
                 rows::write_evidence(connection, id.0, &bounded(evidence))?;
@@ -188,7 +193,7 @@ impl History {
     }
 }
 
-fn write_commit(connection: &Connection, commit: &Commit) -> Result<(), Failure> {
+pub(super) fn write_commit(connection: &Connection, commit: &Commit) -> Result<(), Failure> {
     let Commit { id, subject, author, authored, committed, parents, trailers } = commit;
     connection
         .prepare_cached("INSERT OR IGNORE INTO people (name, email) VALUES (?, ?)")?
@@ -247,9 +252,16 @@ fn begun(connection: &Connection, plan: i64, record: &Record) -> Result<Option<i
     Ok(found)
 }
 
-fn insert(connection: &Connection, plan: i64, source: &str, record: &Record, at: Timestamp) -> Result<i64, Failure> {
-    let (trigger, who) = rows::trigger_columns(&record.trigger);
-    let ended = record.ended.or(record.outcome.is_final().then_some(at));
+pub(super) fn insert(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    record: &Record,
+    at: Timestamp,
+) -> Result<i64, Failure> {
+    // When it was over is not known of one that was rebuilt, only that it is.
+    let over = if record.trigger == Trigger::Rebuilt { record.started } else { at };
+    let ended = record.ended.or(record.outcome.is_final().then_some(over));
     let (object, place, reason) = (&record.object, record.place.as_ref(), record.reason.as_ref());
     connection
         .prepare_cached(
@@ -268,8 +280,8 @@ fn insert(connection: &Connection, plan: i64, source: &str, record: &Record, at:
             place.map(|place| &*place.path),
             place.map(|place| place.line),
             place.map(|place| place.column),
-            trigger,
-            who,
+            record.trigger.word(),
+            record.trigger.who(),
             rows::word(record.outcome),
             reason.map(|reason| cut(&reason.code)),
             reason.map(|reason| cut(&reason.message)),

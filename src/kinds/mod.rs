@@ -100,6 +100,18 @@ impl Facts {
         self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.resource == resource)
     }
 
+    /// The kind that a word means as people write it: `deployment`, `deployments.apps`, `deploy`; case does not count.
+    #[must_use]
+    pub fn called(&self, word: &str) -> Option<&Kind> {
+        let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
+        let lower = name.to_ascii_lowercase();
+        let fits = |kind: &&Kind| {
+            let named = kind.resource == lower || kind.singular == lower || kind.short_names.contains(&lower);
+            named && group.is_none_or(|group| group == kind.group)
+        };
+        self.kinds.iter().find(fits)
+    }
+
     /// What an object of a kind looks like; also for kinds that are only spoken (`Scale`, `Eviction`, `DeleteOptions`).
     #[must_use]
     pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<&Type> {

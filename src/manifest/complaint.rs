@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectKey, Place};
@@ -9,7 +10,7 @@ use super::{ObjectKey, Place};
 /// One thing wrong with a file or a manifest.
 ///
 /// Neither the message, nor the hint, nor an excerpt ever holds a value of a Secret, nor of what may be one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Complaint {
     /// Where it is.
     pub place: Place,
@@ -28,7 +29,7 @@ pub struct Complaint {
 }
 
 /// Another place that belongs to a [`Complaint`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// Where.
     pub place: Place,
@@ -40,7 +41,7 @@ pub struct Note {
 }
 
 /// A line of a file, and which part of it is meant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excerpt {
     /// The line, cut where it is long; of what may be secret only the key.
     pub line: String,

@@ -28,6 +28,7 @@ pub use object::{ObjectKey, Place};
 pub use one_manifest::Manifest;
 pub use paths::is_manifest;
 pub use render::{Colour, render};
-pub use schema::Definition;
+pub use schema::{Definition, nearest};
 pub use scopes::{GroupKind, Scopes};
+pub use secrecy::secret_lines;
 pub use set::{File, read_file};

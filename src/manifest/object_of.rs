@@ -36,6 +36,10 @@ pub(super) fn read(
     if inherited.is_none() && !has("apiVersion") && !has("kind") {
         return Read::Stranger;
     }
+    // kubectl lets an item inherit both or nothing: one with a kind must have its version too. It would write the list's
+    // version over another that an item without a kind has; that is refused here.
+    let other = at.text("apiVersion");
+    let inherited = inherited.filter(|(_, version)| !has("kind") && other.is_none_or(|other| other == *version));
     let showing = match inherited {
         Some((kind, _)) if !has("kind") => secrecy::of_kind(kind, at.value()),
         _ => secrecy::of_object(at.value(), doubt),

@@ -1,10 +1,12 @@
 //! How much of a text complaints may show. In doubt less.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::report::Showing;
+use super::yaml::{self, At, Placed, Position};
 
 /// A text, and whether it may hold a Secret; found out at most once.
 pub(super) struct Doubt<'t> {
@@ -44,6 +46,62 @@ pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     let data = object.get("data").is_some() && !matches!(kind, "ConfigMap" | "ControllerRevision");
     let secret = kind.to_lowercase().contains("secret") || object.get("stringData").is_some() || data;
     if secret { Showing::Keys } else { Showing::Everything }
+}
+
+/// The lines of a text, from 0, in which a value of a Secret may be. In doubt more: all of what can't be read, unless it
+/// names no Secret.
+#[must_use]
+pub fn secret_lines(text: &str) -> BTreeSet<usize> {
+    let (documents, _) = yaml::documents(text);
+    let breaks: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line_of = |offset: usize| breaks.partition_point(|at| *at < offset);
+    let mut lines = BTreeSet::new();
+    let mut shown = 0;
+    let outside = |from: usize, to: usize, lines: &mut BTreeSet<usize>| {
+        let between = text.get(from..to).unwrap_or(text);
+        if !between.trim().is_empty() && of_text(between) != Showing::Everything {
+            lines.extend(line_of(from)..=line_of(to));
+        }
+    };
+    for document in &documents {
+        let range = document.range();
+        outside(shown, range.start.max(shown), &mut lines);
+        shown = range.end.max(shown);
+        let (first, last) = (line_of(range.start), line_of(range.end));
+        match document.read().0 {
+            Some(placed) if document.aliases().next().is_none() => {
+                let doubt = Doubt::of(text.get(range).unwrap_or(text));
+                lines.extend(of_placed(&placed, &doubt, first, last));
+            }
+            Some(placed) if of_object(placed.value(), &Doubt::of(text)) == Showing::Everything => {}
+            _ if of_text(text.get(range).unwrap_or(text)) == Showing::Everything => {}
+            _ => lines.extend(first..=last),
+        }
+    }
+    outside(shown, text.len(), &mut lines);
+    lines
+}
+
+/// Of a document from its first line to its last. Of a list only the items that are Secrets, and what is around them.
+fn of_placed(placed: &Placed, doubt: &Doubt<'_>, first: usize, last: usize) -> BTreeSet<usize> {
+    let is_secret = |object: &Value| of_object(object, doubt) != Showing::Everything;
+    if !is_secret(placed.value()) {
+        return BTreeSet::new();
+    }
+    let kind = placed.value()["kind"].as_str().unwrap_or_default();
+    let Some(items) = placed.root().get("items").filter(|_| kind == "List") else { return (first..=last).collect() };
+    let items: Vec<At<'_>> = items.children().map(|child| child.at).collect();
+    let line = |position: Position| position.line.saturating_sub(1) as usize;
+    let mut lines = BTreeSet::new();
+    for (at, item) in items.iter().enumerate() {
+        if is_secret(item.value()) {
+            let span = item.span();
+            let before = at.checked_sub(1).map_or(first, |before| line(items[before].span().end) + 1);
+            let after = items.get(at + 1).map_or(last, |after| line(after.span().start).saturating_sub(1));
+            lines.extend(before.min(line(span.start))..=after.max(line(span.end)));
+        }
+    }
+    lines
 }
 
 fn of_text(text: &str) -> Showing {

@@ -13,6 +13,9 @@ use super::secrecy::Doubt;
 use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
 use super::{Complaint, Manifest, ObjectKey, Scopes, paths, secrecy};
 
+/// How a file begins whose content lies in Git LFS.
+const LFS: &str = "version https://git-lfs.github.com/spec/";
+
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
@@ -136,6 +139,8 @@ impl<'r, 't> Reader<'r, 't> {
             None => doubt.showing(),
         };
         let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
+        // The name may be among what is written twice, or all items of a list.
+        self.unreadable |= keys == Keys::Twice;
         for complaint in complaints {
             let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
@@ -217,7 +222,11 @@ impl<'r, 't> Reader<'r, 't> {
 
     /// One complaint for a file that holds something else than objects.
     fn strangers(&mut self, span: Span) {
-        let (message, hint) = paths::other_tool(&self.path).unwrap_or((
+        let pointer = self.report.text().starts_with(LFS).then_some((
+            "this is a pointer of Git LFS, and belay fetches only what is in Git",
+            "keep manifests out of LFS: git lfs untrack, then commit the file itself",
+        ));
+        let (message, hint) = pointer.or_else(|| paths::other_tool(&self.path)).unwrap_or((
             "this is no Kubernetes object: it has neither apiVersion nor kind",
             "keep other files out: begin their name or their folder's with _ or .",
         ));

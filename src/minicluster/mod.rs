@@ -172,7 +172,8 @@ impl Builder {
     }
 
     /// The certificate, as PEM, of the authority that clients inside the cluster are told to trust: every namespace has it
-    /// in its ConfigMap `kube-root-ca.crt`.
+    /// in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for this one, in
+    /// `extension-apiserver-authentication`.
     #[must_use]
     pub fn root_certificate(self, certificate: String) -> Builder {
         Builder { root_certificate: certificate, ..self }
@@ -239,6 +240,9 @@ impl Builder {
             signing_key: self.signing_key,
         });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
+        if !self.root_certificate.is_empty() {
+            api.publish_authority(&self.root_certificate).map_err(|error| StartError::Api(error.message))?;
+        }
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let root_certificate = self.root_certificate;
             let options =

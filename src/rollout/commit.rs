@@ -4,14 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most characters that a change-cause may have: Kubernetes copies it to every revision.
 const CHANGE_CAUSE_LIMIT: usize = 200;
 
 /// The id of a commit: 40 hexadecimal digits, lower case.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(extend("pattern" = "^[0-9a-f]{40}$"))]
 pub struct CommitId(String);
 
 /// A text that is not a commit id.
@@ -74,7 +76,7 @@ impl fmt::Debug for CommitId {
 }
 
 /// Who wrote a commit. Texts that are not UTF-8 have been replaced by U+FFFD.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Person {
     /// The name.
     pub name: String,
@@ -83,7 +85,7 @@ pub struct Person {
 }
 
 /// What belay keeps of a commit: never its body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
     /// Its id.
     pub id: CommitId,
@@ -118,6 +120,13 @@ impl Commit {
     }
 }
 
+/// Subject and author that a change-cause tells of a commit; `None` where it is not that commit's, or not belay's.
+#[must_use]
+pub fn read_change_cause<'c>(commit: &CommitId, cause: &'c str) -> Option<(&'c str, &'c str)> {
+    let rest = cause.strip_prefix(commit.short())?.strip_prefix(' ')?;
+    rest.strip_suffix(')')?.rsplit_once(" (")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +153,16 @@ mod tests {
         let cause = commit(&"ü".repeat(500)).change_cause();
         assert_eq!(cause.chars().count(), CHANGE_CAUSE_LIMIT);
         assert!(cause.ends_with("ü… (Ada)"), "{cause}");
+    }
+
+    #[test]
+    fn a_change_cause_is_read_back() {
+        let commit = commit("Cache headers (again)");
+        let cause = commit.change_cause();
+        assert_eq!(read_change_cause(&commit.id, &cause), Some(("Cache headers (again)", "Ada")));
+        for other in ["", "1a2b3c4", "1a2b3c4 Cache headers", "2b3c4d5 Cache headers (Ada)", "kubectl set image"] {
+            assert_eq!(read_change_cause(&commit.id, other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What changes inside one object, for people: values of Secrets masked, what the server keeps for itself left out.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::marks;
 
 /// One field that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Where, `spec.template.spec.containers[0].image`.
     pub path: String,

@@ -1,6 +1,7 @@
 //! A hold: the mark that keeps a failed manifest from being applied again.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ const COMPANIONS: usize = 20;
 
 /// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
 /// back; so it survives lost history files, restarts and moved daemons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hold {
     /// The hash of the manifest that is held.
     pub manifest: String,
@@ -32,10 +33,13 @@ pub struct Hold {
     /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Companion>,
+    /// Who took it back by hand with `belay undo`; `None` where belay did so itself. The daemon writes it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// An object that failed, and with which others went back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Companion {
     /// The object.
     pub object: ObjectKey,
@@ -91,6 +95,7 @@ mod tests {
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
             with: Vec::new(),
+            by: None,
         }
     }
 

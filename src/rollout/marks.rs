@@ -16,6 +16,8 @@ pub const PRUNE: &str = "belay.dev/prune";
 pub const ON_FAILURE: &str = "belay.dev/on-failure";
 /// Annotation for people: the deadline of a kind that has none of its own.
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
+/// Annotation for people: the workloads that must be complete before; see [`super::After`].
+pub const AFTER: &str = "belay.dev/after";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of Kubernetes: the number of a Deployment's present revision, and of a ReplicaSet's.

@@ -1,5 +1,6 @@
 //! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
+mod after;
 mod autoscaler;
 mod body;
 mod commit;
@@ -9,11 +10,13 @@ pub mod health;
 mod hold;
 mod impatience;
 mod judge;
+mod lease;
 pub mod marks;
 mod order;
 mod owned;
 mod plan;
 mod prune;
+mod rebuilt;
 mod record;
 mod references;
 pub mod rolling_update;
@@ -24,19 +27,24 @@ mod way_back;
 mod wishes;
 mod workload;
 
+pub use after::{After, Gate, Standing, gate, is_well, wrong_order};
 pub use autoscaler::scaled_by;
 pub use body::{Replicas, TemplateMarks, body, held_body, with_template};
-pub use commit::{Commit, CommitId, InvalidCommitId, Person};
+pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
 pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
 pub use hold::{Companion, Hold};
 pub use impatience::Impatience;
 pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
+pub use lease::{Lease, holding, releasing};
 pub use order::{Rank, rank};
 pub use owned::is_as_applied;
-pub use plan::{Action, Apply, Intent, Plan, Planned, Wanted, intent, make, settle, settle_held, take_over};
+pub use plan::{
+    Action, Apply, HELD_AGAIN, Intent, Plan, Planned, Wanted, held_reason, intent, make, settle, settle_held, take_over,
+};
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
+pub use rebuilt::{Rebuilt, rebuilt};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 pub use references::{configuration_hash, named_configuration};
 pub use takeover::{Takeover, takeover};

@@ -69,6 +69,19 @@ pub enum Action {
     Prune,
 }
 
+/// The code of a reason that says that a commit has gone back to what is held.
+pub const HELD_AGAIN: &str = "HeldAgain";
+
+/// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
+#[must_use]
+pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
+    if hold.commit == *commit || *trigger != Trigger::Commit {
+        return Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+    }
+    let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);
+    Reason { code: HELD_AGAIN.to_owned(), message }
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {

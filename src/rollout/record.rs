@@ -3,18 +3,19 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::CommitId;
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct RecordId(pub i64);
 
 /// What became of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
 /// has an end its outcome says where it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Its number; 0 until the history has given it one.
     pub id: RecordId,
@@ -46,14 +47,40 @@ pub struct Record {
     pub complaints: Vec<Complaint>,
     /// What was seen when it failed.
     pub evidence: Option<Evidence>,
-    /// When belay took it up.
+    /// When belay took it up; of one that was rebuilt, the earliest time that is known of it.
     pub started: Timestamp,
-    /// When it ended; `None` while it is under way.
+    /// When it ended; `None` while it is under way, and of one that was rebuilt where that is not known.
     pub ended: Option<Timestamp>,
 }
 
+impl Record {
+    /// The record of what is planned for an object, on behalf of a commit: nothing is known yet but these.
+    #[must_use]
+    pub fn planned(source: &str, commit: &CommitId, object: ObjectKey, started: Timestamp) -> Record {
+        Record {
+            id: RecordId(0),
+            source: source.to_owned(),
+            commit: commit.clone(),
+            object,
+            place: None,
+            trigger: Trigger::Commit,
+            outcome: Outcome::Planned,
+            reason: None,
+            manifest_hash: None,
+            rolls_out: false,
+            revision: None,
+            back_to: None,
+            back_to_revision: None,
+            complaints: Vec::new(),
+            evidence: None,
+            started,
+            ended: None,
+        }
+    }
+}
+
 /// What set a record off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]
 pub enum Trigger {
     /// A commit changed the manifest.
@@ -66,10 +93,47 @@ pub enum Trigger {
     Drift(String),
     /// Another object failed, and this one goes back with it; its name.
     Together(String),
+    /// What it waited for is complete; what that is.
+    After(String),
+    /// Somebody replaced the pods of a ReplicationController with `belay rolling-update`; the manager that wrote it.
+    RollingUpdate(String),
+    /// Not known any more: the history was lost, and this record was made of what the cluster and Git still say. What
+    /// they do not say is left out of it.
+    Rebuilt,
+}
+
+impl Trigger {
+    /// The word for it, as programs read it too.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Trigger::Commit => "commit",
+            Trigger::Retry => "retry",
+            Trigger::UndoByHand(_) => "undo-by-hand",
+            Trigger::Drift(_) => "drift",
+            Trigger::Together(_) => "together",
+            Trigger::After(_) => "after",
+            Trigger::RollingUpdate(_) => "rolling-update",
+            Trigger::Rebuilt => "rebuilt",
+        }
+    }
+
+    /// Whose hand it was, or with what; `None` for the triggers that are nobody's.
+    #[must_use]
+    pub fn who(&self) -> Option<&str> {
+        match self {
+            Trigger::Commit | Trigger::Retry | Trigger::Rebuilt => None,
+            Trigger::UndoByHand(who)
+            | Trigger::Drift(who)
+            | Trigger::Together(who)
+            | Trigger::After(who)
+            | Trigger::RollingUpdate(who) => Some(who),
+        }
+    }
 }
 
 /// Where a record stands, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// In a plan, not applied yet.
@@ -96,11 +160,34 @@ pub enum Outcome {
     Held,
     /// Not applied: the object is suspended.
     Suspended,
+    /// Not applied: it waits for another object that failed, or that is held.
+    Skipped,
     /// Deleted, because its manifest left the repository.
     Pruned,
+    /// Not known any more; only of records that were rebuilt.
+    Unknown,
 }
 
 impl Outcome {
+    /// All of them.
+    pub const ALL: [Outcome; 15] = [
+        Outcome::Planned,
+        Outcome::UnderWay,
+        Outcome::RollingBack,
+        Outcome::Complete,
+        Outcome::Failed,
+        Outcome::RolledBack,
+        Outcome::RollbackFailed,
+        Outcome::Superseded,
+        Outcome::Rejected,
+        Outcome::Unchanged,
+        Outcome::Held,
+        Outcome::Suspended,
+        Outcome::Skipped,
+        Outcome::Pruned,
+        Outcome::Unknown,
+    ];
+
     /// Whether it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
@@ -123,7 +210,9 @@ impl Outcome {
             Outcome::Unchanged => "unchanged",
             Outcome::Held => "held",
             Outcome::Suspended => "suspended",
+            Outcome::Skipped => "skipped",
             Outcome::Pruned => "pruned",
+            Outcome::Unknown => "unknown",
         }
     }
 }
@@ -135,7 +224,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Why something ended as it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// One word that programs can rely on, `ProgressDeadlineExceeded`.
     pub code: String,
@@ -150,7 +239,7 @@ impl fmt::Display for Reason {
 }
 
 /// What was seen when a rollout failed. Never a value of a Secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The workload's own conditions, one line each.
     pub conditions: Vec<String>,
@@ -163,7 +252,7 @@ pub struct Evidence {
 }
 
 /// One pod, as it was when its rollout failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodSeen {
     /// Its name.
     pub name: String,
@@ -184,7 +273,7 @@ pub struct PodSeen {
 }
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventSeen {
     /// When it was last seen.
     pub at: Timestamp,
@@ -199,7 +288,7 @@ pub struct EventSeen {
 }
 
 /// One step of a record: written before and after everything that belay does about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// When.
     pub at: Timestamp,
@@ -210,7 +299,7 @@ pub struct Step {
 }
 
 /// What a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
     /// In a plan.

@@ -19,6 +19,8 @@ pub struct Revision {
     pub marks: TemplateMarks,
     /// Whether it is marked as failed.
     pub failed: bool,
+    /// Why, as the mark says.
+    pub why: Option<String>,
     /// When the object that keeps it was made.
     pub created: Option<Timestamp>,
 }
@@ -48,12 +50,14 @@ fn revision(keeper: &Value) -> Option<Revision> {
         // A ControllerRevision keeps its template as a patch.
         template.remove("$patch");
     }
+    let mark = marks::annotation(keeper, marks::CHANGE_CAUSE).and_then(|cause| cause.split_once(marks::FAILED));
     Some(Revision {
         number: marks::revision(keeper).unwrap_or_default(),
         name: keeper["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         template,
         marks: TemplateMarks::on(keeper),
-        failed: marks::annotation(keeper, marks::CHANGE_CAUSE).is_some_and(|cause| cause.contains(marks::FAILED)),
+        failed: mark.is_some(),
+        why: mark.map(|(_, why)| why.to_owned()),
         created: keeper["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok()),
     })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Wanted, marks};
+use super::{Wanted, after, marks};
 use crate::manifest::Complaint;
 
 /// What a manifest asks to be done when its rollout fails, instead of the source's choice.
@@ -45,6 +45,11 @@ pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
     let is_deadline = |text: &str| text.parse::<i64>().is_ok_and(|seconds| seconds > 0);
     if let Some(text) = said(marks::PROGRESS_DEADLINE).filter(|text| !is_deadline(text)) {
         complain(marks::PROGRESS_DEADLINE, text, "write a number of seconds, \"600\"");
+    }
+    if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, wanted.key.namespace.as_deref()).err()) {
+        let hint =
+            "write kind/name or namespace/kind/name of a workload, deployment/db; several with commas between them";
+        complain(marks::AFTER, &part, hint);
     }
     complaints
 }

@@ -39,10 +39,11 @@ impl Workload {
         }
     }
 
-    /// Whether the cluster keeps earlier templates that belay can go back to.
+    /// Whether it has earlier templates that belay can go back to: kept by the cluster, or, of a ReplicationController, by
+    /// the history and Git.
     #[must_use]
     pub fn can_go_back(self) -> bool {
-        matches!(self, Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet)
+        self != Workload::Job
     }
 }
 

@@ -38,6 +38,9 @@ pub(super) fn metrics(status: &Status) -> String {
     page.each(status, "belay_holds", "Held manifests: Git and the cluster differ by rollback.", |source| {
         Some(count(source.held.len()))
     });
+    page.each(status, "belay_source_waiting", "1 while all of a source waits for another one, or daemon.", |source| {
+        Some(i64::from(source.waits.is_some()))
+    });
     page.each(status, "belay_troubles", "Things that are in the way of a source.", |source| {
         Some(count(source.trouble.len()))
     });

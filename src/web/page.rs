@@ -39,6 +39,9 @@ fn source(html: &mut String, name: &str, of: &SourceStatus) {
         of.objects,
         of.looked.map_or_else(|| "never yet".to_owned(), time),
     );
+    if let Some(message) = &of.waits {
+        let _ = writeln!(html, "<p class=\"trouble\">{}</p>", escape(message));
+    }
     for (place, message) in &of.trouble {
         let _ = writeln!(html, "<p class=\"trouble\"><b>{}</b>: {}</p>", escape(place), escape(message));
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome};
+use belay::rollout::{Hold, Outcome, marks};
 use serde_json::{Value, json};
 
-use crate::world::daemon::{World, broken, deployment, path_of};
+use crate::world::daemon::{World, broken, deployment, image, path_of, short};
 
 async fn held() -> (World, String) {
     let mut world = World::embedded().await;
@@ -64,4 +64,67 @@ async fn not_to_correct_drift() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     world.through(&bad).await;
     assert!(is_back(&world.get(&path_of("web")).await.unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_goes_back_to_it_is_told_so() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
+    world.through(&bad).await;
+    // What the API server refuses takes nobody's place.
+    let refused = deployment("web", "web:3", "").replace("matchLabels: {app: web}", "matchLabels: {app: other}");
+    let refused = world.push("web.yaml", &refused.replace("labels: {app: web}", "labels: {app: other}"), "Refused");
+    world.through(&refused).await;
+    assert_eq!(world.record(&refused, "Deployment default/web").outcome, Outcome::Rejected);
+    let back = world.push("web.yaml", &broken("web", "crash-after=1s"), "Revert \"Refused\"");
+    world.through(&back).await;
+    let record = world.record(&back, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::Held);
+    let reason = record.reason.unwrap();
+    let expected = format!("back to what failed in {}: held: ", short(&bad));
+    assert!(reason.message.starts_with(&expected), "{reason}");
+    assert!(world.status().held.values().any(|held| held.reason.starts_with(&expected)), "{:#?}", world.status().held);
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_hold_that_an_undo_brings_back_does_nothing() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
+    world.through(&bad).await;
+    let good = world.push("web.yaml", &deployment("web", "web:3", ""), "Mended");
+    world.through(&good).await;
+    assert!(Hold::on(&world.get(&path_of("web")).await.unwrap()).is_none());
+    // The revision that was gone back to still has the hold, as its controller copied it.
+    let sets = world.list("apis/apps/v1/namespaces/default/replicasets").await;
+    let old = sets.into_iter().find(|set| image(set) == "web:1").unwrap();
+    assert_eq!(Hold::on(&old).unwrap().commit.as_str(), bad);
+    let mut template = old["spec"]["template"].clone();
+    template["metadata"]["labels"].as_object_mut().unwrap().remove("pod-template-hash");
+    // kubectl takes the annotations of the revision with it.
+    let of_old = |name: &str| marks::annotation(&old, name);
+    let annotations = json!({marks::HOLD: of_old(marks::HOLD), marks::COMMIT: of_old(marks::COMMIT),
+        marks::CHANGE_CAUSE: of_old(marks::CHANGE_CAUSE)});
+    let undo = json!({"metadata": {"annotations": annotations}, "spec": {"template": template}});
+    world.patch(&path_of("web"), "kubectl-rollout", &undo).await;
+    world.until("it is respected", |source| source.held.values().any(|held| held.commit.as_str() == good)).await;
+    world.until("it is through", |source| source.settled).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", good.as_str()));
+    // A stale one on top of what is right holds nothing either.
+    let next = world.push("web.yaml", &deployment("web", "web:4", ""), "Onwards");
+    world.through(&next).await;
+    let stale = json!({"metadata": {"annotations": {"belay.dev/hold": marks::annotation(&old, marks::HOLD)}}});
+    world.patch(&path_of("web"), "kubectl-annotate", &stale).await;
+    let last = world.push("web.yaml", &deployment("web", "web:5", ""), "Last");
+    world.through(&last).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(image(&live), "web:5");
+    assert!(world.status().held.is_empty(), "{:?}", world.status().held);
 }

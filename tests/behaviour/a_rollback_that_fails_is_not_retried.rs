@@ -29,6 +29,12 @@ async fn it_is_reported_once() {
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RollbackFailed, "{record:#?}");
     assert!(record.reason.unwrap().message.contains("the way back failed too"));
+    let evidence = record.evidence.unwrap();
+    let of = |image: &str| evidence.pods.iter().filter(|pod| pod.message.contains(image) || pod.state == image).count();
+    assert!(evidence.conditions.iter().any(|line| !line.starts_with("on the way back: ")), "{evidence:#?}");
+    assert!(evidence.conditions.iter().any(|line| line.starts_with("on the way back: ")), "{evidence:#?}");
+    assert!(of("CreateContainerConfigError") > 0, "of the way back: {evidence:#?}");
+    assert!(evidence.pods.len() > of("CreateContainerConfigError"), "of the failure: {evidence:#?}");
     let generation = world.get(&path_of("web")).await.unwrap()["metadata"]["generation"].clone();
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);

@@ -19,6 +19,24 @@ async fn ten_minutes_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_sources_ask_for_no_more_than_one() {
+    let (mut world, tap) = World::tapped().await;
+    let commit = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    for number in 0..4 {
+        let name = format!("more-{number}");
+        let path = format!("of-{number}");
+        world.more.push(belay::config::SourceConfig { name, path, ..world.config.clone() });
+    }
+    world.start();
+    world.through(&commit).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    tap.take();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    let requests = tap.take();
+    assert!(requests.len() <= 40, "{} requests: {requests:#?}", requests.len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_small_commit_costs_four_requests_at_most() {
     let (mut world, tap) = World::tapped().await;
     for number in 0..20 {

@@ -2,7 +2,7 @@
 
 use belay::rollout::{Outcome, marks};
 
-use crate::world::daemon::World;
+use crate::world::daemon::{WIDGETS, World};
 
 const ALL: &str = r#"
 apiVersion: example.com/v1
@@ -40,22 +40,6 @@ apiVersion: v1
 kind: ServiceAccount
 metadata: {name: web, namespace: shop}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integer}}}}
----
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -64,7 +48,7 @@ metadata: {name: shop}
 #[tokio::test(start_paused = true)]
 async fn a_whole_application_in_one_file_and_the_wrong_order() {
     let mut world = World::embedded().await;
-    let first = world.push("all.yaml", ALL, "The whole shop");
+    let first = world.push("all.yaml", &format!("{ALL}---\n{WIDGETS}"), "The whole shop");
     world.start();
     world.through(&first).await;
     let records = world.records();
@@ -96,4 +80,23 @@ async fn what_needs_something_that_is_missing_waits_for_it() {
     world.client.request::<serde_json::Value>(request).await.unwrap();
     world.through(&first).await;
     assert_eq!(world.record(&first, "ConfigMap later/settings").outcome, Outcome::Complete);
+}
+
+/// The definition is in the repository, and left alone for now: what is of its kind waits, and says for what.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() {
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\nspec: {size: 3}\n";
+    let suspended = WIDGETS
+        .replace("name: widgets.example.com", "name: widgets.example.com, annotations: {belay.dev/suspend: \"later\"}");
+    let mut world = World::embedded().await;
+    world.repository.write("crds/widgets.yaml", suspended).write("one.yaml", widget);
+    let first = world.repository.commit("A widget");
+    world.repository.push();
+    world.start();
+    let named = |trouble: &String| trouble.contains("Widget") && trouble.contains("crds/widgets.yaml:1:1");
+    world.until("it names the file", |source| source.trouble.values().any(named)).await;
+    let second = world.push("crds/widgets.yaml", WIDGETS, "Now");
+    world.through(&second).await;
+    assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
 }

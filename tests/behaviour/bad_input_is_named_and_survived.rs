@@ -108,24 +108,6 @@ async fn a_missing_folder_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_folder_that_suddenly_holds_nothing_is_refused() {
-    let mut world = World::embedded().await;
-    world.config.prune = true;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    world.repository.remove("web.yaml").write("README", "moved elsewhere");
-    world.repository.commit("Oops");
-    world.repository.push();
-    world.until("it says so", |source| source.trouble.contains_key("repository")).await;
-    assert!(world.status().trouble["repository"].contains("refused"), "{:?}", world.status().trouble);
-    assert!(world.get(&path_of("web")).await.is_some());
-    let third = world.push("web.yaml", &deployment("web", "web:2", ""), "Back again");
-    world.through(&third).await;
-    assert_eq!(world.record(&third, "Deployment default/web").outcome, Outcome::Complete);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_history_rewritten_by_force_is_followed() {
     let mut world = World::embedded().await;
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");

@@ -118,3 +118,29 @@ async fn where_all_who_need_it_failed_it_goes_back() {
         assert_eq!(image(&world.get(&path_of(name)).await.unwrap()), "web:1");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_goes_back_and_shows_no_value() {
+    const KEY: &str = "api/v1/namespaces/default/secrets/key";
+    let secret = |value: &str| {
+        format!("apiVersion: v1\nkind: Secret\nmetadata:\n  name: key\nstringData:\n  token: \"{value}\"\n")
+    };
+    let uses = |manifest: &str| format!("{manifest}        envFrom:\n        - secretRef: {{name: key}}\n");
+    let mut world = World::embedded().await;
+    world.repository.write("key.yaml", secret("hunter-one"));
+    let good = world.push("web.yaml", &uses(&deployment("web", "web:1", "")), "First version");
+    world.start();
+    world.through(&good).await;
+    let before = world.get(KEY).await.unwrap()["data"].clone();
+    world.repository.write("key.yaml", secret("hunter-two"));
+    let bad = world.push("web.yaml", &uses(&broken("web", "crash-after=1s")), "Another key, and broken");
+    world.through(&bad).await;
+    world.until("both are held", |source| source.held.len() == 2).await;
+    let live = world.get(KEY).await.unwrap();
+    assert_eq!(live["data"], before);
+    assert_eq!(Hold::on(&live).unwrap().commit.as_str(), bad);
+    let told = format!("{:?} {}", world.records(), serde_json::to_string(&world.whole_status()).unwrap());
+    for value in ["hunter-one", "hunter-two", "aHVudGVyLW9uZQ", "aHVudGVyLXR3bw"] {
+        assert!(!told.contains(value), "{value} is shown");
+    }
+}

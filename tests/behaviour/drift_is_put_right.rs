@@ -59,6 +59,57 @@ async fn what_the_manifest_does_not_name_is_nobodys_business() {
     assert_eq!(world.records().len(), 1);
 }
 
+/// The server writes a thousand thousandths as one, fills in what was left out, and counts: none of that is drift.
+#[tokio::test(start_paused = true)]
+async fn what_the_server_makes_of_a_manifest_is_no_drift() {
+    let mut world = World::embedded().await;
+    let resources = "        resources: {limits: {cpu: 1000m, memory: 1024Mi}, requests: {cpu: 0.5}}\n";
+    let first = world.push("web.yaml", &(deployment("web", "web:1", "") + resources), "First version");
+    world.start();
+    world.through(&first).await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(before["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
+    // Also where it is looked at again, for somebody else has written beside belay.
+    world.patch(&path_of("web"), "somebody", &json!({"metadata": {"labels": {"team": "a"}}})).await;
+    settle(&mut world, &first).await;
+    world.stop().await;
+    world.start();
+    settle(&mut world, &first).await;
+    let after = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(world.records().len(), 1, "{:?}", world.outcomes());
+}
+
+/// A field that the manifest no longer names is whose it has become meanwhile; without an owner it goes.
+#[tokio::test(start_paused = true)]
+async fn fields_that_were_given_to_another_stay_given() {
+    let mut world = World::embedded().await;
+    let with_both = deployment("web", "web:1", "  minReadySeconds: 1\n");
+    let first = world.push("web.yaml", &with_both, "First version");
+    world.start();
+    world.through(&first).await;
+    let applied =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 2}});
+    let request = http::Request::patch(format!("/{}?fieldManager=scaler", path_of("web")))
+        .header("Content-Type", "application/apply-patch+yaml")
+        .body(applied.to_string().into_bytes())
+        .unwrap();
+    world.client.request::<Value>(request).await.unwrap();
+    let without = with_both.replace("  replicas: 2\n", "").replace("  minReadySeconds: 1\n", "");
+    let second = world.push("web.yaml", &without, "Another says how many");
+    world.through(&second).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], live["spec"].get("minReadySeconds")), (&json!(2), None));
+    world.patch(&path_of("web"), "scaler", &json!({"spec": {"replicas": 5}})).await;
+    settle(&mut world, &second).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 5);
+    let third = world.push("web.yaml", &without.replace("web:1", "web:2"), "Second version");
+    world.through(&third).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(5), "web:2"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_is_made_again() {
     let (mut world, first) = started().await;

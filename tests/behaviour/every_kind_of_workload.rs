@@ -1,5 +1,4 @@
-//! StatefulSets and DaemonSets are judged, taken back and held as Deployments are; Jobs complete or fail; custom kinds are
-//! waited for.
+//! StatefulSets and DaemonSets are judged, taken back and held as Deployments are; custom kinds are waited for.
 
 use std::time::Duration;
 
@@ -97,52 +96,6 @@ async fn a_daemon_set_goes_back() {
     assert_eq!(image(&live), "agent:2");
     assert_eq!(live["status"]["numberAvailable"], live["status"]["desiredNumberScheduled"]);
     assert!(Hold::on(&live).is_some());
-}
-
-fn job(name: &str) -> String {
-    format!(
-        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n      \
-         restartPolicy: Never\n      containers:\n      - name: app\n        image: migrate:1\n"
-    )
-}
-
-/// Says of a job what its controller would.
-async fn job_ends(world: &World, name: &str, status: serde_json::Value) {
-    let path = format!("apis/batch/v1/namespaces/default/jobs/{name}");
-    while world.get(&path).await.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    world.patch(&format!("{path}/status"), "kube-controller-manager", &json!({"status": status})).await;
-}
-
-async fn completes(world: &World, name: &str) {
-    let at = "2026-01-01T00:00:05Z";
-    let says = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at, "lastProbeTime": at});
-    let conditions = [says("SuccessCriteriaMet"), says("Complete")];
-    let done = json!({"startTime": at, "completionTime": at, "succeeded": 1, "conditions": conditions});
-    job_ends(world, name, done).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_completes_or_fails() {
-    let mut world = World::embedded().await;
-    world.repository.write("well.yaml", job("well")).write("ill.yaml", job("ill"));
-    let first = world.repository.commit("Two jobs");
-    world.repository.push();
-    world.start();
-    completes(&world, "well").await;
-    let at = "2026-01-01T00:00:09Z";
-    let says = |kind: &str| {
-        json!({"type": kind, "status": "True", "lastTransitionTime": at, "lastProbeTime": at,
-            "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"})
-    };
-    let failed = json!({"startTime": at, "failed": 1, "conditions": [says("FailureTarget"), says("Failed")]});
-    job_ends(&world, "ill", failed).await;
-    world.through(&first).await;
-    assert_eq!(world.record(&first, "Job default/well").outcome, Outcome::Complete);
-    let failed = world.record(&first, "Job default/ill");
-    assert_eq!(failed.outcome, Outcome::Failed);
-    assert!(failed.reason.unwrap().message.contains("the job failed"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use belay::daemon::Pruning;
 use belay::rollout::Outcome;
 use serde_json::json;
 
-use crate::world::daemon::{World, config_map, deployment, path_of};
+use crate::world::daemon::{WIDGETS, World, config_map, deployment, path_of};
 
 fn map(name: &str) -> String {
     format!("api/v1/namespaces/default/configmaps/{name}")
@@ -178,4 +178,81 @@ async fn a_workload_goes_with_its_pods_and_may_come_back() {
     let again = world.push("web.yaml", &deployment("web", "web:1", ""), "Back again");
     world.through(&again).await;
     assert_eq!(world.record(&again, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+/// While a file can't be read, what it holds is not known: it may be the very objects that seem to have left.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_while_a_file_can_not_be_read() {
+    let twice = config_map("map-1", "1").replace("name: map-1", "name: map-1\n  name: other");
+    for (broken, moved) in [("a: [".to_owned(), false), (twice, false), ("a: [".to_owned(), true)] {
+        let mut world = started(10, true).await;
+        world.repository.write("1.yaml", &broken);
+        if moved {
+            world.repository.remove("2.yaml");
+        }
+        let bad = world.repository.commit("Broken");
+        world.repository.push();
+        world.through(&bad).await;
+        let told = |source: &belay::daemon::SourceStatus| source.trouble.get("prune").cloned();
+        assert_eq!(told(&world.status()).is_some_and(|told| told.contains("1.yaml")), moved, "{broken}");
+        // Neither soon, nor after a restart, nor with another commit.
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        world.stop().await;
+        world.start();
+        let other = world.push("0.yaml", &config_map("map-0", "2"), "Something else");
+        world.through(&other).await;
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        for number in 0..10 {
+            assert!(world.get(&map(&format!("map-{number}"))).await.is_some(), "{broken}: map-{number}");
+        }
+        let mended = world.push("1.yaml", &config_map("map-1", "1"), "Mended");
+        world.through(&mended).await;
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        for number in 0..10 {
+            let stays = !(moved && number == 2);
+            assert_eq!(world.get(&map(&format!("map-{number}"))).await.is_some(), stays, "{broken}: map-{number}");
+        }
+        assert_eq!(told(&world.status()), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renamed_folder_deletes_nothing() {
+    let mut world = started(10, true).await;
+    let before = world.get(&map("map-3")).await.unwrap();
+    for number in 0..10 {
+        world.repository.remove(format!("{number}.yaml"));
+        world.repository.write(format!("shop/{number}.yaml"), config_map(&format!("map-{number}"), "1"));
+    }
+    let moved = world.repository.commit("Into a folder");
+    world.repository.push();
+    world.through(&moved).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(world.get(&map("map-3")).await.unwrap(), before);
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+}
+
+/// Not even where the object says that it may: belay would take itself away.
+#[tokio::test(start_paused = true)]
+async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
+    let allowed = "annotations: {belay.dev/prune: \"true\"}";
+    let space = |name: &str| format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, {allowed}}}\n");
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    let other = WIDGETS.replace("widgets", "gadgets").replace("Widget", "Gadget").replace("widget", "gadget");
+    let other = other.replace("name: gadgets.example.com", &format!("name: gadgets.example.com, {allowed}"));
+    world.repository.write("own.yaml", space("default")).write("other.yaml", space("other"));
+    world.repository.write("widgets.yaml", WIDGETS).write("gadgets.yaml", other).write("0.yaml", config_map("a", "1"));
+    let first = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    removed(&mut world, &["own.yaml", "other.yaml", "widgets.yaml", "gadgets.yaml"], "Away with them").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert!(world.get("api/v1/namespaces/default").await.is_some());
+    assert_eq!(world.get("api/v1/namespaces/other").await, None);
+    assert!(world.get(&format!("{definitions}/widgets.example.com")).await.is_some());
+    assert_eq!(world.get(&format!("{definitions}/gadgets.example.com")).await, None);
 }

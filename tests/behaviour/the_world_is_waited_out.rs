@@ -67,3 +67,21 @@ async fn a_dead_controller_is_no_reason_to_go_back() {
     );
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_belay_may_not_write_keeps_nothing_else_waiting() {
+    let (mut world, tap) = World::tapped().await;
+    tap.rule(|went, _| if went.path.contains("/configmaps/") { Fate::Fail(403) } else { Fate::Pass });
+    world.repository.write("settings.yaml", crate::world::daemon::config_map("settings", "1"));
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.until("the others go on", |source| source.planned.is_some() && source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(world.record(&first, "ConfigMap default/settings").outcome, Outcome::Planned);
+    assert!(world.status().trouble.contains_key("ConfigMap default/settings"), "{:?}", world.status().trouble);
+    // Somebody gives it the right.
+    tap.rule(|_, _| Fate::Pass);
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "ConfigMap default/settings").outcome, Outcome::Complete);
+}

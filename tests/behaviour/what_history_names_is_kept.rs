@@ -4,10 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belay::clock::Clock;
 use belay::history::Retention;
+use belay::minicluster::{MiniCluster, Part};
 use belay::rollout::Outcome;
 
-use crate::world::daemon::{World, broken, deployment, image, path_of};
+use crate::world::daemon::{EPOCH, World, broken, config_map, deployment, image, path_of};
 
 /// The mirror's own repository.
 fn mirror(world: &World) -> git2::Repository {
@@ -29,7 +31,7 @@ fn is_pinned(mirror: &git2::Repository, commit: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_force_push_does_not_take_it_away() {
     let mut world = World::embedded().await;
-    let root = world.push("other.yaml", &crate::world::daemon::config_map("a", "1"), "Root");
+    let root = world.push("other.yaml", &config_map("a", "1"), "Root");
     let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.through(&good).await;
@@ -52,7 +54,7 @@ async fn a_force_push_does_not_take_it_away() {
 #[tokio::test(start_paused = true)]
 async fn the_way_back_survives_a_force_push() {
     let mut world = World::embedded().await;
-    let root = world.push("other.yaml", &crate::world::daemon::config_map("a", "1"), "Root");
+    let root = world.push("other.yaml", &config_map("a", "1"), "Root");
     let limit = "  revisionHistoryLimit: 0\n";
     let good = world.push("web.yaml", &deployment("web", "web:1", limit), "First version");
     world.start();
@@ -87,4 +89,40 @@ async fn old_records_are_forgotten_but_not_what_is_needed() {
     assert_eq!(world.records().len(), 2);
     assert_eq!(world.record(&newest, "Deployment default/web").outcome, Outcome::Complete);
     assert!(!is_pinned(&mirror(&world), &first.unwrap()), "nobody names it any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_a_day_what_is_old_is_forgotten() {
+    // Days go by: nodes and controllers would be busy all the time.
+    let clock = Clock::tokio(EPOCH.parse().unwrap());
+    let quiet = MiniCluster::builder().clock(clock.clone()).without(Part::Kubelet).without(Part::Controllers);
+    let cluster = quiet.start().await.unwrap();
+    let mut world = World::on(cluster.client_as("belay"), clock, Some(cluster));
+    world.config.interval = belay::config::Span(Duration::from_hours(1));
+    let hours = |hours: i64| Some(jiff::SignedDuration::from_hours(hours));
+    world.retention = Retention { age: hours(30), records: None };
+    let root = world.push("README.md", "The shop", "Root");
+    world.start();
+    let mut commits = Vec::new();
+    for version in 1..4 {
+        // History is rewritten each time, so that only a pin keeps what was.
+        world.repository.reset(&root);
+        world.repository.write("a.yaml", config_map("a", &version.to_string()));
+        let commit = world.repository.commit("Another version");
+        world.repository.force_push();
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        world.through(&commit).await;
+        commits.push(commit);
+    }
+    let pinned = |world: &World| -> Vec<bool> {
+        let mirror = mirror(world);
+        commits.iter().map(|commit| is_pinned(&mirror, commit)).collect()
+    };
+    assert_eq!(world.records().len(), 3);
+    // What the branch comes from needs no pin. After a day they are looked at, and are not old enough; after two they are.
+    tokio::time::sleep(Duration::from_hours(24)).await;
+    assert_eq!((world.records().len(), pinned(&world)), (3, vec![true, true, false]));
+    tokio::time::sleep(Duration::from_hours(24)).await;
+    assert_eq!((world.records().len(), pinned(&world)), (1, vec![false, false, false]));
+    assert_eq!(world.record(&commits[2], "ConfigMap default/a").outcome, Outcome::Complete);
 }

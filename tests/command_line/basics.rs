@@ -62,3 +62,48 @@ fn a_configuration_is_checked() {
     let ran = run(home.path(), &["run", "--check-config", "--config", &name]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
+
+/// Every command that can be typed, by its words, out of the command line itself.
+fn commands(command: &clap::Command, words: &[String], found: &mut Vec<(Vec<String>, clap::Command)>) {
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        let words = [words, &[below.get_name().to_owned()]].concat();
+        if below.has_subcommands() {
+            commands(below, &words, found);
+        } else {
+            found.push((words, below.clone()));
+        }
+    }
+}
+
+#[test]
+fn every_command_explains_itself_and_refuses_what_it_does_not_know() {
+    let home = tempfile::tempdir().unwrap();
+    let mut all = Vec::new();
+    commands(&belay::cli::command(), &[], &mut all);
+    assert!(all.len() >= 24, "{all:?}");
+    for (words, command) in all {
+        let typed = |more: &'static str| words.iter().map(String::as_str).chain([more]).collect::<Vec<_>>();
+        let help = run(home.path(), &typed("--help"));
+        assert_eq!((help.code, help.err.as_str()), (0, ""), "{words:?}");
+        for line in help.out.lines() {
+            assert!(line.chars().count() <= 100, "{words:?}: {line:?}");
+        }
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            if let Some(long) = argument.get_long() {
+                assert!(help.out.contains(&format!("--{long}")), "{words:?}: --{long}");
+                assert!(argument.get_help().is_some(), "{words:?}: --{long} says nothing");
+            }
+        }
+        let wrong = run(home.path(), &typed("--no-such-option"));
+        assert_eq!((wrong.code, wrong.out.as_str()), (2, ""), "{words:?}");
+        assert!(
+            wrong.err.contains("--no-such-option") && wrong.err.contains("Usage: belay"),
+            "{words:?}: {}",
+            wrong.err
+        );
+        if command.get_arguments().any(|argument| argument.get_id() == "output") {
+            let odd = run(home.path(), &typed("--output=tabel"));
+            assert!(odd.code == 2 && odd.err.contains("tabel") && odd.err.contains("json"), "{words:?}: {odd:?}");
+        }
+    }
+}

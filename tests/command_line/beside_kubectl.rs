@@ -36,6 +36,12 @@ const STEPS: &[(&str, &str)] = &[
     ("rollout resume deployment/X", "resume deployment/X"),
     ("rollout pause statefulset/X", "pause statefulset/X"),
     ("rollout resume daemonset/X", "resume daemonset/X"),
+    ("rollout pause replicationcontroller/X", "pause replicationcontroller/X"),
+    ("rollout resume rc X", "resume rc X"),
+    ("rollout undo replicationcontroller/X", "undo replicationcontroller/X"),
+    ("rollout undo rc/X --to-revision=1", "undo rc/X --to-revision=1"),
+    ("rollout restart replicationcontroller/X", "restart replicationcontroller/X"),
+    ("rollout restart rc/nobody", "restart rc/nobody"),
     ("rollout pause deployment/nobody", "pause deployment/nobody"),
     ("rollout undo daemonset nobody", "undo daemonset nobody"),
     ("rollout undo deployment/X --to-revision=99", "undo deployment/X --to-revision=99"),
@@ -61,7 +67,14 @@ const STEPS: &[(&str, &str)] = &[
     ("set image statefulset X *=all:1", "set image --live statefulset X *=all:1"),
     ("set image daemonset/X first=busybox:2 side=side:2", "set image --live daemonset/X first=busybox:2 side=side:2"),
     ("set image replicationcontroller/X app=web:3", "set image --live replicationcontroller/X app=web:3"),
+    ("set image rc/X nope=web:4", "set image --live rc/X nope=web:4"),
+    ("set image rc/X app=web:3", "set image --live rc/X app=web:3"),
     ("set image deployment/nobody app=web:3", "set image --live deployment/nobody app=web:3"),
+    (
+        "set env statefulset/X --from=secret/keys --keys=k -c side",
+        "set env --live statefulset/X --from=secret/keys --keys=k -c side",
+    ),
+    ("set env statefulset/X --list", "set env --live statefulset/X --list"),
     ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
     ("set env deployment/X B=b C=c", "set env --live deployment/X B=b C=c"),
     ("set env deployment/X A-", "set env --live deployment/X A-"),
@@ -76,6 +89,8 @@ const STEPS: &[(&str, &str)] = &[
     ("set env deployment/X --list", "set env --live deployment/X --list"),
     ("set env deployment/X K=plain", "set env --live deployment/X K=plain"),
     ("set env replicationcontroller/X A=b", "set env --live replicationcontroller/X A=b"),
+    ("set env rc/X A-", "set env --live rc/X A-"),
+    ("set env rc/X --list", "set env --live rc/X --list"),
     ("scale deployment/X --replicas=5", "scale --live deployment/X --replicas=5"),
     (
         "scale deployment/X --replicas=3 --current-replicas=9",
@@ -136,7 +151,10 @@ fn told(ran: &Ran, name: &str) -> (i32, String, String) {
         });
         // kubectl reminds of its own apply; nothing of belay's is to be compared with that.
         // belay says which containers there are.
-        let lines = lines.map(|line| line.split("; Deployment default/X has ").next().unwrap_or_default().to_owned());
+        let lines = lines.map(|line| match line.split_once("; ") {
+            Some((before, _)) if before.contains("unable to find container") => before.to_owned(),
+            _ => line,
+        });
         lines.filter(|line| !line.starts_with("Warning: ")).collect::<Vec<_>>().join("\n")
     };
     (ran.code, plain(&ran.out), plain(&ran.err))

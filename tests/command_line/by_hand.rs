@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::desk::{Desk, path};
 use crate::program::{Ran, belay};
-use crate::world::daemon::{deployment, short};
+use crate::world::daemon::{broken, deployment, short};
 use crate::world::repository::Repository;
 
 /// A desk, a repository, and the daemon.
@@ -71,6 +71,17 @@ impl Office {
         }
     }
 
+    /// The one record of an undo of a commit: it says who it was.
+    fn undone(&self, commit: &str) -> Value {
+        let ran = self.belay(&format!("history --commit {commit} -o json"));
+        let records: Value = serde_json::from_str(&ran.out).unwrap();
+        let all = records["records"].as_array().unwrap();
+        let undone: Vec<&Value> = all.iter().filter(|record| record["trigger"]["by"] == "undo-by-hand").collect();
+        assert_eq!(undone.len(), 1, "{records:#}");
+        assert!(undone[0]["trigger"]["who"].as_str().unwrap().contains(" as "), "{:#}", undone[0]);
+        undone[0].clone()
+    }
+
     async fn image_is(&self, image: &str) -> Value {
         self.desk.until(&path("deployments", "web"), image, |live| image_of(live) == image).await
     }
@@ -112,6 +123,10 @@ async fn an_undo_is_left_until_a_newer_commit() {
     assert!(undone.err.contains(&format!("commit {} is held", short(&second))), "{}", undone.err);
     let live = office.in_a_while().await;
     assert_eq!(image_of(&live), "web:1");
+    let record = office.undone(&second);
+    assert_eq!(record["outcome"], "rolled-back");
+    assert_eq!(&record["reason"]["code"], "UndoneByHand", "{record:#}");
+    assert_eq!(record["back_to"], first.as_str(), "{record:#}");
     let hold = hold_of(&live).expect("held");
     assert_eq!(hold["commit"], second.as_str(), "{hold:#}");
     assert!(hold["reason"].as_str().unwrap().ends_with(": slow"), "{hold:#}");
@@ -160,6 +175,66 @@ async fn an_undo_is_left_until_a_newer_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_undo_ends_the_rollout_under_way() {
+    let mut office = Office::new().await;
+    let first = office.push(&deployment("web", "web:1", ""), "First version");
+    office.start();
+    office.until(&first, "complete").await;
+    let stuck = broken("web", "never-ready").replace("Seconds: 30", "Seconds: 5");
+    let second = office.push(&stuck, "Stuck");
+    office.until(&second, "under-way").await;
+    let undone = office.belay("undo deploy/web");
+    assert_eq!((undone.code, undone.out.as_str()), (0, "deployment.apps/web rolled back\n"), "{undone:?}");
+    office.until(&second, "rolled-back").await;
+    // Its deadline passes, and nothing goes back on top of it.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let live = office.in_a_while().await;
+    assert_eq!(
+        (image_of(&live), &live["metadata"]["annotations"]["belay.dev/commit"]),
+        ("web:1", &first.clone().into())
+    );
+    assert!(hold_of(&live).unwrap()["by"].is_string(), "{live:#}");
+    office.undone(&second);
+    let shown = office.belay(&format!("show {second}"));
+    let ended: Vec<&str> = shown.out.lines().filter(|line| line.starts_with("Deployment default/web: ")).collect();
+    assert_eq!(ended.len(), 2, "the rollout and the undo: {}", shown.out);
+    assert!(ended.iter().all(|line| line.contains(": rolled back")), "{}", shown.out);
+    assert!(shown.out.contains("  trigger:  undo-by-hand ("), "{}", shown.out);
+    assert!(shown.out.contains("  reason:   taken back by hand (belay undo) to revision 1 ("), "{}", shown.out);
+    assert!(!shown.out.contains("deadline"), "no verdict: {}", shown.out);
+    let sets = office.desk.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
+    assert!(!sets.to_string().contains(" \u{2014} failed: "), "nothing has failed: {sets:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_with_kubectl_says_so() {
+    let mut office = Office::new().await;
+    let first = office.push(&deployment("web", "web:1", ""), "First version");
+    office.start();
+    office.until(&first, "complete").await;
+    let second = office.push(&deployment("web", "web:2", ""), "Second version");
+    office.until(&second, "complete").await;
+    let sets = office.desk.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
+    let set = sets["items"].as_array().unwrap().iter().find(|set| image_of(set) == "web:1").unwrap();
+    // As kubectl does it: the template, and the annotations of the revision.
+    let annotations = &set["metadata"]["annotations"];
+    let marks: serde_json::Map<String, Value> = ["belay.dev/commit", "kubernetes.io/change-cause"]
+        .into_iter()
+        .map(|mark| (mark.to_owned(), annotations[mark].clone()))
+        .collect();
+    let undo = serde_json::json!({"metadata": {"annotations": marks}, "spec": {"template": set["spec"]["template"]}});
+    let request = http::Request::patch(format!("/{}?fieldManager=kubectl-rollout", path("deployments", "web")))
+        .header("Content-Type", "application/merge-patch+json")
+        .body(undo.to_string().into_bytes())
+        .unwrap();
+    office.desk.client().request::<Value>(request).await.unwrap();
+    office.until(&second, "rolled-back").await;
+    let wide = office.belay("history -o wide --limit 1");
+    assert!(wide.out.contains("undo-by-hand (kubectl-rollout)"), "{}", wide.out);
+    assert_eq!(image_of(&office.in_a_while().await), "web:1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn past_the_history_limit_the_history_and_git_remember() {
     let mut office = Office::new().await;
     let text = |image: &str| deployment("web", image, "  revisionHistoryLimit: 0\n");
@@ -179,9 +254,14 @@ async fn past_the_history_limit_the_history_and_git_remember() {
     let done = office.belay(&format!("undo web --to-commit {}", short(&first)));
     assert_eq!((done.code, done.out.as_str()), (0, "deployment.apps/web rolled back\n"), "{done:?}");
     assert_eq!(image_of(&office.image_is("web:1").await), "web:1");
-    // The daemon, which was away, finds it held.
+    // The daemon, which was away, finds it held, and writes it down, once.
+    office.start();
+    office.in_a_while().await;
+    office.undone(&second);
+    office.stop();
     office.start();
     let live = office.in_a_while().await;
+    office.undone(&second);
     assert_eq!(image_of(&live), "web:1");
     assert_eq!(hold_of(&live).unwrap()["commit"], second.as_str());
     office.stop();

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::docs::has_what_the_readme_shows;
 use crate::program::{Running, belay};
 
 /// What a person reads after a word on the screen, to the end of the line.
@@ -60,6 +61,7 @@ async fn the_demo_tells_the_story_and_can_be_kept() {
     })
     .await;
     the_last_screen_shows_four_commits(&told);
+    assert!(has_what_the_readme_shows(&told), "the README shows something else: {told}");
     for line in told.lines() {
         assert!(!line.contains('\x1b'), "no colours in a pipe: {line:?}");
     }

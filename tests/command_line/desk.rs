@@ -1,13 +1,14 @@
 //! Where a person sits: a cluster with a kubeconfig, belay and kubectl beside each other, a home with a working copy.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
+use belay::minicluster::{Listening, MiniCluster};
 use serde_json::Value;
 
-use crate::program::{Ran, belay};
+use crate::door;
+use crate::program::{Ran, belay, finish};
 use crate::world::control_plane::{ControlPlane, Controllers};
 
 /// A cluster, and somebody who types.
@@ -28,15 +29,8 @@ impl Desk {
     /// The embedded cluster. kubectl is there where the reference's programs are.
     pub async fn embedded() -> Desk {
         let home = tempfile::tempdir().unwrap();
-        let token = "a-token-of-this-test".to_owned();
-        let access = Access {
-            tokens: vec![Token { token: token.clone(), user: User::admin() }],
-            authorization: Authorization::AllowAll,
-        };
-        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();
         let kubeconfig = home.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, door.kubeconfig(Some(&token))).unwrap();
+        let (cluster, door) = door::open(MiniCluster::builder(), &kubeconfig).await;
         let kubectl = std::env::var_os("KUBEBUILDER_ASSETS").map(|assets| PathBuf::from(assets).join("kubectl"));
         Desk { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, door) }
     }
@@ -66,7 +60,9 @@ impl Desk {
         let mut command = belay(self.home.path());
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--state-dir").arg(self.state()).args(args);
         command.current_dir(folder);
-        finish(command, input)
+        let ran = finish(command, input);
+        crate::schema::check(args, &ran.out);
+        ran
     }
 
     /// Where the daemon of this desk keeps its state.
@@ -124,19 +120,6 @@ impl Desk {
         })
         .await
     }
-}
-
-/// Runs a command with this on its standard input.
-pub fn finish(mut command: Command, input: &str) -> Ran {
-    use std::io::Write as _;
-
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // Who does not read its input may close it.
-    drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
-    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
 
 /// The path of a workload in namespace default.

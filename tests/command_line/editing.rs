@@ -6,8 +6,7 @@ use std::process::Command;
 use belay::git::{Edit, Location, Signing, WorkingCopy, create_bare};
 use serde_json::Value;
 
-use crate::desk::finish;
-use crate::program::{Ran, belay};
+use crate::program::{Ran, belay, finish};
 
 /// A home with a working copy that has a repository to push to.
 struct Copy {

@@ -5,11 +5,14 @@
 mod world;
 
 mod desk;
+mod door;
 mod program;
+mod schema;
 mod served;
 mod stage;
 
 mod around;
+mod asking;
 mod basics;
 mod beside_kubectl;
 mod by_hand;
@@ -17,7 +20,14 @@ mod cluster;
 mod demo;
 mod docs;
 mod editing;
+mod globals;
+mod pushing;
 mod reading;
+mod recollecting;
 mod rolling_update;
 mod run;
+mod secrets;
 mod simulate;
+mod standing;
+mod terminal;
+mod why;

@@ -1,7 +1,7 @@
 //! Runs the program in an environment of its own.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,9 +23,44 @@ pub fn belay(home: &Path) -> Command {
 
 /// Runs it to its end.
 pub fn run(home: &Path, args: &[&str]) -> Ran {
-    let Output { status, stdout, stderr } = belay(home).args(args).output().expect("belay runs");
+    let mut command = belay(home);
+    command.args(args);
+    finish(command, "")
+}
+
+/// Runs a command with this on its standard input.
+pub fn finish(mut command: Command, input: &str) -> Ran {
+    use std::io::Write as _;
+
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Who does not read its input may close it.
+    drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+    let ran = Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) };
+    crate::schema::check(args, &ran.out);
+    ran
+}
+
+/// Types a line on a terminal of so many columns, and answers what it asks; `None`, and a line that says so, where there is
+/// no program that makes a terminal.
+pub fn on_a_terminal(folder: &Path, home: &Path, columns: usize, line: &str, answer: &str) -> Option<Ran> {
+    let script = "/usr/bin/script";
+    if !Path::new(script).exists() {
+        eprintln!("not tried on a terminal: {script} is not there: {line}");
+        return None;
+    }
+    let typed = format!("stty cols {columns} rows 24; '{}' {line}", env!("CARGO_BIN_EXE_belay"));
+    let mut command = Command::new(script);
+    command.args(["-qec", &typed, "/dev/null"]).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    command.env("TERM", "xterm-256color").current_dir(folder);
+    Some(finish(command, answer))
+}
+
+/// What was printed without its colours, lines as in a pipe.
+pub fn uncoloured(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string().replace("\r\n", "\n")
 }
 
 /// A process that does not outlive its test.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Ran, Running, belay};
+use crate::program::{Running, belay};
 use crate::stage::Stage;
 use crate::world::daemon::deployment;
 
 /// The stage, and the ids of the good commit and of the bad one.
-async fn told() -> (Stage, String, String) {
+pub async fn told() -> (Stage, String, String) {
     let mut stage = Stage::new().await;
     stage.repository.author("Ada", "ada@example.com");
     let good = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
@@ -23,7 +23,7 @@ async fn told() -> (Stage, String, String) {
     (stage, good, bad)
 }
 
-fn once(stage: &Stage, code: i32) {
+pub fn once(stage: &Stage, code: i32) {
     let status = stage.command().arg("--once").status().unwrap();
     assert_eq!(status.code(), Some(code), "{}", stage.log());
 }
@@ -71,38 +71,45 @@ async fn the_history_is_read_in_every_way() {
     assert_eq!((&value["of"], &value["failures"]), (&"default: Deployment default/web".into(), &1.into()));
     assert_eq!((&value["leadTime"]["count"], &value["timeToRestore"]["count"]), (&1.into(), &1.into()));
     assert_eq!(stage.run(&["history", "--by", "month"]).code, 2);
+    let shown = stage.run(&["show", &bad]).out;
     for columns in [80, 200] {
-        in_a_terminal(&stage, columns, "history");
-        in_a_terminal(&stage, columns, "status");
+        narrow(&in_a_terminal(&stage, columns, "history"), columns);
+        narrow(&in_a_terminal(&stage, columns, "status"), columns);
+        narrow(&in_a_terminal(&stage, columns, "history --stats"), columns);
+        // Reasons and log lines are shown whole: the terminal wraps them.
+        assert_eq!(in_a_terminal(&stage, columns, &format!("show {bad}")), shown);
     }
 }
 
 const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
 
-/// No line is wider than the terminal, and there is colour.
-fn in_a_terminal(stage: &Stage, columns: usize, command: &str) {
-    if !Path::new("/usr/bin/script").exists() {
-        eprintln!("not tried in a terminal: /usr/bin/script is not there");
-        return;
-    }
-    let typed = format!(
-        "stty cols {columns} rows 24; '{}' {command} {}",
-        env!("CARGO_BIN_EXE_belay"),
-        stage.globals().join(" ")
-    );
+/// What a command shows in a terminal, without its colour, of which there must be some.
+pub fn in_a_terminal(stage: &Stage, columns: usize, command: &str) -> String {
+    let typed = format!("'{}' {command} {}", env!("CARGO_BIN_EXE_belay"), stage.globals().join(" "));
+    let shown = typed_in_a_terminal(stage.home.path(), columns, 24, &typed);
+    assert!(shown.contains("\x1b["), "colour on a terminal: {shown:?}");
+    anstream::adapter::strip_str(&shown).to_string().replace("\r\n", "\n")
+}
+
+/// What a terminal of this size is told by a command line, as it is told.
+pub fn typed_in_a_terminal(home: &Path, columns: usize, rows: usize, typed: &str) -> String {
+    let typed = format!("stty cols {columns} rows {rows}; {typed}");
     let output = std::process::Command::new("/usr/bin/script")
         .args(["-qec", &typed, "/dev/null"])
         .env_clear()
-        .env("HOME", stage.home.path())
+        .env("HOME", home)
         .env("PATH", "/usr/bin:/bin")
         .env("TERM", "xterm-256color")
         .output()
-        .unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("\x1b["), "colour on a terminal: {shown:?}");
+        .expect("script, of util-linux");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// No line is wider than the terminal.
+pub fn narrow(shown: &str, columns: usize) {
+    assert!(!shown.is_empty());
     for line in shown.lines() {
-        let plain = anstream::adapter::strip_str(line.trim_end()).to_string();
-        assert!(plain.chars().count() <= columns, "{} of {columns} columns: {plain}", plain.chars().count());
+        assert!(line.chars().count() <= columns, "{} of {columns} columns: {line}", line.chars().count());
     }
 }
 
@@ -132,12 +139,13 @@ async fn a_commit_is_shown_with_why_it_failed() {
     once(&stage, 0);
     let why = stage.run(&["show", &passed_over]);
     assert_eq!(why.code, 0, "{why:?}");
-    let said =
-        format!("Subject: Say what it is\n\nIt came to default together with {}, which was planned", &newer[..7]);
-    assert!(why.out.contains(&said), "{}", why.out);
+    let said = "Subject: Say what it is\n\nIt changes no manifest that default follows: it touches README.md.\n";
+    assert!(why.out.contains(said), "{}", why.out);
+    assert_eq!(stage.run(&["show", &newer, "-o", "name"]).out, "ConfigMap default/settings\n");
     let unknown = stage.run(&["show", "0123456"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
     assert!(unknown.err.contains("no commit that begins with \"0123456\""), "{}", unknown.err);
+    assert!(unknown.err.contains(&format!("the newest are\n  {}  Settings (", &newer[..7])), "{}", unknown.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

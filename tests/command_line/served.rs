@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
+use belay::minicluster::{Listening, MiniCluster};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::door;
 use crate::program::{Ran, belay};
 
 /// A cluster, and a home with its kubeconfig.
@@ -21,16 +22,8 @@ pub struct Served {
 impl Served {
     pub async fn new() -> Served {
         let home = tempfile::tempdir().unwrap();
-        let token = "a-token-of-this-test".to_owned();
-        let access = Access {
-            tokens: vec![Token { token: token.clone(), user: User::admin() }],
-            authorization: Authorization::AllowAll,
-        };
-        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-        let authority = Authority::new().unwrap();
-        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(authority)).await.unwrap();
         std::fs::create_dir(home.path().join(".kube")).unwrap();
-        std::fs::write(home.path().join(".kube/config"), door.kubeconfig(Some(&token))).unwrap();
+        let (cluster, door) = door::open(MiniCluster::builder(), &home.path().join(".kube/config")).await;
         Served { home, cluster, _door: door }
     }
 

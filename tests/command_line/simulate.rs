@@ -5,21 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use belay::minicluster::{Access, Authority, Authorization, Door, MiniCluster, Token, User};
+use belay::minicluster::MiniCluster;
 use serde_json::Value;
 
-use crate::program::belay;
+use crate::door;
+use crate::program::{Ran, belay, finish};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/simulate")
-}
-
-fn ran(mut command: Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -33,7 +27,7 @@ fn the_cases_are_as_expected() {
         let args = fs::read_to_string(case.join("command")).unwrap();
         let mut command = belay(home.path());
         command.arg("simulate").args(args.split_whitespace()).current_dir(&case).env("COLUMNS", "90");
-        let (code, out, err) = ran(command);
+        let Ran { code, out, err } = finish(command, "");
         let shown = format!("exit {code}\n{out}{err}");
         let expected = case.join("output.txt");
         if std::env::var_os("BELAY_RECORD").is_some() {
@@ -63,7 +57,7 @@ fn the_documents_numbers() {
     ] {
         let mut command = belay(home.path());
         command.args(["simulate", file, "-o", "json"]).current_dir(folder().join(case));
-        let (code, out, err) = ran(command);
+        let Ran { code, out, err } = finish(command, "");
         assert_eq!(code, 0, "{case}: {err}");
         let value: Value = serde_json::from_str(&out).unwrap();
         let bounds = &value["bounds"];
@@ -94,7 +88,7 @@ fn wrong_usage_is_told() {
     ] {
         let mut command = belay(home.path());
         command.args(args);
-        let (is, _, err) = ran(command);
+        let Ran { code: is, err, .. } = finish(command, "");
         assert!(is == code && err.contains(part), "{args:?}: {is} {err}");
     }
 }
@@ -102,15 +96,8 @@ fn wrong_usage_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_workload_is_only_read() {
     let home = tempfile::tempdir().unwrap();
-    let token = "a-token-of-this-test".to_owned();
-    let access = Access {
-        tokens: vec![Token { token: token.clone(), user: User::admin() }],
-        authorization: Authorization::AllowAll,
-    };
-    let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-    let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();
     let kubeconfig = home.path().join("kubeconfig");
-    fs::write(&kubeconfig, door.kubeconfig(Some(&token))).unwrap();
+    let (cluster, _door) = door::open(MiniCluster::builder(), &kubeconfig).await;
     let body = serde_json::json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
@@ -124,16 +111,16 @@ async fn a_live_workload_is_only_read() {
     let simulate = |args: &[&str]| {
         let mut command = belay(home.path());
         command.arg("simulate").args(args).arg("--kubeconfig").arg(&kubeconfig);
-        tokio::task::spawn_blocking(|| ran(command))
+        tokio::task::spawn_blocking(|| finish(command, ""))
     };
-    let (code, out, err) = simulate(&["deploy/web", "--image", "web=web:2", "--replicas", "5"]).await.unwrap();
+    let Ran { code, out, err } = simulate(&["deploy/web", "--image", "web=web:2", "--replicas", "5"]).await.unwrap();
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("web:1 → web:2, from 3 to 5 replicas") && out.contains("Complete after"), "{out}");
-    let (code, _, err) = simulate(&["deploy/web", "--image", "web:2"]).await.unwrap();
+    let Ran { code, err, .. } = simulate(&["deploy/web", "--image", "web:2"]).await.unwrap();
     assert!(code == 1 && err.contains("several containers: web, proxy"), "{err}");
-    let (code, _, err) = simulate(&["deploy/api", "--image", "web:2"]).await.unwrap();
+    let Ran { code, err, .. } = simulate(&["deploy/api", "--image", "web:2"]).await.unwrap();
     assert!(code == 1 && err.contains("there is no Deployment default/api"), "{err}");
-    let (code, out, _) = simulate(&["deploy/web", "--image", "web=web:404"]).await.unwrap();
+    let Ran { code, out, .. } = simulate(&["deploy/web", "--image", "web=web:404"]).await.unwrap();
     assert!(code == 3 && out.contains("ImagePullBackOff"), "{out}");
     let request = http::Request::get(format!("{path}/web")).body(Vec::new()).unwrap();
     let live: Value = client.request(request).await.unwrap();

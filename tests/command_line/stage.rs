@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authority, Authorization, Door, Listening, MiniCluster, Token, User};
+use belay::minicluster::{Builder, Listening, MiniCluster};
 use tokio::time::Instant;
 
+use crate::door;
 use crate::program::{Ran, belay, run};
 use crate::world::repository::Repository;
 
@@ -19,16 +20,13 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new() -> Stage {
+        Stage::of(MiniCluster::builder()).await
+    }
+
+    /// With a cluster that is made so.
+    pub async fn of(builder: Builder) -> Stage {
         let home = tempfile::tempdir().unwrap();
-        let authority = Authority::new().unwrap();
-        let token = "a-token-of-this-test".to_owned();
-        let access = Access {
-            tokens: vec![Token { token: token.clone(), user: User::admin() }],
-            authorization: Authorization::AllowAll,
-        };
-        let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(authority)).await.unwrap();
-        std::fs::write(home.path().join("kubeconfig"), door.kubeconfig(Some(&token))).unwrap();
+        let (cluster, door) = door::open(builder, &home.path().join("kubeconfig")).await;
         Stage { home, repository: Repository::new(), cluster, _door: door }
     }
 

@@ -264,7 +264,7 @@ fn in_one_order(text: &str) -> String {
 
 fn short(value: &Value) -> String {
     let text = value.to_string();
-    text.chars().take(600).collect()
+    text.chars().take(4_000).collect()
 }
 
 /// Without what no two servers have in common: uids, revisions, times, generated names, addresses, prose.

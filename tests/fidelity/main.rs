@@ -20,6 +20,7 @@ mod go_types;
 mod kubectl;
 mod kubelet;
 mod main_job;
+mod main_job_kinds;
 mod manager_protobuf;
 mod objects;
 mod random_objects;

@@ -6,10 +6,10 @@ use belay::minicluster::{PodLogs, Random, kubelet};
 use belay::rollout::{Hold, Outcome, marks};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
-use crate::world::daemon::{World, broken, deployment, path_of, short};
+use crate::world::daemon::{WIDGETS, World, broken, deployment, path_of, short};
 
 /// The real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
-async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
+pub async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
     let assets = control_plane::assets("the main job on the real control plane")?;
     let plane = ControlPlane::start(&assets, Controllers::Real).await;
     let clock = Clock::system();
@@ -88,7 +88,7 @@ async fn what_goes_wrong_at_first_keeps_nothing_else_waiting() {
     world.repository.write("web.yaml", manifest("web:1"));
     world.repository.write("api.yaml", manifest("web:404").replace("web\n", "api\n").replace("app: web", "app: api"));
     world.repository.write("typo.yaml", manifest("web:1").replace("replicas:", "replica:").replace(": web", ": typo"));
-    world.repository.write("all.yaml", APPLICATION);
+    world.repository.write("all.yaml", format!("{APPLICATION}---\n{WIDGETS}"));
     let first = world.repository.commit("Everything at once");
     world.repository.push();
     world.start();
@@ -177,22 +177,6 @@ apiVersion: v1
 kind: Secret
 metadata: {name: key, namespace: shop}
 stringData: {KEY: hunter2}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {size: {type: integer}}}}
 ---
 apiVersion: v1
 kind: Namespace

@@ -5,6 +5,7 @@
 mod world;
 
 mod attribution;
+mod damaged;
 mod killed;
 mod mirror;
 mod random;

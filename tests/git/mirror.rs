@@ -1,4 +1,4 @@
-//! A mirror: made, fetched into, found again, damaged, moved.
+//! A mirror: made, fetched into, found again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ pub fn id(digits: &str) -> CommitId {
     digits.parse().unwrap()
 }
 
-fn text(mirror: &Mirror, at: &CommitId, path: &str) -> String {
+pub fn text(mirror: &Mirror, at: &CommitId, path: &str) -> String {
     let files = mirror.files(at, "").unwrap().files;
     let (_, entry) = files.into_iter().find(|(name, _)| name == path).unwrap();
     String::from_utf8(mirror.read(entry.blob, 1000).unwrap()).unwrap()
@@ -193,78 +193,6 @@ fn pins_hold_what_no_branch_has() {
 }
 
 #[test]
-fn a_mirror_of_something_else_or_a_broken_one_is_set_aside() {
-    let mut repository = Repository::new();
-    let first = repository.commit_file("a.yaml", "one", "First");
-    repository.push();
-    let (mirror, _) = open(&repository);
-    fetch(&mirror).unwrap();
-
-    let other = Repository::new();
-    let folder = repository.beside("mirror");
-    let (moved, opened) =
-        Mirror::open(&folder, location(other.path()), Credentials::default(), Limits::default()).unwrap();
-    let Opened::OtherRepository { was, set_aside } = opened else { panic!("{opened:?}") };
-    assert_eq!(was, repository.path().display().to_string());
-    assert!(set_aside.join("HEAD").exists());
-    assert!(matches!(fetch(&moved).unwrap_err(), GitError::Empty { .. }));
-
-    let (mirror, opened) = open(&repository);
-    assert!(matches!(opened, Opened::OtherRepository { .. }), "{opened:?}");
-    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
-    for entry in fs::read_dir(mirror.path().join("objects/pack")).unwrap() {
-        fs::remove_file(entry.unwrap().path()).unwrap();
-    }
-    let (mirror, opened) = open(&repository);
-    assert!(matches!(opened, Opened::Damaged { .. }), "{opened:?}");
-    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
-
-    fs::write(mirror.path().join("config"), "[core").unwrap();
-    let (mirror, opened) = open(&repository);
-    assert!(matches!(opened, Opened::Damaged { .. }), "{opened:?}");
-    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
-}
-
-#[test]
-fn damage_found_while_reading_is_told_and_mended() {
-    let mut repository = Repository::new();
-    let first = repository.commit_file("a.yaml", "one", "First");
-    repository.push();
-    let (mirror, _) = open(&repository);
-    fetch(&mirror).unwrap();
-    let second = repository.commit_file("a.yaml", "two", "Second");
-    repository.push();
-    fetch(&mirror).unwrap();
-    let blob = mirror.files(&id(&second), "").unwrap().files[0].1.blob;
-    // It would go on reading the files that are replaced here.
-    drop(mirror);
-    for entry in fs::read_dir(repository.beside("mirror/repository.git/objects/pack")).unwrap() {
-        let path = entry.unwrap().path();
-        let mut bytes = fs::read(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-        if path.extension().is_some_and(|extension| extension == "pack") {
-            let end = bytes.len() - 20;
-            bytes[12..end].fill(0xff);
-        }
-        fs::write(&path, bytes).unwrap();
-    }
-    let mirror = match Mirror::read_only(&repository.beside("mirror"), location(repository.path()), Limits::default()) {
-        Ok(mirror) => {
-            let error = mirror.read(blob, 1000).map(drop).and_then(|()| mirror.files(&id(&first), "").map(drop));
-            assert!(error.unwrap_err().wants_a_new_mirror());
-            mirror
-        }
-        Err(error) => {
-            assert!(error.wants_a_new_mirror(), "{error}");
-            open(&repository).0
-        }
-    };
-    mirror.start_over().unwrap();
-    assert_eq!(fetch(&mirror).unwrap(), Fetched { head: id(&second), before: None });
-    assert_eq!(text(&mirror, &id(&second), "a.yaml"), "two");
-}
-
-#[test]
 fn digits_resolve_to_commits() {
     let mut repository = Repository::new();
     let ids: Vec<String> = (0..40).map(|n| repository.commit_file("a.yaml", &n.to_string(), "One more")).collect();
@@ -315,75 +243,6 @@ fn a_commit_is_told_without_what_could_mislead() {
     let told = mirror.commit(&id(&odd)).unwrap();
     assert!(told.subject.starts_with("\u{fffd}\u{fffd}hixxx") && told.subject.chars().count() == 1000);
     assert_eq!(told.parents, [id(&first)]);
-}
-
-#[test]
-fn a_repository_that_belay_can_not_follow_says_why() {
-    let mut repository = Repository::new();
-    repository.commit_file("a.yaml", "one", "First");
-    repository.push();
-    let refused = |setting: &str, value: &str| {
-        let config = repository.path().join("config");
-        let before = fs::read_to_string(&config).unwrap();
-        let version = before.replace("repositoryformatversion = 0", "repositoryformatversion = 1");
-        fs::write(&config, format!("{version}\n[extensions]\n\t{setting} = {value}\n")).unwrap();
-        let (mirror, _) = open(&repository);
-        let said = fetch(&mirror).unwrap_err().to_string();
-        fs::write(&config, before).unwrap();
-        said
-    };
-    assert!(refused("partialClone", "origin").contains("partial clone"));
-    assert!(refused("refStorage", "reftable").contains("reftable"));
-    assert!(refused("objectFormat", "sha256").contains("SHA-256"), "{}", refused("objectFormat", "sha256"));
-    assert!(refused("someday", "true").contains("someday"));
-
-    fs::write(repository.path().join("shallow"), format!("{}\n", repository.tip().unwrap())).unwrap();
-    let (mirror, _) = open(&repository);
-    let said = fetch(&mirror).unwrap_err().to_string();
-    assert!(said.contains("git fetch --unshallow"), "{said}");
-    fs::remove_file(repository.path().join("shallow")).unwrap();
-
-    let file = repository.beside("file");
-    fs::write(&file, "no repository").unwrap();
-    for (path, why) in [(&file, "it is not a folder"), (&repository.beside("mirror"), "the folder is not a repository")]
-    {
-        let folder = repository.beside("other");
-        let (mirror, _) = Mirror::open(&folder, location(path), Credentials::default(), Limits::default()).unwrap();
-        let said = fetch(&mirror).unwrap_err().to_string();
-        assert!(said.contains(why), "{said}");
-    }
-}
-
-#[test]
-fn a_source_with_missing_objects_moves_nothing() {
-    let mut repository = Repository::new();
-    let first = repository.commit_file("a.yaml", "one", "First");
-    repository.push();
-    let (mirror, _) = open(&repository);
-    fetch(&mirror).unwrap();
-    let blob = repository.blob("two");
-    repository.commit_file("a.yaml", "two", "Second");
-    repository.push();
-    // The push made a pack; what is in it becomes loose, and the new file goes missing.
-    let source = git2::Repository::open(repository.path()).unwrap();
-    let odb = source.odb().unwrap();
-    let mut objects = Vec::new();
-    odb.foreach(|id| {
-        let object = odb.read(*id).unwrap();
-        objects.push((*id, object.kind(), object.data().to_vec()));
-        true
-    })
-    .unwrap();
-    fs::remove_dir_all(repository.path().join("objects/pack")).unwrap();
-    let loose = git2::Repository::open(repository.path()).unwrap();
-    for (id, kind, data) in objects {
-        if id.to_string() != blob {
-            loose.odb().unwrap().write(kind, &data).unwrap();
-        }
-    }
-    let error = fetch(&mirror).unwrap_err();
-    assert!(matches!(&error, GitError::DamagedSource { .. }), "{error}");
-    assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)));
 }
 
 #[test]

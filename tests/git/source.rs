@@ -187,3 +187,39 @@ fn a_repository_of_another_user_is_refused_with_what_to_do() {
     std::os::unix::fs::chown(repository.path(), Some(0), None).unwrap();
     fetch(&mirror).unwrap();
 }
+
+/// Whatever a repository has for Git to run, nothing of it runs: neither hooks nor programs that its settings name.
+#[test]
+fn nothing_of_a_repository_is_run() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mut repository = Repository::new();
+    repository.write(".gitattributes", "*.yaml filter=evil diff=evil\n").commit_file("a.yaml", "one", "First");
+    repository.push();
+    let trace = repository.beside("was-run");
+    let program = repository.beside("evil");
+    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", trace.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = program.display();
+    let settings = format!(
+        "[uploadpack]\n\tpackObjectsHook = {run}\n[core]\n\tfsmonitor = {run}\n\thooksPath = {0}\n\tsshCommand = {run}\n\
+         [filter \"evil\"]\n\tsmudge = {run}\n\tclean = {run}\n\trequired = true\n[diff \"evil\"]\n\ttextconv = {run}\n",
+        repository.beside("hooks").display()
+    );
+    let config = repository.path().join("config");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &settings).unwrap();
+    for folder in [repository.beside("hooks"), repository.path().join("hooks")] {
+        fs::create_dir_all(&folder).unwrap();
+        for hook in ["post-checkout", "post-update", "reference-transaction", "pre-auto-gc", "post-index-change"] {
+            fs::copy(&program, folder.join(hook)).unwrap();
+        }
+    }
+    let (mirror, _) = open(&repository);
+    let head = fetch(&mirror).unwrap().head;
+    is_complete(&mirror, &head);
+    let second = repository.commit_file("a.yaml", "two", "Second");
+    repository.push();
+    assert_eq!(fetch(&mirror).unwrap().head, id(&second));
+    is_complete(&mirror, &id(&second));
+    assert!(!trace.exists(), "something was run");
+}

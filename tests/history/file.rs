@@ -151,8 +151,9 @@ fn damage_that_shows_while_in_use_can_be_mended() {
     let reader = History::read_only(folder.path()).unwrap();
     let error = reader.records(&Query::default()).unwrap_err();
     assert!(error.wants_a_new_file(), "{error}");
-    let old = history.start_over(at(5)).unwrap();
+    let old = history.mend(at(5)).unwrap().expect("it is damaged");
     assert!(old.exists());
+    assert_eq!((history.begun(), history.mend(at(6)).unwrap()), (1, None), "a fresh one is sound");
     recorded(&other, 1, "web", Outcome::Complete, 10);
     assert_eq!(history.records(&Query::default()).unwrap().len(), 1);
 }

@@ -4,13 +4,13 @@
 mod file;
 mod killed;
 mod model;
+mod rebuilt;
 mod records;
-mod size;
 mod statistics;
 
 use belay::history::History;
 use belay::manifest::ObjectKey;
-use belay::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Trigger};
+use belay::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId};
 use jiff::Timestamp;
 
 /// A commit's id from a number.
@@ -52,23 +52,9 @@ fn commit(number: u64, author: &str, authored: Timestamp) -> Commit {
 
 fn record(commit: u64, object: ObjectKey, started: Timestamp) -> Record {
     Record {
-        id: RecordId(0),
-        source: "shop".to_owned(),
-        commit: commit_id(commit),
-        object,
-        place: None,
-        trigger: Trigger::Commit,
-        outcome: Outcome::Planned,
-        reason: None,
         manifest_hash: Some(format!("hash-{commit}")),
         rolls_out: true,
-        revision: None,
-        back_to: None,
-        back_to_revision: None,
-        complaints: Vec::new(),
-        evidence: None,
-        started,
-        ended: None,
+        ..Record::planned("shop", &commit_id(commit), object, started)
     }
 }
 

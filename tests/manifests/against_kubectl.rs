@@ -51,7 +51,56 @@ fn compare(assets: &Path, batch: &[String]) -> Result<u32, TestCaseError> {
     Ok(both)
 }
 
+/// Reads whole files, all in one run of kubectl. Returns how many both read.
+fn compare_files(assets: &Path, batch: &[String]) -> Result<u32, TestCaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut files, mut texts) = (Vec::new(), Vec::new());
+    for (at, text) in batch.iter().enumerate() {
+        let mut parts = text.split("NAME");
+        let first = parts.next().unwrap_or_default().to_owned();
+        let text = parts.enumerate().fold(first, |text, (nth, part)| format!("{text}f{at}-{nth}{part}"));
+        let file = folder.path().join(format!("{at}.yaml"));
+        fs::write(&file, &text).unwrap();
+        files.push(file);
+        texts.push(text);
+    }
+    let answer = kubectl::read(assets, &files);
+    let mut both = 0;
+    for (at, text) in texts.iter().enumerate() {
+        let (ours, complaints) = yaml_cases::ours(text.as_bytes());
+        if !complaints.is_empty() {
+            continue;
+        }
+        let of_file = |object: &&Value| {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            name.split_once('-').is_some_and(|(file, _)| file == format!("f{at}"))
+        };
+        let theirs: Vec<&Value> = answer.objects.iter().filter(of_file).collect();
+        // What is no object of Kubernetes ends kubectl's reading, and is a complaint of ours only when its kind is asked for.
+        let typed = |object: &Value| object["kind"].is_string() && object["apiVersion"].is_string();
+        let strange = ours.iter().flatten().any(|object| !typed(object));
+        let ours: Vec<&Value> = ours.iter().flatten().filter(|object| object["kind"].is_string()).collect();
+        prop_assert!(strange || ours == theirs, "{text:?}: kubectl reads {theirs:?}, we {ours:?}");
+        both += u32::from(!strange && !ours.is_empty());
+    }
+    Ok(both)
+}
+
+#[test]
+fn random_files_mean_the_same() {
+    run_with("random files read by kubectl", 3, generate::files(), compare_files);
+}
+
 fn run(what: &str, batches: u32, data: impl Strategy<Value = String>) {
+    run_with(what, batches, data, compare);
+}
+
+fn run_with(
+    what: &str,
+    batches: u32,
+    data: impl Strategy<Value = String>,
+    compare: fn(&Path, &[String]) -> Result<u32, TestCaseError>,
+) {
     let Some(assets) = assets(what) else { return };
     let cases = generate::cases(batches).cases;
     let mut runner = TestRunner::new(Config { cases, max_shrink_iters: 200, ..Config::default() });

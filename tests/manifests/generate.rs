@@ -244,3 +244,50 @@ fn block(depth: u32) -> BoxedStrategy<Vec<String>> {
     ]
     .boxed()
 }
+
+/// Whole files: documents of every form in a row, between separators of every form. Each `NAME` is to become another name.
+pub fn files() -> impl Strategy<Value = String> {
+    const DOCUMENTS: &[&str] = &[
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\ndata: {k: v}\n",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}\n",
+        "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"NAME\"}, \"data\": {\"a\": \"1\"}}",
+        "\n  {\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n  \"metadata\": {\"name\": \"NAME\"}}\n",
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}\n- apiVersion: v1\n  kind: \
+         ConfigMap\n  metadata: {name: NAME}\n",
+        "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: NAME}\n- {kind: ConfigMap, metadata: {name: NAME}}\n",
+        "apiVersion: v1\nkind: List\nitems: []\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata:\n  k: |\n    a\n     b\n\n    c: d # no comment\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {k: \"a\n\n  b\"}\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\n  labels: &l {a: \"1\"}\n  annotations: *l\ndata: {<<: *l, b: \"2\"}\n",
+        "# nothing\n",
+        "",
+        "null\n",
+        "~\n",
+        "\t\n",
+        "a: [\n",
+        "- a\n",
+    ];
+    const BETWEEN: &[&str] = &[
+        "---\n",
+        "---\n",
+        "---\n",
+        "--- # c\n",
+        "---   \n",
+        "...\n---\n",
+        "\n---\n\n",
+        "---\n---\n",
+        "\n",
+        "--- x\n",
+        "----\n",
+        " ---\n",
+    ];
+    let document = prop_oneof![9 => select(&DOCUMENTS[..10]), 1 => select(&DOCUMENTS[10..])];
+    let more = prop::collection::vec((select(BETWEEN), document.clone()), 0..4);
+    let begin = select(&["", "", "", "---\n", "# c\n", "\u{FEFF}", "\n\n", "%YAML 1.1\n---\n", "\u{FEFF}---\n"][..]);
+    let end = select(&["", "", "", "---\n", "...\n", "---", "# c", "\u{FEFF}"][..]);
+    let ends = select(&["\n", "\n", "\n", "\r\n"][..]);
+    (begin, document, more, end, ends).prop_map(|(begin, first, more, end, ends)| {
+        let more: String = more.into_iter().map(|(between, document)| format!("{between}{document}")).collect();
+        format!("{begin}{first}{more}{end}").replace('\n', ends)
+    })
+}

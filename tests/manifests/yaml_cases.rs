@@ -42,10 +42,9 @@ fn items(value: Value) -> Vec<Value> {
     let Some(own) = kind.strip_suffix("List").filter(|_| value.get("items").is_some()) else { return vec![value] };
     let items = value["items"].as_array().cloned().unwrap_or_default().into_iter();
     let inherit = |mut item: Value| {
-        for (field, inherited) in [("kind", Value::from(own)), ("apiVersion", value["apiVersion"].clone())] {
-            if !own.is_empty() && item.get(field).is_none() {
-                item[field] = inherited;
-            }
+        if !own.is_empty() && item.get("kind").is_none() {
+            item["kind"] = own.into();
+            item["apiVersion"] = value["apiVersion"].clone();
         }
         item
     };

@@ -35,6 +35,8 @@ pub struct World {
     pub retention: Retention,
     /// How much belay deletes at once.
     pub pruning: Pruning,
+    /// What this daemon is called among others.
+    pub identity: String,
     pub cluster: Option<MiniCluster>,
     running: Option<Running>,
 }
@@ -85,6 +87,7 @@ impl World {
             more: Vec::new(),
             retention: Retention::default(),
             pruning: Pruning::default(),
+            identity: "one".to_owned(),
             cluster,
             running: None,
         }
@@ -101,7 +104,8 @@ impl World {
         let (history, _) = History::open(&state, self.clock.now()).expect("a history");
         let stop = CancellationToken::new();
         let daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
-        let mut daemon = daemon.remembering(self.retention.clone()).pruning(self.pruning);
+        let mut daemon =
+            daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
         for config in [&self.config].into_iter().chain(&self.more) {
             daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
@@ -238,6 +242,25 @@ impl World {
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
     }
 }
+
+/// The definition of a custom kind.
+pub const WIDGETS: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer}}}}
+";
 
 /// The sample Deployment, in namespace default.
 pub fn deployment(name: &str, image: &str, more: &str) -> String {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
+use super::book::Book;
 use super::exit::Exit;
-use super::output::{Format, say};
+use super::output::{Format, cut, say};
 use super::progress::Progress;
 use super::{Globals, history, show, signals};
 use crate::clock::Clock;
@@ -29,7 +30,7 @@ pub struct Args {
 /// How long one step may take before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much of the evidence is shown: lines, and characters of each.
+/// How much of the evidence is shown: lines, and columns of each; `belay show` has the whole.
 const EVIDENCE_LINES: usize = 5;
 const EVIDENCE_WIDTH: usize = 150;
 
@@ -160,19 +161,11 @@ fn explain(stage: &Stage, commit: &crate::rollout::CommitId) -> anyhow::Result<(
     say(format!("   why: {reason}"));
     if let Some(evidence) = &record.evidence {
         for line in show::evidence_lines(evidence).iter().take(EVIDENCE_LINES) {
-            say(format!("   {}", shortened(line)));
+            say(format!("   {}", cut(line, EVIDENCE_WIDTH)));
         }
     }
     say(format!("   {} is held: nothing applies it again until it changes in Git, or `belay retry`.", commit.short()));
     Ok(())
-}
-
-/// A line, cut so that it does not fill the screen; `belay show` has the whole.
-fn shortened(line: &str) -> String {
-    match line.char_indices().nth(EVIDENCE_WIDTH) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
 }
 
 /// The history by commit, and as kubectl shows it.
@@ -182,7 +175,7 @@ async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
     say(format!("{bold}$ belay history deploy/web{bold:#}"));
     let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
     let records = stage.history().records(&query)?;
-    history::print(stage.history(), &records, Format::Table, Clock::system().now())?;
+    history::print(&Book::from(stage.history().clone()), &records, Format::Table, Clock::system().now())?;
     say("");
     say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
     witness.rollout_history().await?.iter().for_each(say);

@@ -195,13 +195,16 @@ impl Variables {
         let there = |name: &String| env.iter().rev().find(|there| there["name"] == name.as_str());
         let mut changes = Vec::new();
         for (name, source) in self.in_order() {
-            if let Some(before) = there(name) {
-                self.may_overwrite(name)?;
-                if source.is(before) {
-                    continue;
+            match there(name) {
+                Some(before) => {
+                    self.may_overwrite(name)?;
+                    if !source.is(before) {
+                        changes.push(source.patch(name));
+                    }
                 }
+                // There is nothing to be replaced, and not every API server takes that for a new one.
+                None => changes.push(source.item(name).to_value()),
             }
-            changes.push(source.patch(name));
         }
         let gone = self.remove.iter().filter(|name| there(name).is_some());
         changes.extend(gone.map(|name| json!({"name": name, "$patch": "delete"})));
@@ -251,6 +254,7 @@ impl Source {
         }
     }
 
+    /// In place of what is there.
     fn patch(&self, name: &str) -> Value {
         match self {
             Source::Text(text) => json!({"name": name, "value": text, "valueFrom": null}),

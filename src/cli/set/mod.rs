@@ -21,7 +21,7 @@ use super::pick::{self, Op, Pick};
 use super::target::{Act, For, On, Target, each};
 use super::working::{Desk, Finish, Where};
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::manifest::{Manifest, ObjectKey, Scopes, read_file};
+use crate::manifest::{Manifest, ObjectKey, Scopes, read_file, secret_lines};
 use crate::rollout::{applied_fields, marks, pod_spec_path};
 
 /// What `belay set` understands.
@@ -202,6 +202,13 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
     let file = read_file("standard input", text.as_bytes(), &Scopes::new(namespace));
     if let Some(complaint) = file.complaints.first().filter(|_| file.manifests.is_empty()) {
         bail!("{}: {}", complaint.place, complaint.message);
+    }
+    if let Some(line) = secret_lines(&text).first() {
+        bail!(
+            "standard input: line {} may hold a value of a Secret, which belay never prints; leave it out of the input, or \
+             change the files with --dir DIR",
+            line + 1
+        );
     }
     let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words, change).in_file(&file)?;
     for (_, manifest) in picked {

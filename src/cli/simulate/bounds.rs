@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::output::counted;
 use super::film::{Film, Moment};
 use super::recording::Recording;
 use crate::manifest::ObjectKey;
@@ -31,9 +33,11 @@ pub(super) struct Bounds {
 }
 
 /// `maxSurge` or `maxUnavailable`, as written and as it counts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Limit {
+    /// As in the manifest: a number, or a share of the pods.
     pub written: Value,
+    /// As it counts.
     pub pods: u64,
 }
 
@@ -90,7 +94,12 @@ impl Bounds {
                 let most = after["spec"]["parallelism"].as_u64().unwrap_or(1);
                 Bounds::new(format!("{most} pods at once"), most, Some(most), 0)
             }
-            _ => Bounds::new(count(wanted), wanted, Some(wanted.max(had.unwrap_or(0))), wanted.min(had.unwrap_or(0))),
+            _ => Bounds::new(
+                counted(wanted, "replica"),
+                wanted,
+                Some(wanted.max(had.unwrap_or(0))),
+                wanted.min(had.unwrap_or(0)),
+            ),
         }
     }
 
@@ -105,7 +114,7 @@ impl Bounds {
 fn deployment(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     let strategy = &after["spec"]["strategy"];
     if strategy["type"] == "Recreate" {
-        let why = format!("{}, Recreate: all old pods go before the first new one comes", count(wanted));
+        let why = format!("{}, Recreate: all old pods go before the first new one comes", counted(wanted, "replica"));
         return Bounds::new(why, wanted, Some(wanted.max(had.unwrap_or(0))), 0);
     }
     let rolling = &strategy["rollingUpdate"];
@@ -114,7 +123,8 @@ fn deployment(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     if surge.pods == 0 && unavailable.pods == 0 {
         unavailable.pods = 1;
     }
-    let why = format!("{}, maxSurge {}, maxUnavailable {}", count(wanted), surge.text(), unavailable.text());
+    let why =
+        format!("{}, maxSurge {}, maxUnavailable {}", counted(wanted, "replica"), surge.text(), unavailable.text());
     let at_most = wanted.saturating_add(surge.pods).max(had.unwrap_or(0));
     let at_least = had.map_or(0, |had| had.min(wanted.saturating_sub(unavailable.pods)));
     Bounds { surge: Some(surge), unavailable: Some(unavailable), ..Bounds::new(why, wanted, Some(at_most), at_least) }
@@ -126,12 +136,12 @@ fn stateful_set(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     let strategy = &after["spec"]["updateStrategy"];
     let at_most = wanted.max(had.unwrap_or(0));
     if strategy["type"] == "OnDelete" {
-        let why = format!("{}, OnDelete: pods are replaced when somebody deletes them", count(wanted));
+        let why = format!("{}, OnDelete: pods are replaced when somebody deletes them", counted(wanted, "replica"));
         return Bounds::new(why, wanted, Some(at_most), had.map_or(0, |had| had.min(wanted)));
     }
     let mut unavailable = limit(&strategy["rollingUpdate"]["maxUnavailable"], &Value::from(1), wanted, Rounding::Up);
     unavailable.pods = unavailable.pods.max(1);
-    let why = format!("{}, maxUnavailable {}", count(wanted), unavailable.text());
+    let why = format!("{}, maxUnavailable {}", counted(wanted, "replica"), unavailable.text());
     let at_least = had.map_or(0, |had| had.min(wanted).saturating_sub(unavailable.pods));
     Bounds { unavailable: Some(unavailable), ..Bounds::new(why, wanted, Some(at_most), at_least) }
 }
@@ -155,10 +165,6 @@ fn daemon_set(after: &Value, nodes: Option<u64>) -> Bounds {
     let why = format!("{nodes} nodes, maxSurge {}, maxUnavailable {}", surge.text(), unavailable.text());
     let (at_most, at_least) = (nodes + surge.pods, nodes.saturating_sub(unavailable.pods));
     Bounds { surge: Some(surge), unavailable: Some(unavailable), ..Bounds::new(why, nodes, Some(at_most), at_least) }
-}
-
-fn count(replicas: u64) -> String {
-    if replicas == 1 { "1 replica".to_owned() } else { format!("{replicas} replicas") }
 }
 
 impl Limit {

@@ -1,9 +1,10 @@
 //! How many pods there are, of the old version and of the new.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Which version a pod is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Side {
     Old,
@@ -11,20 +12,25 @@ pub(super) enum Side {
 }
 
 /// How many pods there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
+    /// Of the old version.
     pub old: Size,
+    /// Of the new version.
     pub new: Size,
     /// Pods that were told to stop and are not gone.
     pub stopping: u64,
 }
 
 /// How many pods there are of one version, those that stop left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Size {
+    /// All of them.
     pub pods: u64,
+    /// Those that are ready.
     pub ready: u64,
+    /// Those that are available.
     pub available: u64,
 }
 

@@ -1,94 +1,214 @@
 //! A rollout as JSON, for programs. Fields are only ever added. Times are seconds since the change.
-//!
-//! ```text
-//! workload    kind, namespace, name
-//! seed        of everything random: the same seed, the same rollout
-//! desired     pods wanted
-//! maxSurge, maxUnavailable   written: as in the manifest; pods: as it counts; null where the kind has none
-//! bounds      atMost (or null), atLeast; most and least: pods, at; held
-//! outcome     complete | failed | stuck | unfinished
-//! at          when that was
-//! reason      code and message, where it failed or is stuck
-//! condition   what the workload itself said when it failed; null where it did not
-//! back        how it was taken back, or null: revision, began; outcome, at and reason as above
-//! deadlineSeconds   the longest time without progress; null where there is none
-//! assumed     objects that are assumed to be there
-//! warnings    what the server warns of
-//! steps       at, act, version (old | new), names, detail (or null), counts after it
-//!             act: sized | created | ready | available | not-ready | failing | ended | deleted | gone | failed |
-//!             taken-back
-//!             counts: old and new: pods, ready, available; stopping
-//! pods        name, version, states: at, state
-//!             state: starting | failing | ready | available | stopping | ended | gone
-//! restarts    of all containers together
-//! ```
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::bounds::{Bounds, Extreme};
+use super::bounds::{Bounds, Extreme, Limit};
+use super::counts::{Counts, Side};
 use super::ended::{Back, Ended};
-use super::film::{Film, PodLife, State, Step};
+use super::film::{Act, Film, PodLife, State, Step};
 use super::recording::Recording;
-use crate::rollout::progress_deadline_seconds;
+use crate::rollout::{Reason, progress_deadline_seconds};
+
+/// What `belay simulate` prints. Times are seconds since the change.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct SimulateAnswer {
+    /// The workload.
+    workload: WorkloadAnswer,
+    /// Of everything random: the same seed, the same rollout.
+    seed: u64,
+    /// Pods wanted.
+    desired: u64,
+    /// How many more pods than wanted there may be; null where the kind has no such bound.
+    max_surge: Option<Limit>,
+    /// How many pods may be missing; null where the kind has no such bound.
+    max_unavailable: Option<Limit>,
+    /// What the bounds allow, and what was seen.
+    bounds: BoundsAnswer,
+    /// How it ended.
+    outcome: OutcomeWord,
+    /// When that was.
+    at: f64,
+    /// Why, where it failed or is stuck; else null.
+    reason: Option<Reason>,
+    /// What the workload itself said when it failed; null where it did not.
+    condition: Option<String>,
+    /// How it was taken back; null where it was not.
+    back: Option<BackAnswer>,
+    /// The longest time without progress; null where there is none.
+    deadline_seconds: Option<i64>,
+    /// Objects that are assumed to be there.
+    assumed: Vec<String>,
+    /// What the server warns of.
+    warnings: Vec<String>,
+    /// What happened, in order.
+    steps: Vec<StepAnswer>,
+    /// Every pod there was.
+    pods: Vec<PodAnswer>,
+    /// Restarts of all containers together.
+    restarts: i64,
+}
+
+/// A workload that is simulated.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WorkloadAnswer {
+    /// The kind.
+    kind: String,
+    /// The namespace.
+    namespace: Option<String>,
+    /// The name.
+    name: String,
+}
+
+/// What the bounds allow, and what was seen.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct BoundsAnswer {
+    /// How many pods there may be; null where nothing bounds them.
+    at_most: Option<u64>,
+    /// How many pods must be available.
+    at_least: u64,
+    /// The most that there were, and when first.
+    most: ExtremeAnswer,
+    /// The fewest that were available, and when first.
+    least: ExtremeAnswer,
+    /// Whether both were held.
+    held: bool,
+}
+
+/// The most or the fewest, and when first.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ExtremeAnswer {
+    /// How many pods.
+    pods: u64,
+    /// When first.
+    at: f64,
+}
+
+/// How a simulated rollout ended.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum OutcomeWord {
+    /// Everything is there.
+    Complete,
+    /// It exceeded its deadline, or said that it failed.
+    Failed,
+    /// Nothing moves any more, and it has no deadline.
+    Stuck,
+    /// It still moves when the time is over.
+    Unfinished,
+}
+
+/// How a failed rollout was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BackAnswer {
+    /// The revision that it went back to, by the number that it had; null where the cluster kept none.
+    revision: Option<i64>,
+    /// When the way back began.
+    began: f64,
+    /// How the way back ended.
+    outcome: OutcomeWord,
+    /// When that was.
+    at: f64,
+    /// Why, where the way back failed or is stuck; else null.
+    reason: Option<Reason>,
+}
+
+/// Something that happened to some pods of one version at one moment.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StepAnswer {
+    /// When.
+    at: f64,
+    /// What.
+    act: Act,
+    /// To pods of which version.
+    version: Side,
+    /// Which pods, or which ReplicaSet.
+    names: Vec<String>,
+    /// How many pods the ReplicaSet is to have; why pods fail; else null.
+    detail: Option<String>,
+    /// How many pods there were after it.
+    counts: Counts,
+}
+
+/// A pod from its creation to its end.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PodAnswer {
+    /// Its name.
+    name: String,
+    /// Of which version.
+    version: Side,
+    /// How it went on.
+    states: Vec<StateAnswer>,
+}
+
+/// What a pod was from a moment on.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StateAnswer {
+    /// From when on.
+    at: f64,
+    /// What it was.
+    state: State,
+}
 
 /// All of it.
-pub(super) fn value(recording: &Recording, film: &Film, bounds: &Bounds, assumed: &[String], seed: u64) -> Value {
+pub(super) fn value(
+    recording: &Recording,
+    film: &Film,
+    bounds: &Bounds,
+    assumed: &[String],
+    seed: u64,
+) -> SimulateAnswer {
     let key = &recording.key;
     let (outcome, reason) = ended(&recording.end);
     let condition = match &recording.end {
-        Ended::Failed { condition, .. } => condition.as_deref(),
+        Ended::Failed { condition, .. } => condition.clone(),
         _ => None,
     };
-    let extreme = |extreme: Extreme| json!({"pods": extreme.pods, "at": seconds(extreme.at)});
-    json!({
-        "workload": {"kind": key.kind, "namespace": key.namespace, "name": key.name},
-        "seed": seed,
-        "desired": bounds.desired,
-        "maxSurge": bounds.surge,
-        "maxUnavailable": bounds.unavailable,
-        "bounds": {
-            "atMost": bounds.at_most,
-            "atLeast": bounds.at_least,
-            "most": extreme(bounds.most),
-            "least": extreme(bounds.least),
-            "held": bounds.held_at_most() && bounds.held_at_least(),
+    let extreme = |extreme: Extreme| ExtremeAnswer { pods: extreme.pods, at: seconds(extreme.at) };
+    SimulateAnswer {
+        workload: WorkloadAnswer { kind: key.kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() },
+        seed,
+        desired: bounds.desired,
+        max_surge: bounds.surge.clone(),
+        max_unavailable: bounds.unavailable.clone(),
+        bounds: BoundsAnswer {
+            at_most: bounds.at_most,
+            at_least: bounds.at_least,
+            most: extreme(bounds.most),
+            least: extreme(bounds.least),
+            held: bounds.held_at_most() && bounds.held_at_least(),
         },
-        "outcome": outcome,
-        "at": seconds(recording.end.at()),
-        "reason": reason,
-        "condition": condition,
-        "back": recording.back.as_ref().map(back),
-        "deadlineSeconds": progress_deadline_seconds(key, &recording.after),
-        "assumed": assumed,
-        "warnings": recording.warnings,
-        "steps": film.steps.iter().map(step).collect::<Vec<_>>(),
-        "pods": film.pods.iter().map(pod).collect::<Vec<_>>(),
-        "restarts": film.restarts,
-    })
+        outcome,
+        at: seconds(recording.end.at()),
+        reason,
+        condition,
+        back: recording.back.as_ref().map(back),
+        deadline_seconds: progress_deadline_seconds(key, &recording.after),
+        assumed: assumed.to_vec(),
+        warnings: recording.warnings.clone(),
+        steps: film.steps.iter().map(step).collect(),
+        pods: film.pods.iter().map(pod).collect(),
+        restarts: film.restarts,
+    }
 }
 
 /// The outcome in a word, and the reason.
-fn ended(end: &Ended) -> (&'static str, Value) {
-    let (outcome, reason) = match end {
-        Ended::Complete { .. } => ("complete", None),
-        Ended::Failed { reason, .. } => ("failed", Some(reason)),
-        Ended::Stuck { reason, .. } => ("stuck", Some(reason)),
-        Ended::Unfinished { .. } => ("unfinished", None),
-    };
-    (outcome, json!(reason.map(|reason| json!({"code": reason.code, "message": reason.message}))))
+fn ended(end: &Ended) -> (OutcomeWord, Option<Reason>) {
+    match end {
+        Ended::Complete { .. } => (OutcomeWord::Complete, None),
+        Ended::Failed { reason, .. } => (OutcomeWord::Failed, Some(reason.clone())),
+        Ended::Stuck { reason, .. } => (OutcomeWord::Stuck, Some(reason.clone())),
+        Ended::Unfinished { .. } => (OutcomeWord::Unfinished, None),
+    }
 }
 
-fn back(back: &Back) -> Value {
+fn back(back: &Back) -> BackAnswer {
     let (outcome, reason) = ended(&back.end);
-    json!({
-        "revision": back.revision,
-        "began": seconds(back.began),
-        "outcome": outcome,
-        "at": seconds(back.end.at()),
-        "reason": reason,
-    })
+    BackAnswer { revision: back.revision, began: seconds(back.began), outcome, at: seconds(back.end.at()), reason }
 }
 
 fn seconds(at: Duration) -> f64 {
@@ -96,27 +216,18 @@ fn seconds(at: Duration) -> f64 {
     at.as_millis() as f64 / 1000.0
 }
 
-fn step(step: &Step) -> Value {
-    json!({
-        "at": seconds(step.at),
-        "act": step.act,
-        "version": step.side,
-        "names": step.names,
-        "detail": step.detail,
-        "counts": step.counts,
-    })
+fn step(step: &Step) -> StepAnswer {
+    StepAnswer {
+        at: seconds(step.at),
+        act: step.act,
+        version: step.side,
+        names: step.names.clone(),
+        detail: step.detail.clone(),
+        counts: step.counts,
+    }
 }
 
-fn pod(pod: &PodLife) -> Value {
-    let word = |state: State| match state {
-        State::Starting => "starting",
-        State::Failing => "failing",
-        State::Ready => "ready",
-        State::Available => "available",
-        State::Stopping => "stopping",
-        State::Ended => "ended",
-        State::Gone => "gone",
-    };
-    let states = pod.states.iter().map(|(at, state)| json!({"at": seconds(*at), "state": word(*state)}));
-    json!({"name": pod.name, "version": pod.side, "states": states.collect::<Vec<_>>()})
+fn pod(pod: &PodLife) -> PodAnswer {
+    let states = pod.states.iter().map(|(at, state)| StateAnswer { at: seconds(*at), state: *state });
+    PodAnswer { name: pod.name.clone(), version: pod.side, states: states.collect() }
 }

@@ -15,6 +15,7 @@ mod ended;
 mod film;
 mod input;
 mod json;
+pub(super) use json::SimulateAnswer;
 mod picture;
 mod play;
 mod recording;

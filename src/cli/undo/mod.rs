@@ -2,6 +2,7 @@
 
 mod goal;
 mod memory;
+mod who;
 
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::rollout::{
     same_template, template, template_hash, with_template,
 };
 use goal::Goal;
-use memory::Memory;
+use memory::{Head, Memory};
 
 /// What `belay undo` understands.
 #[derive(clap::Args, Debug)]
@@ -43,21 +44,24 @@ fn digits(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let only = For { kinds: REVISED, otherwise: "has no revisions to go back to", verb: "Roll back" };
+    let only = For { kinds: REVISED, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
     let memory = Memory::open(globals)?;
-    let undo = Undo { args: &args, memory: &memory };
+    let undo = Undo { args: &args, memory: &memory, who: who::who(globals) };
     each(globals, &args.on, only, async |cluster, target, mode| undo.one(cluster, target, mode).await).await
 }
 
 struct Undo<'a> {
     args: &'a Args,
     memory: &'a Memory,
+    /// Who types, for the history.
+    who: String,
 }
 
 impl Undo<'_> {
     async fn one(&self, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
-        let workload = Workload::of(&target.key).filter(|workload| workload.can_go_back());
-        let Some(workload) = workload else { bail!("{} has no revisions to go back to", target.quoted()) };
+        let workload = Workload::of(&target.key)
+            .filter(|workload| workload.can_go_back() && *workload != Workload::ReplicationController);
+        let Some(workload) = workload else { bail!("no rollbacker has been implemented for {:?}", target.key.kind) };
         let mut target = target.clone();
         for _ in 0..TRIES {
             match self.try_once(cluster, &target, workload, mode).await {
@@ -168,15 +172,17 @@ impl Undo<'_> {
                  say --state-dir DIR where its daemon keeps it",
                 target.named()
             ));
-            return Ok(None);
+            // It holds no manifest, but tells the daemon who it was.
+            let commit = marks::annotation(&target.live, marks::COMMIT).and_then(|commit| commit.parse().ok());
+            let is_held = |hold: Hold| goal.marks.commit.as_deref() == Some(hold.commit.as_str());
+            if Hold::on(&target.live).is_some_and(is_held) {
+                return Ok(None);
+            }
+            return Ok(commit.map(|commit| self.held(Head { commit, manifest: String::new(), config: None }, goal)));
         };
         if goal.marks.commit.as_deref() == Some(head.commit.as_str()) {
             notes.push(format!("note: this is what commit {} says, the newest; nothing is held", head.commit.short()));
             return Ok(None);
-        }
-        let mut reason = format!("taken back by hand (belay undo) to {}", goal.describe);
-        if let Some(why) = &self.args.reason {
-            reason.push_str(&format!(": {}", why.chars().filter(|c| !c.is_control()).take(200).collect::<String>()));
         }
         notes.push(format!(
             "note: back on {}; commit {} is held until a newer one changes {}, or belay retry",
@@ -184,7 +190,15 @@ impl Undo<'_> {
             head.commit.short(),
             target.named()
         ));
-        Ok(Some(Hold {
+        Ok(Some(self.held(head, goal)))
+    }
+
+    fn held(&self, head: Head, goal: &Goal) -> Hold {
+        let mut reason = format!("taken back by hand (belay undo) to {}", goal.describe);
+        if let Some(why) = &self.args.reason {
+            reason.push_str(&format!(": {}", why.chars().filter(|c| !c.is_control()).take(200).collect::<String>()));
+        }
+        Hold {
             manifest: head.manifest,
             config: head.config,
             template: template_hash(&goal.template),
@@ -192,7 +206,8 @@ impl Undo<'_> {
             reason,
             since: Clock::system().now(),
             with: Vec::new(),
-        }))
+            by: Some(self.who.clone()),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::report::{Report, Showing, Subject, Words};
 use super::yaml::{At, Child, Span};
 
 pub use custom::Definition;
-pub(super) use nearest::nearest;
+pub use nearest::nearest;
 pub(super) use path::{FieldPath, Step};
 
 /// Which server's rules count.

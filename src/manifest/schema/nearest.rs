@@ -2,7 +2,8 @@
 
 /// The candidate that was most likely meant: the same but for case, or at most a third of the letters away (and at most
 /// three). Of several equally near ones the first.
-pub(in crate::manifest) fn nearest<'c>(written: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+#[must_use]
+pub fn nearest<'c>(written: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     const LONGEST: usize = 100;
     if written.len() > LONGEST {
         return None;

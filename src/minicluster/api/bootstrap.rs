@@ -55,6 +55,20 @@ impl ApiServer {
         Ok(())
     }
 
+    /// Tells everybody in the cluster which authority, as PEM, signs the certificates of clients: servers that stand in
+    /// for this one look there.
+    ///
+    /// # Errors
+    /// The server's own rules refuse it, which is a mistake in here.
+    pub fn publish_authority(&self, certificate: &str) -> Result<(), ApiError> {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+            "data": { "client-ca-file": certificate },
+        });
+        self.provide_at("/api/v1/namespaces/kube-system/configmaps", &map)
+    }
+
     fn provide_at(&self, collection: &str, object: &Value) -> Result<(), ApiError> {
         match route(&self.registry(), collection) {
             Route::Objects(target) => self.provide(&target, object),

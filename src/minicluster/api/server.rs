@@ -24,7 +24,7 @@ use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{KeepError, Store, Stored, path};
 use super::subresource::hmac;
-use super::{ApiError, convert};
+use super::{ApiError, convert, object};
 use crate::clock::Clock;
 use crate::minicluster::{PodLogs, Random};
 
@@ -166,6 +166,11 @@ impl ApiServer {
     pub(super) fn find(&self, target: &Target) -> Result<Arc<Stored>, ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
+        let problems = object::path_segment_problems(name);
+        if !problems.is_empty() {
+            let why = format!("Name parameter invalid: {name:?}: {}", problems.join(";"));
+            return Err(ApiError::bad_request(why));
+        }
         let found = self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name));
         found.ok_or_else(|| ApiError::not_found(&definition.group, &definition.resource, name))
     }

@@ -8,6 +8,9 @@ use super::{Bounds, Refused};
 /// The label that tells the pods of the two controllers apart, unless another is asked for.
 pub const DEFAULT_LABEL_KEY: &str = "deployment";
 
+/// The label that the daemon tells pods apart with.
+pub const TEMPLATE_LABEL: &str = "belay.dev/template";
+
 /// What somebody wants of a rolling update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
@@ -36,6 +39,8 @@ pub enum To {
     Image(String),
     /// A ReplicationController as written in a manifest.
     Manifest(Box<Value>),
+    /// The same, with the pod template of a manifest of its own name.
+    Template(Box<Value>),
     /// What it was before the update that is under way.
     Back,
 }
@@ -56,6 +61,14 @@ impl Ask {
         }
     }
 
+    /// `manifest` in the place of the controller of its name: the pods of its template in the place of those there are.
+    #[must_use]
+    pub fn template(manifest: Value, marks: TemplateMarks) -> Ask {
+        let old = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let label_key = TEMPLATE_LABEL.to_owned();
+        Ask { to: To::Template(Box::new(manifest)), label_key, marks, ..Ask::image(old, "") }
+    }
+
     pub(super) fn check(&self) -> Result<(), Refused> {
         if self.label_key.is_empty() {
             return Err(Refused::NoLabelKey);
@@ -65,7 +78,7 @@ impl Ask {
         }
         let next = match &self.to {
             To::Manifest(manifest) => manifest["metadata"]["name"].as_str(),
-            To::Image(_) | To::Back => self.new.as_deref(),
+            To::Image(_) | To::Template(_) | To::Back => self.new.as_deref(),
         };
         if next == Some(&self.old) {
             return Err(Refused::SameName { name: self.old.clone() });
@@ -80,15 +93,22 @@ impl Ask {
 
     /// Whether the new controller ends under the old one's name.
     pub(super) fn renames(&self) -> bool {
-        matches!(self.to, To::Image(_)) && self.new.is_none()
+        self.labels() && self.new.is_none()
+    }
+
+    /// Whether the two controllers are told apart by a label that this update adds.
+    pub(super) fn labels(&self) -> bool {
+        matches!(self.to, To::Image(_) | To::Template(_))
     }
 
     /// What the last line says.
     pub(super) fn success(&self, next: &str) -> String {
         match &self.to {
-            To::Image(_) if self.new.is_none() => format!("replicationcontroller/{} rolling updated", self.old),
+            To::Image(_) | To::Template(_) if self.new.is_none() => {
+                format!("replicationcontroller/{} rolling updated", self.old)
+            }
             To::Back => format!("replicationcontroller/{} rolling updated to {:?}", self.old, self.old),
-            To::Image(_) | To::Manifest(_) => {
+            To::Image(_) | To::Template(_) | To::Manifest(_) => {
                 format!("replicationcontroller/{next} rolling updated to {next:?}")
             }
         }

@@ -30,6 +30,7 @@ pub(super) fn digits(object: &Value) -> String {
 pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Result<Value, Refused> {
     let (mut body, written_size) = match &ask.to {
         To::Image(image) => (with_image(ask, old, image, name)?, None),
+        To::Template(manifest) => (with_template(ask, old, manifest, name), manifest["spec"]["replicas"].as_i64()),
         To::Manifest(manifest) => (manifest.as_ref().clone(), manifest["spec"]["replicas"].as_i64()),
         To::Back => return Err(Refused::NothingUnderWay { old: ask.old.clone() }),
     };
@@ -134,6 +135,30 @@ fn with_image(ask: &Ask, old: Controller<'_>, image: &str, name: Option<String>)
     Ok(body)
 }
 
+/// The old controller as a manifest of its name wants it, with a name and a label of its own.
+fn with_template(ask: &Ask, old: Controller<'_>, manifest: &Value, name: Option<String>) -> Value {
+    let mut changed = old.0.clone();
+    changed["spec"]["template"] = manifest["spec"]["template"].clone();
+    let digits = digits(&changed);
+    let mut body = kept(old);
+    if let Some(annotations) = body["metadata"]["annotations"].as_object_mut() {
+        // What people say to belay stands in the manifest.
+        annotations.retain(|name, _| !name.starts_with("belay.dev/"));
+    }
+    for field in ["labels", "annotations"] {
+        for (key, value) in manifest["metadata"][field].as_object().into_iter().flatten() {
+            body["metadata"][field][key] = value.clone();
+        }
+    }
+    body["metadata"]["name"] = name.unwrap_or_else(|| format!("{}-{digits}", old.name())).into();
+    body["spec"] = manifest["spec"].clone();
+    let mut selector = json!(Controller(manifest).selector());
+    selector[&ask.label_key] = digits.clone().into();
+    body["spec"]["selector"] = selector;
+    body["spec"]["template"]["metadata"]["labels"][&ask.label_key] = digits.into();
+    body
+}
+
 fn container_of<'v>(controller: &'v mut Value, ask: &Ask, name: &str) -> Result<&'v mut Value, Refused> {
     let names: Vec<String> = controller["spec"]["template"]["spec"]["containers"]
         .as_array()
@@ -150,5 +175,6 @@ fn container_of<'v>(controller: &'v mut Value, ask: &Ask, name: &str) -> Result<
         None if names.len() > 1 => return Err(Refused::WhichContainer { names }),
         None => 0,
     };
-    Ok(&mut controller["spec"]["template"]["spec"]["containers"][at])
+    let nothing = || Refused::NoContainer { name: String::new(), controller: name.to_owned(), names: Vec::new() };
+    controller.pointer_mut(&format!("/spec/template/spec/containers/{at}")).ok_or_else(nothing)
 }

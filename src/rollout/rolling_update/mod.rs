@@ -26,12 +26,13 @@ mod tests;
 
 use serde_json::Value;
 
-pub use ask::{Ask, DEFAULT_LABEL_KEY, To};
+pub use ask::{Ask, DEFAULT_LABEL_KEY, TEMPLATE_LABEL, To};
 pub use names::{DESIRED, NEXT, ORIGINAL, RENAMED_FROM, RENAMING, SOURCE_ID};
 pub use refused::Refused;
 pub use sizes::{Bounds, Sizes};
 pub use step::{Left, Step, Write};
 
+use super::marks;
 use names::Controller;
 
 /// What is live in one namespace.
@@ -53,6 +54,44 @@ impl Live {
         let prefix = format!("{old}:");
         let marked = |one: &Controller<'_>| one.annotation(SOURCE_ID).is_some_and(|source| source.starts_with(&prefix));
         self.controllers.iter().map(Controller).find(marked)
+    }
+}
+
+/// How far an update is that was begun before, by what is live.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Begun {
+    /// There is none.
+    Nothing,
+    /// The next controller is there, and the old one too.
+    Growing {
+        /// The next controller.
+        next: Box<Value>,
+        /// The commit that it comes from.
+        commit: Option<String>,
+    },
+    /// All pods are new: only the name is missing.
+    Renaming,
+}
+
+impl Begun {
+    /// Of the controller of that name.
+    #[must_use]
+    pub fn of(old: &str, live: &Live) -> Begun {
+        let successor = live.successor_of(old).filter(|next| next.name() != old);
+        match live.controller(old) {
+            Some(parked) if parked.annotation(RENAMED_FROM).is_some() => Begun::Renaming,
+            Some(old) if old.is_being_deleted() && successor.is_some() => Begun::Renaming,
+            None if successor.is_some() => Begun::Renaming,
+            None => Begun::Nothing,
+            Some(old) => {
+                let remembered = old.annotation(NEXT).and_then(|next| live.controller(next));
+                let next = successor.or(remembered.filter(|next| next.name() != old.name()));
+                next.map_or(Begun::Nothing, |next| Begun::Growing {
+                    next: Box::new(next.0.clone()),
+                    commit: next.annotation(marks::COMMIT).map(str::to_owned),
+                })
+            }
+        }
     }
 }
 
@@ -125,7 +164,7 @@ impl RollingUpdate {
         }
         match &self.ask.to {
             To::Back => self.step_back(live),
-            To::Image(_) | To::Manifest(_) => self.step_forward(live),
+            To::Image(_) | To::Template(_) | To::Manifest(_) => self.step_forward(live),
         }
     }
 

@@ -33,6 +33,14 @@ pub enum Refused {
         /// That image.
         present: String,
     },
+    /// A template of another commit is being rolled out.
+    #[error("an update to another template ({next}, commit {commit:?}) is under way")]
+    OtherCommit {
+        /// The controller under way.
+        next: String,
+        /// Its commit; empty where it names none.
+        commit: String,
+    },
     /// The image stays the same.
     #[error(
         "--image-pull-policy (Always|Never|IfNotPresent) must be provided when --image is the same as existing container image"

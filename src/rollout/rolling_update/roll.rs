@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::marks;
 use super::build::{original_size, source_id, written_size};
 use super::label::{self, change, guarded};
 use super::names::Controller;
@@ -35,6 +36,14 @@ impl RollingUpdate {
             if present != image {
                 return Err(Refused::OtherImage { present: present.to_owned() });
             }
+        }
+        if let To::Template(_) = &self.ask.to
+            && next.annotation(marks::COMMIT) != self.ask.marks.commit.as_deref()
+        {
+            let commit = next.annotation(marks::COMMIT).unwrap_or_default().to_owned();
+            return Err(Refused::OtherCommit { next: next.name().to_owned(), commit });
+        }
+        if self.ask.labels() {
             if self.created.is_none() && !std::mem::replace(&mut self.found_told, true) {
                 said.push(format!("Found existing update in progress ({}), resuming.", next.name()));
             }
@@ -54,7 +63,7 @@ impl RollingUpdate {
             return Err(Refused::SameName { name: next });
         }
         match &self.ask.to {
-            To::Image(_) => {
+            To::Image(_) | To::Template(_) => {
                 if let Some(step) = label::step(&self.ask, old, &next, live) {
                     return Ok(step);
                 }

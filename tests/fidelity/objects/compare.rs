@@ -73,33 +73,60 @@ fn said(cause: &Value) -> String {
     format!("{} {}: {}", text("reason"), text("field"), text("message"))
 }
 
+/// The last moment that cases speak of. Later ones are the server's.
+const LAST: &str = "2026-02-01T00:00:00Z";
+
 /// An answer without what differs by nature.
 fn normal(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
         if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
-            for entry in entries.iter_mut() {
-                entry["time"] = json!("time");
-            }
             // The real server sorts by time first, and all times are now.
             entries.sort_by_key(|entry| format!("{}{}{}", entry["operation"], entry["manager"], entry["subresource"]));
         }
     }
-    if body["status"].get("lastPhaseTransitionTime").is_some() {
-        body["status"]["lastPhaseTransitionTime"] = json!("time");
-    }
-    if body["kind"] == "Pod"
-        && let Some(Value::Array(conditions)) = body["status"].get_mut("conditions")
-    {
-        for condition in conditions.iter_mut().filter(|condition| condition["reason"] == "SchedulingGated") {
-            condition["lastTransitionTime"] = json!("time");
-        }
+    if body["kind"] == "Service" {
+        without_allocations(&mut body["spec"]);
     }
     if body["kind"] == "Status" {
         status(&mut body);
     }
+    without_times(&mut body);
     body
+}
+
+/// Takes away which addresses and ports a server gave out.
+fn without_allocations(spec: &mut Value) {
+    let address = |value: &Value| value.as_str().is_some_and(|text| text.starts_with("10.0."));
+    if address(&spec["clusterIP"]) {
+        spec["clusterIP"] = json!("(address)");
+    }
+    for one in spec.get_mut("clusterIPs").and_then(Value::as_array_mut).into_iter().flatten().filter(|one| address(one))
+    {
+        *one = json!("(address)");
+    }
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+    let ports = ports.into_iter().flatten().filter_map(|port| port.get_mut("nodePort"));
+    let health = |port: &&mut Value| port.as_i64().is_some_and(|port| port >= 30_000);
+    ports.filter(health).for_each(|port| *port = json!("(port)"));
+    if let Some(port) = spec.get_mut("healthCheckNodePort") {
+        *port = json!("(port)");
+    }
+}
+
+fn without_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(without_times),
+        Value::Array(items) => items.iter_mut().for_each(without_times),
+        Value::String(text) => {
+            let last: jiff::Timestamp = LAST.parse().unwrap();
+            if text.parse::<jiff::Timestamp>().is_ok_and(|time| time > last) {
+                *text = "(time)".to_owned();
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Causes in an order that does not depend on how Go walks a map, each once.
@@ -112,6 +139,10 @@ fn status(body: &mut Value) {
         lines[1..].sort();
         body["message"] = json!(lines.join("\n"));
     }
+    if let Some(text) = body["message"].as_str().filter(|text| text.contains("the ResourceVersion in the precondition"))
+    {
+        body["message"] = json!(text.replace(|letter: char| letter.is_ascii_digit(), ""));
+    }
     if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
         body.as_object_mut().unwrap().remove("details");
     }
@@ -120,8 +151,12 @@ fn status(body: &mut Value) {
     };
     let mut unique: Vec<Value> = Vec::new();
     for mut cause in causes.drain(..) {
+        if let Some(plain) = without_go_value(cause["message"].as_str().unwrap_or_default()) {
+            cause["message"] = json!(plain);
+        }
         let message = cause["message"].as_str().unwrap();
-        if message.contains("pod updates may not change fields") {
+        let differs = ["pod updates may not change fields", "spec is immutable after creation except"];
+        if differs.iter().any(|start| message.contains(start)) {
             // What follows is a difference between two Go values.
             cause["message"] = json!(message.lines().next());
         }
@@ -141,8 +176,14 @@ fn status(body: &mut Value) {
     }
     let group = |cause: &Value| {
         let field = cause["field"].as_str().unwrap_or_default();
+        if field.starts_with("metadata.") {
+            // Some kinds look at metadata before what may change of it, some after.
+            return "metadata".to_owned();
+        }
         let key = field.match_indices('[').find(|(at, _)| !field[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
-        let end = key.map_or(field.len(), |(at, _)| at);
+        let end = key.map_or(field.len(), |(at, _)| field[..at].rfind('.').unwrap_or(at));
+        // So do the sources of a metric.
+        let end = field.find("spec.metrics[").map_or(end, |at| at + field[at..].find(']').unwrap_or_default());
         // Amounts come from maps.
         field[..field.find(".resources").map_or(end, |resources| resources.min(end))].to_owned()
     };
@@ -155,6 +196,18 @@ fn status(body: &mut Value) {
         body["message"] = json!(start);
     }
     body["details"]["causes"] = json!(unique);
+}
+
+/// A message that shows a value as Go's own type has it, with all fields under Go's names, without that value.
+fn without_go_value(message: &str) -> Option<String> {
+    let (start, rest) = message.split_once(" value: ")?;
+    let shows = rest.starts_with(['{', '[']) || rest.starts_with("null");
+    if shows && rest.ends_with(['}', ']']) {
+        return Some(format!("{start} value"));
+    }
+    // What follows the value is never in a value.
+    let end = rest.rfind("]: ").max(rest.rfind("}: ")).max(rest.rfind("null: ")).filter(|_| shows)?;
+    Some(format!("{start} value{}", &rest[end..].trim_start_matches(|letter| letter != ':')))
 }
 
 /// The innermost places at which two values differ.

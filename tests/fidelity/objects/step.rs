@@ -9,7 +9,7 @@ use belay::kinds::{Kind, facts};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// create, put, apply, merge, strategic, json
+    /// create, put, apply, merge, strategic, json, delete
     pub r#do: Verb,
     /// The kind: `apps/v1 Deployment`. Where it is missing, the body says it.
     pub kind: Option<String>,
@@ -57,6 +57,8 @@ pub enum Verb {
     Strategic,
     /// JSON patch
     Json,
+    /// DELETE, with options
+    Delete,
 }
 
 /// What came back.
@@ -99,6 +101,34 @@ impl Step {
     pub fn object_name(&self) -> String {
         let own = self.body["metadata"]["name"].as_str();
         self.name.as_deref().or(own).unwrap_or_default().to_owned()
+    }
+
+    /// Its method and the media type of its body.
+    pub fn media(&self) -> (&'static str, &'static str) {
+        match self.r#do {
+            Verb::Create => ("POST", if self.yaml { "application/yaml" } else { "application/json" }),
+            Verb::Put => ("PUT", if self.yaml { "application/yaml" } else { "application/json" }),
+            Verb::Apply => ("PATCH", "application/apply-patch+yaml"),
+            Verb::Merge => ("PATCH", "application/merge-patch+json"),
+            Verb::Strategic => ("PATCH", "application/strategic-merge-patch+json"),
+            Verb::Json => ("PATCH", "application/json-patch+json"),
+            Verb::Delete => ("DELETE", "application/json"),
+        }
+    }
+
+    /// Its parameters.
+    pub fn query(&self) -> String {
+        if self.r#do == Verb::Delete {
+            return String::new();
+        }
+        let mut query = format!("fieldManager={}&fieldValidation={}", self.r#as, self.validation);
+        if self.dry {
+            query.push_str("&dryRun=All");
+        }
+        if self.force {
+            query.push_str("&force=true");
+        }
+        query
     }
 
     /// The body as sent. `stored` is what a `change` is laid over.

@@ -44,7 +44,7 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             named["metadata"]["namespace"] = json!(namespace);
         }
-        let noted = object::create(&write, named).map(|read| read.object).unwrap_or_default();
+        let noted = object::create(&write, named, &|_| Ok(())).map(|read| read.object).unwrap_or_default();
         if let Some(managers) = noted["metadata"].get("managedFields").filter(|_| kind != "SelfSubjectRulesReview") {
             metadata["managedFields"] = managers.clone();
         }

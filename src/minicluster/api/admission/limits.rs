@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::resources::{Amounts, add, amount, amounts};
 use super::{forbid, listed};
-use crate::minicluster::api::object::{Quantity, quality_of_service};
+use crate::minicluster::api::object::Quantity;
 use crate::minicluster::api::route::Target;
 use crate::minicluster::api::store::Scope;
 use crate::minicluster::api::{ApiError, ApiServer};
@@ -14,18 +14,16 @@ use crate::minicluster::api::{ApiError, ApiServer};
 const NOTE: &str = "kubernetes.io/limit-ranger";
 
 impl ApiServer {
-    /// Gives a pod's containers the defaults of its namespace, then holds it against the bounds.
-    pub(super) fn limit_pod(&self, target: &Target, pod: &mut Value) -> Result<(), ApiError> {
-        let ranges = self.limits_of(target);
-        if ranges.is_empty() {
-            return Ok(());
-        }
-        for range in &ranges {
+    /// Gives a pod's containers the defaults of its namespace.
+    pub(super) fn set_limits(&self, target: &Target, pod: &mut Value) {
+        for range in &self.limits_of(target) {
             fill(pod, range);
         }
-        if pod["status"]["qosClass"].is_string() {
-            pod["status"]["qosClass"] = json!(quality_of_service(&pod["spec"]));
-        }
+    }
+
+    /// Holds a pod against the bounds of its namespace.
+    pub(super) fn limit_pod(&self, target: &Target, pod: &Value) -> Result<(), ApiError> {
+        let ranges = self.limits_of(target);
         let mut complaints = Vec::new();
         for limit in ranges.iter().flatten() {
             match limit["type"].as_str() {

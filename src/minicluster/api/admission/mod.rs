@@ -6,6 +6,7 @@ mod limits;
 mod priority;
 mod quota;
 mod resources;
+mod runtime_class;
 mod services;
 mod storage_class;
 
@@ -15,20 +16,37 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::object::prepared_service;
 use super::route::Target;
 use super::store::{self, Page, Scope, Stored};
 use super::write::text;
 use super::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// Adds to a new object what the cluster's rules add, and refuses what they forbid.
+    /// Adds to a new object what the cluster's rules add, before it is looked at by itself.
     pub(super) fn admit_new(&self, target: &Target, object: &mut Value) -> Result<(), ApiError> {
         let resource = &target.resource;
         if resource.is("", "pods") {
+            self.set_limits(target, object);
             self.set_priority(object)?;
-            self.limit_pod(target, object)
+            self.set_runtime_class(object)?;
         } else if resource.is("", "persistentvolumeclaims") {
             self.set_storage_class(object);
+        } else if resource.is("", "services") {
+            // Addresses are given out before anything else is looked at; these are not kept.
+            let mut tried = prepared_service(object)?;
+            self.assign(target, None, &mut tried)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a new object, which is sound by itself, where the cluster's rules forbid it.
+    pub(super) fn permit_new(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
+        let resource = &target.resource;
+        if resource.is("", "pods") {
+            self.limit_pod(target, object)?;
+            self.check_overhead(object)
+        } else if resource.is("", "persistentvolumeclaims") {
             self.limit_claim(target, object)
         } else if resource.is("scheduling.k8s.io", "priorityclasses") {
             self.one_default_priority(object)

@@ -26,9 +26,7 @@ impl ApiServer {
             None => (0, ""),
         };
         let preemption = if preemption.is_empty() { "PreemptLowerPriority" } else { preemption };
-        // What is computed by default was put there already.
-        let computed = named.is_empty() && class.is_some();
-        let given = pod["spec"]["priority"].as_i64().filter(|given| !(computed && *given == 0));
+        let given = pod["spec"]["priority"].as_i64();
         if let Some(given) = given.filter(|given| *given != value) {
             let why = format!(
                 "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
@@ -37,7 +35,7 @@ impl ApiServer {
             return forbid(pod, &why);
         }
         let given = text(pod, "/spec/preemptionPolicy");
-        if !given.is_empty() && given != preemption && !(computed && given == "PreemptLowerPriority") {
+        if !given.is_empty() && given != preemption {
             let why = format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
                  controller computed {preemption} from the given PriorityClass name"

@@ -64,7 +64,8 @@ impl ApiServer {
         Ok(changes)
     }
 
-    fn assign(&self, target: &Target, old: Option<&Value>, service: &mut Value) -> Result<(), ApiError> {
+    /// Gives a service the addresses and ports that it lacks; nothing is kept of that.
+    pub(super) fn assign(&self, target: &Target, old: Option<&Value>, service: &mut Value) -> Result<(), ApiError> {
         let mut allocator = Allocator { server: self, old, ports: None };
         assign_addresses(service, &mut allocator).map_err(|refused| {
             let address = refused.field.starts_with("spec.clusterIPs");
@@ -101,7 +102,7 @@ impl ApiServer {
                 "resource": "services", "namespace": target.namespace, "name": target.name,
             }},
         });
-        Ok(object::create(&own_meaning(resource, now), object)?.object)
+        Ok(object::create(&own_meaning(resource, now), object, &|_| Ok(()))?.object)
     }
 }
 

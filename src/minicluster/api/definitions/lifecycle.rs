@@ -60,8 +60,7 @@ impl ApiServer {
             } else {
                 self.accepted(value, &others)
             };
-            if let Some(next) = next {
-                self.write_definition(stored, value, next);
+            if next.is_some_and(|next| self.write_definition(stored, value, next)) {
                 return true;
             }
             if value["metadata"]["deletionTimestamp"].is_string() && self.clear_definition(stored, value) {
@@ -116,12 +115,17 @@ impl ApiServer {
         (next != *value).then_some(next)
     }
 
-    fn write_definition(&self, stored: &Stored, old: &Value, next: Value) {
+    /// Writes the next step of a definition; whether that is any other than what it has.
+    fn write_definition(&self, stored: &Stored, old: &Value, next: Value) -> bool {
         let registry = self.registry();
-        let Some(resource) = registry.any_version(GROUP, PLURAL) else { return };
+        let Some(resource) = registry.any_version(GROUP, PLURAL) else { return false };
         let write = Write { subresource: Some("status"), ..own_meaning(resource, self.now()) };
         // The rules of objects add who changed what; they have no objection to what the server itself says.
         let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
+        // What they leave out again (an empty list of versions) would be added for ever.
+        if next == *old {
+            return false;
+        }
         let change = store::Write {
             shelf: resource.shelf.clone(),
             path: stored.path.to_string(),
@@ -131,6 +135,7 @@ impl ApiServer {
         };
         // If somebody was faster, the next round sees what they wrote.
         drop(self.store().write(vec![change]));
+        true
     }
 
     /// Deletes the objects of a definition that is on its way out, and it with them if none is left. Whether anything

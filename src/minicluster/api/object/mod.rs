@@ -30,11 +30,13 @@ use serde_json::Value;
 use super::ApiError;
 use crate::kinds::Type;
 use canonical::EmptyLists;
+use look::Look;
 
 pub use custom::{Schema, converted, shape};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
+pub use validate::path_segment_problems;
 
 /// A kind as it is served: built in, or defined by a custom resource definition.
 #[derive(Clone, Debug)]
@@ -132,6 +134,9 @@ pub struct Read {
     pub warnings: Vec<String>,
 }
 
+/// What the cluster around an object adds to a new one, once it is complete and before it is looked at by itself.
+pub type Admit<'a> = &'a dyn Fn(&mut Value) -> Result<(), ApiError>;
+
 /// Reads a body as an object of a kind: types checked, unknown and duplicate fields treated as asked, canonical form.
 ///
 /// # Errors
@@ -153,14 +158,14 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
 /// `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
 ///
 /// # Errors
-/// 422 with all causes.
-pub fn create(write: &Write<'_>, object: Value) -> Result<Read, ApiError> {
+/// 422 with all causes, and what `admit` refuses.
+pub fn create(write: &Write<'_>, object: Value, admit: Admit<'_>) -> Result<Read, ApiError> {
     let mut object = object;
     strategy::wipe(&mut object);
     let warnings = single_owners(&mut object);
     complete(write.definition, &mut object, EmptyLists::Stay);
     apply::track_update(write, None, &mut object);
-    finish_create(write, object, warnings)
+    finish_create(write, object, warnings, admit)
 }
 
 /// An object after a PUT of `object` (from [`read`]) over `old`, through [`Write::subresource`]: only what may change
@@ -186,15 +191,13 @@ pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Re
     patch::patch(write, old, kind, body)
 }
 
-/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`], over `old` or as a new
-/// object (then with name, namespace, uid and creation time set; better [`apply_new`]). Equal to `old` where nothing
-/// changes.
+/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`] over `old`. Equal to
+/// `old` where nothing changes.
 ///
 /// # Errors
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
-pub fn apply(write: &Write<'_>, old: Option<&Value>, applied: Value, force: bool) -> Result<Read, ApiError> {
-    let Some(old) = old else { return apply_new(write, &applied["metadata"], &applied) };
-    let mut object = apply::apply(write, Some(old), &applied, force)?;
+pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Result<Read, ApiError> {
+    let mut object = apply::apply(write, Some(old), applied, force)?;
     complete(write.definition, &mut object, EmptyLists::Stay);
     finish_update(write, old, object, Vec::new())
 }
@@ -204,20 +207,35 @@ pub fn apply(write: &Write<'_>, old: Option<&Value>, applied: Value, force: bool
 ///
 /// # Errors
 /// As [`apply`].
-pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value) -> Result<Read, ApiError> {
+pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value, admit: Admit<'_>) -> Result<Read, ApiError> {
     let mut object = apply::apply(write, None, applied, false)?;
     for (name, value) in identity.as_object().into_iter().flatten() {
         object["metadata"][name] = value.clone();
     }
     complete(write.definition, &mut object, EmptyLists::Stay);
     strategy::wipe(&mut object);
-    finish_create(write, object, Vec::new())
+    finish_create(write, object, Vec::new(), admit)
 }
 
 /// Whether an update of an object must name the resource version that it was made for.
 #[must_use]
 pub fn needs_version(definition: &Definition) -> bool {
     strategy::of(definition).versions == strategy::Versions::Required
+}
+
+/// A new service as addresses are given to it, if those that it names, and their families, go together.
+///
+/// # Errors
+/// 422 with all causes.
+pub fn prepared_service(service: &Value) -> Result<Value, ApiError> {
+    let mut service = service.clone();
+    strategy::prepare_service(&mut service);
+    let mut errors = validate::Errors::new();
+    validate::service_families(&service, &mut errors);
+    if errors.is_empty() {
+        return Ok(service);
+    }
+    Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
 }
 
 /// Defaults, and the stored form.
@@ -231,9 +249,15 @@ fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
 }
 
 /// What happens to a new object once its managed fields are known.
-fn finish_create(write: &Write<'_>, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
+fn finish_create(
+    write: &Write<'_>,
+    mut object: Value,
+    mut warnings: Vec<String>,
+    admit: Admit<'_>,
+) -> Result<Read, ApiError> {
     let definition = write.definition;
-    strategy::admit(definition, &mut object)?;
+    strategy::admit(definition, &mut object);
+    admit(&mut object)?;
     strategy::prepare_create(write, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
     let errors = validate::create(definition, &object);

@@ -94,7 +94,7 @@ impl ApiServer {
                 "metadata": { "name": target.name, "namespace": target.namespace },
             });
             let applied = scaled(&target.resource, &empty, &sent)?;
-            let done = object::apply(&write, Some(old), applied, options.force);
+            let done = object::apply(&write, old, &applied, options.force);
             done.map(|read| counted(old, without_time(read))).map_err(|error| spoken_of_scale(target, error))
         })?;
         self.scaled(target, &outcome, &how, warnings)

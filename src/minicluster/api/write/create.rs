@@ -50,7 +50,10 @@ impl ApiServer {
         for _ in 0..TRIES {
             let named = self.name(target, object.clone())?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
-            let Read { object: new, warnings } = object::create(&meaning(target, options, self.now()), named)?;
+            let Read { object: new, warnings } = {
+                let admit = |object: &mut Value| self.admit_new(target, object);
+                object::create(&meaning(target, options, self.now()), named, &admit)?
+            };
             if sets_version {
                 return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
             }
@@ -76,11 +79,15 @@ impl ApiServer {
         if let Some(metadata) = new["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
-        self.admit_new(target, &mut new)?;
+        self.permit_new(target, &new)?;
         let named = Target { name: Some(name.clone()), ..target.clone() };
         for _ in 0..TRIES {
-            if self.store().get(&target.resource.shelf, &place).is_some() {
-                return Err(exists());
+            if let Some(other) = self.store().get(&target.resource.shelf, &place) {
+                let leaving = other.value()["metadata"]["deletionTimestamp"].is_string();
+                let error = exists();
+                let message =
+                    if leaving { format!("object is being deleted: {}", error.message) } else { error.message.clone() };
+                return Err(ApiError { message, ..error });
             }
             let mut new = new.clone();
             let more = self.alongside(&named, None, Some(&mut new))?;

@@ -21,6 +21,10 @@ use crate::minicluster::api::{ApiError, ApiServer};
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
+/// What is said to those who delete a job and do not say what becomes of its pods.
+const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                             remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// Namespaces that stay.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
@@ -58,7 +62,9 @@ impl ApiServer {
             return Err(ApiError::forbidden("", "namespaces", name, "this namespace may not be deleted"));
         }
         let view = View::new(&target.resource, &how, self.now());
-        match self.delete_object(target, &options)? {
+        let warning =
+            (target.resource.is("batch", "jobs") && options.propagation.is_none()).then(|| ORPHANED_PODS.to_owned());
+        let reply = match self.delete_object(target, &options)? {
             Deletion::Pending(outcome) => {
                 let code = if options.legacy_cascade { 202 } else { 200 };
                 Ok(outcome.reply(&view)?.code(code))
@@ -73,7 +79,8 @@ impl ApiServer {
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
                 })))
             }
-        }
+        };
+        reply.map(|reply| reply.warn(warning.into_iter().collect()))
     }
 
     /// Deletes an object, or begins to.
@@ -185,7 +192,12 @@ impl ApiServer {
     ) -> Result<(), ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
-        let conflict = |why: &str| Err(ApiError::conflict(&definition.group, &definition.kind, name, why));
+        if target.resource.is("", "namespaces") {
+            return Self::check_namespace_preconditions(name, object, options);
+        }
+        // Events of both groups are one kind inside.
+        let group = if definition.group == "events.k8s.io" { "" } else { &*definition.group };
+        let conflict = |why: &str| Err(ApiError::conflict(group, &definition.kind, name, why));
         let (uid, version) = (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
         match (&options.uid, &options.resource_version) {
             (Some(wanted), _) if wanted != uid => conflict(&format!(
@@ -198,6 +210,21 @@ impl ApiServer {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Namespaces are deleted by steps of their own, which say it in other words.
+    fn check_namespace_preconditions(name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+        let wanted = [
+            ("UID", &options.uid, "/metadata/uid"),
+            ("ResourceVersion", &options.resource_version, "/metadata/resourceVersion"),
+        ];
+        for (what, wanted, place) in wanted {
+            let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != text(object, place)) else { continue };
+            let known = text(object, place);
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {known}");
+            return Err(ApiError::conflict("", "namespaces", name, &why));
+        }
+        Ok(())
     }
 
     fn mark(&self, object: &mut Value, end: &str) {
@@ -214,7 +241,7 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
         return finalizers;
     }
-    let orphans_by_default = resource.is("", "replicationcontrollers");
+    let orphans_by_default = resource.is("", "replicationcontrollers") || resource.is("batch", "jobs");
     let wanted = match options.propagation {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),

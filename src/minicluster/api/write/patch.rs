@@ -1,6 +1,6 @@
 //! Patches: JSON, merge, strategic merge; and apply, which also creates.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::update::check_version;
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
@@ -62,8 +62,12 @@ impl ApiServer {
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
                 Ok(_) => self.apply_over(target, &options, &as_sent),
-                Err(missing) if target.subresource.is_some() => return Err(missing),
-                Err(_) => self.apply_new(target, &options, object.clone()).map(|done| (done.0, done.1, 201)),
+                Err(error) if error.code != 404 => return Err(error),
+                // Of all things below an object, only the status of a service makes one that is not there.
+                Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
+                    return Err(missing);
+                }
+                Err(_) => self.apply_new(target, &options, &object, &as_sent).map(|done| (done.0, done.1, 201)),
             };
             match outcome {
                 // It appeared, or vanished, in between.
@@ -87,7 +91,7 @@ impl ApiServer {
         let (outcome, warnings) = self.change_object(target, options, |old| {
             check_version(target, old, applied)?;
             let write = meaning(target, options, self.now());
-            object::apply(&write, Some(old), applied.clone(), options.force)
+            object::apply(&write, old, applied, options.force)
         })?;
         Ok((outcome, warnings, 200))
     }
@@ -96,17 +100,22 @@ impl ApiServer {
         &self,
         target: &Target,
         options: &WriteOptions,
-        mut applied: Value,
+        named: &Value,
+        as_sent: &Value,
     ) -> Result<(Outcome, Vec<String>), ApiError> {
-        let name = text(&applied, "/metadata/name").to_owned();
+        let name = text(named, "/metadata/name");
+        self.check_namespace(&target.resource, target.namespace.as_deref(), name)?;
+        let now = self.now();
+        let mut applied = as_sent.clone();
         if let Some(metadata) = applied["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
-        self.check_namespace(&target.resource, target.namespace.as_deref(), &name)?;
-        let now = self.now();
-        applied["metadata"]["uid"] = Value::from(self.random().uid());
-        applied["metadata"]["creationTimestamp"] = Value::from(rfc3339(now));
-        let Read { object, warnings } = object::apply(&meaning(target, options, now), None, applied, options.force)?;
+        let mut identity = json!({ "name": name, "uid": self.random().uid(), "creationTimestamp": rfc3339(now) });
+        if let Some(namespace) = &target.namespace {
+            identity["namespace"] = Value::from(namespace.as_str());
+        }
+        let admit = |object: &mut Value| self.admit_new(target, object);
+        let Read { object, warnings } = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit)?;
         Ok((self.store_new(target, options, object)?, warnings))
     }
 }

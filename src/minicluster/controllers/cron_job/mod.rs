@@ -14,6 +14,7 @@ use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
+pub(in crate::minicluster) use schedule::Schedule;
 
 /// How many CronJobs are looked at side by side.
 const WORKERS: usize = 5;

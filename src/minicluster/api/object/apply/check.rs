@@ -59,11 +59,17 @@ impl Walk {
                         continue;
                     }
                     match element(list, item) {
-                        Err(error) => self.say(&format!("element {index}: {error}")),
-                        Ok(element) if !seen.insert(element.clone()) => {
-                            self.say(&format!("duplicate entries for key {}", shown(&element)));
+                        Err(error) => {
+                            // What comes after it can't be told apart either.
+                            self.say(&format!("element {index}: {error}"));
+                            return;
                         }
-                        Ok(element) => self.below(&element, item, &list.items),
+                        Ok(element) => {
+                            if !seen.insert(element.clone()) {
+                                self.say(&format!("duplicate entries for key {}", shown(&element)));
+                            }
+                            self.below(&element, item, &list.items);
+                        }
                     }
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::super::words::quote;
 use super::field_set;
 use super::shape::{Atom, atom};
 use crate::kinds::{List, ListKind};
@@ -23,6 +24,9 @@ pub fn element(list: &List, item: &Value) -> Result<String, String> {
     }
 }
 
+/// How an item is refused of which nobody could say which one it is.
+pub const WITHOUT_KEYS: &str = "associative list with keys has an element that omits all key fields";
+
 fn by_keys(list: &List, keys: &[String], item: &Value) -> Result<String, String> {
     let fields = match item {
         Value::Object(fields) => fields,
@@ -31,13 +35,14 @@ fn by_keys(list: &List, keys: &[String], item: &Value) -> Result<String, String>
     };
     let mut found = BTreeMap::new();
     for key in keys {
-        let value = match fields.get(key) {
-            Some(value) => value.clone(),
-            None => default(list, key).ok_or_else(|| {
-                format!("associative list with keys has an element that omits key field \"{key}\" (and doesn't have default value)")
-            })?,
-        };
-        found.insert(key.as_str(), value);
+        if let Some(value) = fields.get(key).cloned().or_else(|| default(list, key)) {
+            found.insert(key.as_str(), value);
+        }
+    }
+    if found.is_empty() {
+        let keys: Vec<String> = keys.iter().map(|key| quote(key)).collect();
+        let keys = keys.join(" ");
+        return Err(format!("{WITHOUT_KEYS} [{keys}] (and doesn't have default values for any key fields)"));
     }
     Ok(field_set::keyed(&found))
 }

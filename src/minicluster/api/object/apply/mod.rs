@@ -33,6 +33,9 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
     let ty = &write.definition.schema;
     let before = live.map_or_else(|| nothing(write, ty), without_managed);
+    if check::misfits(new, ty).iter().any(|misfit| misfit.contains(items::WITHOUT_KEYS)) {
+        return;
+    }
     update::update(&mut managers, &before, new, ty, write);
     managers.cap();
     put_managed(new, &managers);
@@ -52,6 +55,16 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let empty = nothing(write, ty);
     let before = live.map_or_else(|| empty.clone(), without_managed);
     if managers.0.is_empty() {
+        let misfits = check::misfits(&before, ty);
+        let without: Vec<String> = misfits.into_iter().filter(|misfit| misfit.contains(items::WITHOUT_KEYS)).collect();
+        if !without.is_empty() {
+            let message = format!(
+                "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {}",
+                named(write, &before),
+                check::in_one(&without)
+            );
+            return Err(ApiError::new(500, "", message));
+        }
         update::before_first_apply(&mut managers, &empty, &before, ty, write);
     }
     if applied["metadata"].get("managedFields").is_some_and(|managed| !managed.is_null()) {
@@ -75,7 +88,8 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let mut object = if changed { typed(write, applied, &merged)? } else { before };
     let mut after = after;
     let self_manager = manager(write, Operation::Apply);
-    if changed || after != managers {
+    // Who only comes to own what is there already, has not changed anything at any time.
+    if changed {
         touch(&mut after, &self_manager, write);
     }
     put_managed(&mut object, &after);
@@ -192,8 +206,9 @@ fn typed(write: &Write<'_>, applied: &Value, merged: &Value) -> Result<Value, Ap
     }
     super::read::convert(write.definition, merged).map_err(|error| {
         let kind = gvk(&api_version(write.definition), &write.definition.kind);
+        let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
         let message = format!(
-            "failed to convert new object ({}) to proper version: unable to convert unstructured object to {kind}: {error}",
+            "failed to convert new object ({}) to proper version: unable to convert unstructured object to {kind}: {decoding}{error}",
             named(write, applied)
         );
         ApiError::new(500, "", message)

@@ -32,7 +32,7 @@ fn written(schema: &Value, spec: &Value, validation: FieldValidation) -> Result<
         "metadata": { "name": "a", "namespace": "b", "foo": 1 },
     });
     let object = read(&write, body.to_string().as_bytes(), Format::Json)?;
-    let made = create(&write, object.object)?;
+    let made = create(&write, object.object, &|_| Ok(()))?;
     Ok((made.object["spec"].clone(), object.warnings))
 }
 

@@ -9,7 +9,13 @@ use super::image::parse_image;
 pub fn fill(name: &str, value: &mut Value) {
     match name {
         "apps.v1.DeploymentStrategy" => rolling(value, &json!("25%"), &json!("25%")),
-        "apps.v1.DaemonSetUpdateStrategy" => rolling(value, &json!(1), &json!(0)),
+        "apps.v1.DaemonSetUpdateStrategy" => {
+            rolling(value, &json!(1), &json!(0));
+            if value.has("rollingUpdate") {
+                put_missing(&mut value["rollingUpdate"], "maxUnavailable", 0);
+                put_missing(&mut value["rollingUpdate"], "maxSurge", 0);
+            }
+        }
         "apps.v1.StatefulSetSpec" => {
             // Claims say what they are, as they would by themselves.
             for claim in value["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
@@ -123,15 +129,6 @@ fn job(job: &mut Value) {
     put_missing(spec, "manualSelector", false);
     let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     put_missing(spec, "podReplacementPolicy", replacement);
-    let Some(Value::Array(rules)) = spec.get_mut("podFailurePolicy").and_then(|policy| policy.get_mut("rules")) else {
-        return;
-    };
-    for rule in rules {
-        let Some(Value::Array(patterns)) = rule.get_mut("onPodConditions") else { continue };
-        for pattern in patterns.iter_mut().filter(|pattern| pattern.text("status").is_empty()) {
-            pattern["status"] = json!("True");
-        }
-    }
 }
 
 fn pull_policy(value: &mut Value, policy: &str, image: &str) {

@@ -26,6 +26,7 @@ apps.v1.StatefulSetSpec replicas=1 revisionHistoryLimit=10 podManagementPolicy="
 apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy whenDeleted="Retain" whenScaled="Retain"
 autoscaling.v1.HorizontalPodAutoscalerSpec minReplicas=1
 autoscaling.v2.HorizontalPodAutoscalerSpec minReplicas=1
+batch.v1.PodFailurePolicyOnPodConditionsPattern status="True"
 batch.v1.CronJobSpec concurrencyPolicy="Allow" suspend=false successfulJobsHistoryLimit=3 failedJobsHistoryLimit=1
 core.v1.AzureDiskVolumeSource cachingMode="ReadWrite" kind="Shared" fsType="ext4" readOnly=false
 core.v1.ConfigMapVolumeSource defaultMode=420

@@ -12,7 +12,7 @@ use super::look::Look;
 use super::{Definition, Write};
 
 pub use pods::quality_of_service;
-pub use service::{Allocate, assign_addresses};
+pub use service::{Allocate, assign_addresses, create as prepare_service};
 pub use special::admit;
 pub use table::{Generation, Rules, StatusWrites, Versions, of};
 
@@ -33,12 +33,23 @@ pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
     special::create(write, object);
 }
 
+/// Fields of features that are off: group, kind, where they are, what they are called.
+const DISABLED: [(&str, &str, &str, &str); 5] = [
+    ("", "Node", "/spec", "configSource"),
+    ("coordination.k8s.io", "Lease", "/spec", "preferredHolder"),
+    ("coordination.k8s.io", "Lease", "/spec", "strategy"),
+    ("storage.k8s.io", "CSIDriver", "/spec", "preventPodSchedulingIfMissing"),
+    ("apps", "StatefulSet", "/spec/updateStrategy/rollingUpdate", "maxUnavailable"),
+];
+
 /// Takes away fields of features that are off.
 fn drop_disabled(definition: &Definition, object: &mut Value) {
-    if definition.group == "apps" && definition.kind == "StatefulSet" {
-        let rolling = object["spec"].get_mut("updateStrategy").and_then(|strategy| strategy.get_mut("rollingUpdate"));
-        if let Some(rolling) = rolling {
-            remove(rolling, "maxUnavailable");
+    for (group, kind, place, name) in DISABLED {
+        if definition.group == group
+            && definition.kind == kind
+            && let Some(part) = object.pointer_mut(place)
+        {
+            remove(part, name);
         }
     }
     if definition.group.is_empty() && definition.kind == "Pod" {

@@ -9,7 +9,6 @@ use super::super::look::{Look, put_missing};
 use super::super::quantity::Quantity;
 use super::super::times::{self, Precision};
 use super::{remove, restore};
-use crate::minicluster::api::ApiError;
 
 /// The quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
 #[must_use]
@@ -150,11 +149,7 @@ pub fn status(old: &Value, pod: &mut Value) {
 }
 
 /// What admission adds to every new pod that does not say otherwise.
-///
-/// # Errors
-/// 403 where a pod says of itself what only its priority class may say.
-pub fn admit(pod: &mut Value) -> Result<(), ApiError> {
-    let name = pod["metadata"].text("name").to_owned();
+pub fn admit(pod: &mut Value) {
     let spec = &mut pod["spec"];
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
@@ -171,26 +166,4 @@ pub fn admit(pod: &mut Value) -> Result<(), ApiError> {
             }
         }
     }
-    if !spec.text("priorityClassName").is_empty() {
-        return Ok(());
-    }
-    if spec.has("overhead") && !spec.has("runtimeClassName") {
-        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-        return Err(ApiError::forbidden("", "pods", &name, why));
-    }
-    let computed = "priority admission controller computed";
-    let forbidden = |why: String| Err(ApiError::forbidden("", "pods", &name, &why));
-    if let Some(priority) = spec.int("priority").filter(|priority| *priority != 0) {
-        let given = format!("the integer value of priority ({priority}) must not be provided in pod spec");
-        return forbidden(format!("{given}; {computed} 0 from the given PriorityClass name"));
-    }
-    if let Some(policy) = spec.some("preemptionPolicy").and_then(Value::as_str)
-        && policy != "PreemptLowerPriority"
-    {
-        let given = format!("the string value of PreemptionPolicy ({policy}) must not be provided in pod spec");
-        return forbidden(format!("{given}; {computed} PreemptLowerPriority from the given PriorityClass name"));
-    }
-    put_missing(spec, "priority", 0);
-    put_missing(spec, "preemptionPolicy", "PreemptLowerPriority");
-    Ok(())
 }

@@ -66,6 +66,9 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
         if new.list("clusterIPs").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
             restore(new, old, "clusterIPs");
         }
+        if new.list("ipFamilies").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
+            restore(new, old, "ipFamilies");
+        }
     }
     let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
     if may(old) && may(new) {

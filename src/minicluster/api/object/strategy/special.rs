@@ -7,7 +7,6 @@ use super::super::look::{Look, put_missing};
 use super::super::times::{self, Precision};
 use super::super::{Definition, Write};
 use super::{pods, remove, restore, service};
-use crate::minicluster::api::ApiError;
 
 /// What new objects are born with.
 pub fn create(write: &Write<'_>, object: &mut Value) {
@@ -26,9 +25,13 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
             object["status"] =
                 json!({ "phase": "Pending", "lastPhaseTransitionTime": times::write(write.now, Precision::Seconds) });
         }
-        ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
+        ("", "PersistentVolumeClaim") => {
+            object["status"] = json!({ "phase": "Pending" });
+            data_sources(&Value::Null, &mut object["spec"]);
+        }
         ("", "Service") => service::create(object),
-        ("", "Secret" | "ConfigMap") => {}
+        ("", "ServiceAccount") => name_secrets(object),
+        ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
         ("apps", "DaemonSet") => {
             let given = template_generation(object);
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(given.max(1).to_string());
@@ -48,12 +51,9 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
 }
 
 /// What admission adds to new objects, before the server's own rules.
-///
-/// # Errors
-/// 403 for what is not allowed.
-pub fn admit(definition: &Definition, object: &mut Value) -> Result<(), ApiError> {
+pub fn admit(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
-        ("", "Pod") => pods::admit(object)?,
+        ("", "Pod") => pods::admit(object),
         ("", "Node") => {
             let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
             let spec = &mut object["spec"];
@@ -67,7 +67,6 @@ pub fn admit(definition: &Definition, object: &mut Value) -> Result<(), ApiError
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
-    Ok(())
 }
 
 /// What main writes leave alone.
@@ -76,6 +75,9 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Namespace") => restore(&mut object["spec"], &old["spec"], "finalizers"),
         ("", "Service") => service::update(old, object),
+        ("", "ServiceAccount") => name_secrets(object),
+        ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
+        ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
             let moved = old["spec"]["template"] != object["spec"]["template"];
@@ -125,6 +127,38 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
             keep(object, &["status"]);
             count_pod(old, object);
         }
+        _ => {}
+    }
+}
+
+/// Of a field of an older version, nothing is taken any more.
+fn drop_topology(slice: &mut Value) {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(endpoint, "deprecatedTopology");
+    }
+}
+
+/// Secrets of a service account are known by their names alone.
+fn name_secrets(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        *secret = secret.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
+    }
+}
+
+/// Where a claim's first data come from is said twice; the older way knows two kinds of source alone.
+fn data_sources(old: &Value, spec: &mut Value) {
+    let group = spec["dataSource"].text("apiGroup");
+    let known = match spec["dataSource"].text("kind") {
+        "PersistentVolumeClaim" => group.is_empty(),
+        "VolumeSnapshot" => group == "snapshot.storage.k8s.io",
+        _ => false,
+    };
+    if !known && !old.has("dataSource") && !old.has("dataSourceRef") {
+        remove(spec, "dataSource");
+    }
+    match (spec.some("dataSource").cloned(), spec.some("dataSourceRef").cloned()) {
+        (Some(source), None) => spec["dataSourceRef"] = source,
+        (None, Some(source)) if !source.has("namespace") => spec["dataSource"] = source,
         _ => {}
     }
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::super::look::Look;
 use super::super::strategy::remove;
 use super::errors::{Errors, Path, Shown};
-use super::{claims, names, pod, selector};
+use super::storage::claims;
+use super::{names, pod, selector};
 
 /// A count that may not be negative, if it is there.
 pub fn not_negative(of: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {

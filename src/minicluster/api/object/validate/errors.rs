@@ -135,6 +135,16 @@ impl Errors {
         self.add("FieldValueInvalid", at, message);
     }
 
+    /// Something that may not be, whatever its value.
+    pub fn wrong(&mut self, at: &Path<'_>, detail: &str) {
+        self.add("FieldValueInvalid", at, format!("Invalid value: {detail}"));
+    }
+
+    /// More items than there may be.
+    pub fn too_many(&mut self, at: &Path<'_>, count: usize, most: usize) {
+        self.add("FieldValueTooMany", at, format!("Too many: {count}: must have at most {most} items"));
+    }
+
     /// A value that must be there.
     pub fn required(&mut self, at: &Path<'_>, detail: &str) {
         let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
@@ -159,6 +169,12 @@ impl Errors {
     pub fn duplicate<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>) {
         let value = value.into();
         self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}"));
+    }
+
+    /// A value that is there already, and in what it may not be the same.
+    pub fn duplicate_of<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
+        let value = value.into();
+        self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}: {detail}"));
     }
 
     /// Something named that is not there.
@@ -187,10 +203,32 @@ impl Errors {
         }
     }
 
+    /// A field that has one of some values, or is not there.
+    pub fn one_of(&mut self, of: &Value, name: &str, known: &[&str], at: &Path<'_>) {
+        if let Some(value) = of.get(name).and_then(Value::as_str)
+            && !known.contains(&value)
+        {
+            self.not_supported(&at.field(name), value, known);
+        }
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// A field that stays as it is.
+pub fn immutable(old: &Value, new: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let (before, after) = (old.get(name), new.get(name));
+    if before != after {
+        // A text that is not there is an empty one.
+        let shown = match (before, after) {
+            (Some(Value::String(_)), None) => &Value::String(String::new()),
+            _ => after.unwrap_or(&Value::Null),
+        };
+        errors.invalid(&at.field(name), shown, "field is immutable");
     }
 }
 

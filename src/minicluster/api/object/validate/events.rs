@@ -23,6 +23,7 @@ pub fn newer(object: &Value, errors: &mut Errors) {
 
 /// What is asked of a new event of `events.k8s.io` besides.
 pub fn newer_alone(object: &Value, errors: &mut Errors) {
+    series(object, errors);
     if !object.has("eventTime") {
         errors.required(&Path::root("eventTime"), "");
     }
@@ -30,14 +31,73 @@ pub fn newer_alone(object: &Value, errors: &mut Errors) {
     if !["Normal", "Warning"].contains(&ty) {
         errors.invalid(&Path::root("type"), "", &format!("has invalid value: {ty}"));
     }
+    const UNSET: &str = "needs to be unset";
+    for (field, said) in [("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp")]
+    {
+        if object.has(field) {
+            errors.invalid(&Path::root(said), "", UNSET);
+        }
+    }
     if object.int("deprecatedCount").unwrap_or_default() != 0 {
-        errors.invalid(&Path::root("count"), "", "needs to be unset");
+        errors.invalid(&Path::root("count"), "", UNSET);
+    }
+    let source = &object["deprecatedSource"];
+    if !source.text("component").is_empty() || !source.text("host").is_empty() {
+        errors.invalid(&Path::root("source"), "", UNSET);
+    }
+}
+
+/// How often an event came again, and when last.
+fn series(object: &Value, errors: &mut Errors) {
+    let Some(series) = object.some("series") else { return };
+    if series.int("count").unwrap_or_default() < 2 {
+        errors.invalid(&Path::root("series.count"), "", "should be at least 2");
+    }
+    if !series.has("lastObservedTime") {
+        errors.required(&Path::root("series.lastObservedTime"), "");
+    }
+}
+
+/// What may become of an event of `events.k8s.io`: only that it comes again.
+pub fn newer_update(old: &Value, new: &Value, errors: &mut Errors) {
+    if old["series"] != new["series"] {
+        series(new, errors);
+    }
+    const FIELDS: [(&str, &str); 13] = [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("eventTime", "eventTime"),
+        ("type", "type"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    for (field, said) in FIELDS {
+        let (before, after) = (old.get(field), new.get(field));
+        if before != after {
+            let shown = match (before, after) {
+                (Some(Value::String(_)), None) => &Value::String(String::new()),
+                _ => after.unwrap_or(&Value::Null),
+            };
+            errors.invalid(&Path::root(said), shown, "field is immutable");
+        }
     }
 }
 
 fn event(object: &Value, about: &str, controller: &str, message: &str, errors: &mut Errors) {
     if !object.has("eventTime") {
         return namespaces(object, about, errors);
+    }
+    if object[about].text("namespace").is_empty()
+        && !matches!(object["metadata"].text("namespace"), "" | "default" | "kube-system")
+    {
+        errors.invalid(&Path::root("involvedObject.namespace"), "", "does not match event.namespace");
     }
     let at = Path::root(controller);
     let by = object.text(controller);

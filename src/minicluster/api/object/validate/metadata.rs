@@ -10,7 +10,7 @@ use super::names::{self, Said};
 /// So many bytes of annotations may an object have.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 /// Finalizers without a domain.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -178,6 +178,7 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
         if !fresh.is_empty() {
             let mut names: Vec<String> = fresh.iter().map(|name| quote(name)).collect();
             names.sort_unstable();
+            names.dedup();
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 names.join(", ")

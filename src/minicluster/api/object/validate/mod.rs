@@ -2,28 +2,38 @@
 
 mod apps;
 mod apps_update;
-mod batch;
+mod autoscaling;
 mod budgets;
-mod claims;
 mod config;
+mod endpoints;
 mod errors;
 mod events;
+mod failure_policy;
+mod flow_control;
+mod jobs;
+mod kinds;
 mod metadata;
 mod names;
 mod networking;
+mod nodes;
 mod pod;
+mod policies;
+mod quotas;
+mod registrations;
 mod rights;
 mod selector;
 mod service;
+mod storage;
 
 use serde_json::Value;
 
 use super::{Definition, custom};
 
 pub use errors::{Errors, Path};
+use kinds::Order;
 pub use metadata::{Scope, embedded as embedded_metadata};
 pub use names::Said;
-use rights::Reach;
+pub use service::families as service_families;
 
 /// Kinds whose finalizers need not be known or have a domain.
 const FREE_FINALIZERS: [&str; 9] = [
@@ -37,6 +47,8 @@ const FREE_FINALIZERS: [&str; 9] = [
     "Lease",
     "PodDisruptionBudget",
 ];
+/// Kinds that do not look at metadata themselves: it is looked at last, and only if nothing else is wrong.
+const LATE_METADATA: [(&str, &str); 2] = [("policy", "PodDisruptionBudget"), ("", "Event")];
 /// Kinds whose `generateName` is not looked at in a change.
 const KEPT_NAMES: [&str; 23] = [
     "PodTemplate",
@@ -77,18 +89,28 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         }
         return errors;
     }
-    metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
-    if !FREE_FINALIZERS.contains(&definition.kind.as_str()) {
+    let late = LATE_METADATA.contains(&key(definition));
+    match key(definition) {
+        ("apiregistration.k8s.io", _) => registrations::api_service_name(object, &mut errors),
+        ("events.k8s.io", _) => events::newer(object, &mut errors),
+        _ => {}
+    }
+    if !late {
+        metadata::create(&object["metadata"], scope, name_check(definition), &at, &mut errors);
+    }
+    if !FREE_FINALIZERS.contains(&definition.kind.as_str()) && !late {
         metadata::finalizer_names(&object["metadata"], &at, &mut errors);
     }
     match key(definition) {
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => apps::new_stateful_set(object, &mut errors),
         ("events.k8s.io", "Event") => {
-            always(definition, object, &mut errors);
             events::newer_alone(object, &mut errors);
         }
-        _ => always(definition, object, &mut errors),
+        kind => kinds::of(kind).check(object, &mut errors),
+    }
+    if late && errors.is_empty() {
+        metadata::create(&object["metadata"], scope, names::path_segment, &at, &mut errors);
     }
     errors
 }
@@ -105,9 +127,16 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         }
         return errors;
     }
+    if subresource.is_none() && key(definition) == ("", "Service") {
+        // Addresses are given out first, so what is wrong with them is told alone.
+        service::families(new, &mut errors);
+        if !errors.is_empty() {
+            return errors;
+        }
+    }
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();
-    if !FREE_FINALIZERS.contains(&kind) {
+    if !FREE_FINALIZERS.contains(&kind) && !LATE_METADATA.contains(&key(definition)) {
         metadata::finalizer_names(&new["metadata"], &at, &mut errors);
     }
     if subresource.is_none() && !KEPT_NAMES.contains(&kind) {
@@ -118,18 +147,15 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             pod::update(old, new, &mut errors);
         }
         (None, kind) => {
-            always(definition, new, &mut errors);
-            match kind {
-                ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
-                    apps_update::same_selector(old, new, &mut errors);
-                }
-                ("apps", "StatefulSet") => apps_update::stateful_set(old, new, &mut errors),
-                ("", "ConfigMap") => config::config_map_update(old, new, &mut errors),
-                ("", "Secret") => config::secret_update(old, new, &mut errors),
-                ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-                    rights::binding_update(old, new, &mut errors);
-                }
-                _ => {}
+            let rules = kinds::of(kind);
+            if rules.order == Order::Before {
+                rules.change(old, new, &mut errors);
+            }
+            if rules.order != Order::Instead {
+                rules.check(new, &mut errors);
+            }
+            if rules.order != Order::Before {
+                rules.change(old, new, &mut errors);
             }
         }
         (Some("status"), ("", "Pod")) => pod::status(old, new, &mut errors),
@@ -139,6 +165,11 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
+        (Some("status"), ("", "Service")) => service::status(new, &mut errors),
+        (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
+        (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
+        (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
+        (Some("status"), ("", "ResourceQuota")) => quotas::quota_status(new, &mut errors),
         _ => {}
     }
     errors
@@ -156,69 +187,25 @@ pub fn label_problems(text: &str) -> Said {
     names::dns_1123_label(text)
 }
 
+/// What is wrong with a text as a part of a path.
+pub fn path_segment_problems(text: &str) -> Said {
+    names::path_segment(text)
+}
+
 fn key(definition: &Definition) -> (&str, &str) {
     (definition.group.as_str(), definition.kind.as_str())
-}
-
-/// What holds for new objects and for changed ones.
-fn always(definition: &Definition, object: &Value, errors: &mut Errors) {
-    match key(definition) {
-        ("apps", "Deployment") => apps::deployment(object, errors),
-        ("apps", "ReplicaSet") => apps::replica_set(object, errors),
-        ("apps", "StatefulSet") => apps::stateful_set(object, errors),
-        ("apps", "DaemonSet") => apps::daemon_set(object, errors),
-        ("", "ReplicationController") => apps::replication_controller(object, errors),
-        ("", "ConfigMap") => config::config_map(object, errors),
-        ("", "Secret") => config::secret(object, errors),
-        ("", "Service") => service::service(object, errors),
-        ("", "PersistentVolumeClaim") => claims::claim(object, errors),
-        ("", "Event") => events::core(object, errors),
-        (
-            "networking.k8s.io"
-            | "rbac.authorization.k8s.io"
-            | "policy"
-            | "autoscaling"
-            | "batch"
-            | "storage.k8s.io"
-            | "scheduling.k8s.io"
-            | "coordination.k8s.io",
-            _,
-        ) => others(definition, object, errors),
-        ("", "LimitRange") => budgets::limit_range(object, errors),
-        ("apps", "ControllerRevision") => budgets::revision(object, errors),
-        ("events.k8s.io", "Event") => events::newer(object, errors),
-        ("", "PodTemplate") => pod::template(&object["template"], &Path::root("template"), errors),
-        _ => {}
-    }
-}
-
-/// The groups around workloads.
-fn others(definition: &Definition, object: &Value, errors: &mut Errors) {
-    match definition.kind.as_str() {
-        "Ingress" => networking::ingress(object, errors),
-        "IngressClass" => networking::ingress_class(object, errors),
-        "NetworkPolicy" => networking::network_policy(object, errors),
-        "Role" => rights::role(object, Reach::Namespace, errors),
-        "ClusterRole" => rights::role(object, Reach::Cluster, errors),
-        "RoleBinding" => rights::binding(object, Reach::Namespace, errors),
-        "ClusterRoleBinding" => rights::binding(object, Reach::Cluster, errors),
-        "PodDisruptionBudget" => budgets::disruption_budget(object, errors),
-        "HorizontalPodAutoscaler" => budgets::autoscaler(object, errors),
-        "Job" => batch::job(object, errors),
-        "CronJob" => batch::cron_job(object, errors),
-        "StorageClass" => budgets::storage_class(object, errors),
-        "PriorityClass" => budgets::priority_class(object, errors),
-        "Lease" => budgets::lease(object, errors),
-        _ => {}
-    }
 }
 
 /// What the name of an object of a kind must look like.
 fn name_check(definition: &Definition) -> fn(&str) -> Said {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,
-        ("", "Service") => names::dns_1035_label,
+        ("", "Service") => names::dns_1123_label,
+        ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
+        // Their names follow from what they are about.
+        ("apiregistration.k8s.io", _) => |_| Said::new(),
+        ("networking.k8s.io", "IPAddress") => names::ip_address,
         _ => names::object_name,
     }
 }

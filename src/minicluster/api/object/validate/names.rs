@@ -1,5 +1,7 @@
 //! The forms that names, labels and the like must have, and what is said of those that do not.
 
+use super::errors::{Errors, Path};
+
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                      and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -259,6 +261,17 @@ pub fn generated(text: &str) -> &str {
     text.strip_suffix('-').unwrap_or(text)
 }
 
+/// The name of an address: the address itself, in its own form.
+pub fn ip_address(text: &str) -> Said {
+    match text.parse::<std::net::IpAddr>() {
+        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+        Ok(address) if address.to_string() != text => {
+            vec![format!("must be in canonical form (\"{address}\")")]
+        }
+        Ok(_) => Said::new(),
+    }
+}
+
 /// A name that stands in a path.
 pub fn path_segment(text: &str) -> Said {
     match text {
@@ -268,5 +281,25 @@ pub fn path_segment(text: &str) -> Said {
             .filter(|part| text.contains(**part))
             .map(|part| format!("may not contain '{part}'"))
             .collect(),
+    }
+}
+
+/// A path with a domain in front, `acme.io/foo`.
+pub fn domain_prefixed_path(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    const WHOLE: &str = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+    if text.is_empty() {
+        errors.required(at, "");
+        return;
+    }
+    match text.split_once('/') {
+        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
+            errors.each_invalid(at, domain, &dns_1123_subdomain(domain));
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%:@/".contains(&byte);
+            if !path.bytes().all(fits) {
+                let detail = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                errors.invalid(at, path, detail);
+            }
+        }
+        _ => errors.invalid(at, text, WHOLE),
     }
 }

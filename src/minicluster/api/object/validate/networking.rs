@@ -1,14 +1,17 @@
 //! Ingresses, their classes, and network policies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
 use super::super::look::Look;
-use super::errors::{Errors, Path, Shown};
+use super::errors::{Errors, Path, Shown, immutable};
 use super::{names, selector};
 
-const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+/// What is said of a text that is no range of addresses.
+pub const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+/// So long may the name of a controller be.
+const LONGEST_CONTROLLER: usize = 250;
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 
 /// An Ingress, its metadata apart.
@@ -27,16 +30,37 @@ pub fn ingress(object: &Value, errors: &mut Errors) {
         if host.parse::<IpAddr>().is_ok() {
             errors.invalid(&at.field("host"), host, "must be a DNS name, not an IP address");
         } else if !host.is_empty() {
-            let said =
-                if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_1123_subdomain(host) };
-            errors.each_invalid(&at.field("host"), host, &said);
+            errors.each_invalid(&at.field("host"), host, &host_name(host));
         }
         if let Some(http) = rule.some("http") {
             let at = at.field("http");
             ingress_paths(http.list("paths"), &at.field("paths"), errors);
         }
     }
+    let tls = at.field("tls");
+    for (index, one) in spec.list("tls").iter().enumerate() {
+        let at = tls.index(index);
+        let list = at.field("hosts");
+        for (index, host) in one.list("hosts").iter().enumerate() {
+            let host = host.as_str().unwrap_or_default();
+            errors.each_invalid(&list.index(index), host, &host_name(host));
+        }
+        let secret = one.text("secretName");
+        if !secret.is_empty() {
+            errors.each_invalid(&at.field("secretName"), secret, &names::object_name(secret));
+        }
+    }
+    if let Some(class) = spec.some("ingressClassName").and_then(Value::as_str) {
+        errors.each_invalid(&at.field("ingressClassName"), class, &names::object_name(class));
+    }
 }
+
+fn host_name(host: &str) -> names::Said {
+    if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_1123_subdomain(host) }
+}
+
+/// What a path that is compared part by part may not contain, and what it may not end in.
+const BAD_PATHS: (&[&str], &[&str]) = (&["//", "/./", "/../", "%2f", "%2F"], &["/..", "/."]);
 
 fn ingress_paths(paths: &[Value], at: &Path<'_>, errors: &mut Errors) {
     if paths.is_empty() {
@@ -45,20 +69,32 @@ fn ingress_paths(paths: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, path) in paths.iter().enumerate() {
         let at = at.index(index);
         let text = path.text("path");
-        match path.text("pathType") {
-            "" => {
+        let text_at = at.field("path");
+        match path.some("pathType").and_then(Value::as_str) {
+            None => {
                 // Without it, nothing else is looked at.
                 errors.required(&at.field("pathType"), "pathType must be specified");
                 continue;
             }
-            "Exact" | "Prefix" if !text.starts_with('/') => {
-                errors.invalid(&at.field("path"), text, "must be an absolute path");
+            Some("Exact" | "Prefix") => {
+                if !text.starts_with('/') {
+                    errors.invalid(&text_at, text, "must be an absolute path");
+                }
+                if !text.is_empty() {
+                    for bad in BAD_PATHS.0.iter().filter(|bad| text.contains(**bad)) {
+                        errors.invalid(&text_at, text, &format!("must not contain '{bad}'"));
+                    }
+                    for bad in BAD_PATHS.1.iter().filter(|bad| text.ends_with(**bad)) {
+                        errors.invalid(&text_at, text, &format!("cannot end with '{bad}'"));
+                    }
+                }
             }
-            "ImplementationSpecific" if !text.is_empty() && !text.starts_with('/') => {
-                errors.invalid(&at.field("path"), text, "must be an absolute path");
+            Some("ImplementationSpecific") => {
+                if !text.is_empty() && !text.starts_with('/') {
+                    errors.invalid(&text_at, text, "must be an absolute path");
+                }
             }
-            ty if !PATH_TYPES.contains(&ty) => errors.not_supported(&at.field("pathType"), ty, &PATH_TYPES),
-            _ => {}
+            Some(ty) => errors.not_supported(&at.field("pathType"), ty, &PATH_TYPES),
         }
         ingress_backend(&path["backend"], &at.field("backend"), errors);
     }
@@ -66,8 +102,9 @@ fn ingress_paths(paths: &[Value], at: &Path<'_>, errors: &mut Errors) {
 
 fn ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(service) = backend.some("service") else {
-        if !backend.has("resource") {
-            errors.invalid(at, "", "resource or service backend is required");
+        match backend.some("resource") {
+            Some(resource) => reference(resource, &at.field("resource"), errors),
+            None => errors.invalid(at, "", "resource or service backend is required"),
         }
         return;
     };
@@ -91,23 +128,138 @@ fn ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// An object of any kind, by its name.
+fn reference(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let group = object.text("apiGroup");
+    if object.has("apiGroup") {
+        errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
+    }
+    for name in ["kind", "name"] {
+        let text = object.text(name);
+        if text.is_empty() {
+            errors.required(&at.field(name), "");
+        } else {
+            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
+        }
+    }
+}
+
 /// An IngressClass, its metadata apart.
 pub fn ingress_class(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let controller = spec.text("controller");
-    let whole = controller.split_once('/').is_some_and(|(domain, path)| {
-        !path.is_empty() && !domain.is_empty() && names::dns_1123_subdomain(domain).is_empty()
-    });
-    if controller.is_empty() {
-        errors.required(&at.field("controller"), "");
-    } else if !whole {
-        errors.invalid(&at.field("controller"), controller, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+    let controller_at = at.field("controller");
+    if controller.len() > LONGEST_CONTROLLER {
+        errors.too_long(&controller_at, LONGEST_CONTROLLER);
     }
-    if let Some(parameters) = spec.some("parameters") {
-        let at = at.field("parameters");
-        for name in ["kind", "name"] {
-            if parameters.text(name).is_empty() {
+    names::domain_prefixed_path(controller, &controller_at, errors);
+    let Some(parameters) = spec.some("parameters") else { return };
+    let at = at.field("parameters");
+    reference(parameters, &at, errors);
+    let namespace = parameters.some("namespace").and_then(Value::as_str);
+    match parameters.text("scope") {
+        "" => errors.required(&at.field("scope"), ""),
+        "Cluster" => {
+            if namespace.is_some() {
+                let detail = "`parameters.scope` is set to 'Cluster'";
+                errors.forbidden(&at.field("namespace"), detail);
+            }
+        }
+        "Namespace" => match namespace {
+            None => errors.required(&at.field("namespace"), "`parameters.scope` is set to 'Namespace'"),
+            Some(name) => errors.each_invalid(&at.field("namespace"), name, &names::dns_1123_label(name)),
+        },
+        other => errors.not_supported(&at.field("scope"), other, &["Cluster", "Namespace"]),
+    }
+}
+
+/// What may become of an IngressClass.
+pub fn ingress_class_update(old: &Value, new: &Value, errors: &mut Errors) {
+    immutable(&old["spec"], &new["spec"], "controller", &Path::root("spec"), errors);
+}
+
+/// An IPAddress, its metadata apart.
+pub fn ip_address(object: &Value, errors: &mut Errors) {
+    let at = Path::root("spec");
+    let Some(parent) = object["spec"].some("parentRef") else {
+        return errors.required(&at.field("parentRef"), "");
+    };
+    let at = at.field("parentRef");
+    let group = parent.text("group");
+    if !group.is_empty() {
+        errors.each_invalid(&at.field("group"), group, &names::dns_1123_subdomain(group));
+    }
+    for name in ["resource", "name", "namespace"] {
+        let text = parent.text(name);
+        if text.is_empty() {
+            if name != "namespace" {
                 errors.required(&at.field(name), "");
+            }
+        } else {
+            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
+        }
+    }
+}
+
+/// What may become of an IPAddress.
+pub fn ip_address_update(old: &Value, new: &Value, errors: &mut Errors) {
+    immutable(&old["spec"], &new["spec"], "parentRef", &Path::root("spec"), errors);
+}
+
+/// A ServiceCIDR, its metadata apart.
+pub fn service_range(object: &Value, errors: &mut Errors) {
+    let (ranges, at) = (object["spec"].list("cidrs"), Path::root("spec.cidrs"));
+    if ranges.is_empty() {
+        return errors.required(&at, "at least one CIDR required");
+    }
+    if ranges.len() > 2 {
+        let shown = Shown::Plain(object["spec"].to_string());
+        return errors.invalid(&at, shown, "may only hold up to 2 values");
+    }
+    if let [one, other] = ranges {
+        let family = |value: &Value| value.as_str().and_then(range).map(|(_, _, all)| all);
+        match (family(one), family(other)) {
+            (Some(one), Some(other)) if one == other => {
+                let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+                errors.invalid(&at, &Value::from(ranges), detail);
+            }
+            (Some(_), Some(_)) => {}
+            _ => errors.invalid(&at, &Value::from(ranges), "invalid CIDR value"),
+        }
+    }
+    for (index, range) in ranges.iter().enumerate() {
+        cidr(range.as_str().unwrap_or_default(), &at.index(index), errors);
+    }
+}
+
+/// A range of addresses, as older fields have them.
+pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    let Some((first, _, _)) = range(text) else { return errors.invalid(at, text, NOT_A_RANGE) };
+    let address = text.split('/').next().and_then(|address| address.parse().ok());
+    let beyond = match address {
+        Some(IpAddr::V4(address)) => u128::from(address.to_bits()) << 96 != first,
+        Some(IpAddr::V6(address)) => address.to_bits() != first,
+        None => false,
+    };
+    if beyond {
+        errors.invalid(at, text, "must not have bits set beyond the prefix length");
+    }
+}
+
+/// A range of addresses in its own form.
+pub fn cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    match range(text) {
+        None => errors.invalid(at, text, NOT_A_RANGE),
+        Some((first, bits, all)) => {
+            let address = if all == 32 {
+                IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(first >> 96).unwrap_or_default()))
+            } else {
+                IpAddr::V6(Ipv6Addr::from_bits(first))
+            };
+            let canonical = format!("{address}/{bits}");
+            if canonical != text {
+                let detail = format!("must be in canonical form (\"{canonical}\")");
+                errors.invalid(at, text, &detail);
             }
         }
     }
@@ -152,6 +304,22 @@ fn policy_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             Value::String(name) => errors.each_invalid(&at.field("port"), name.as_str(), &names::port_name(name)),
             _ => {}
         }
+        end_port(port, &at.field("endPort"), errors);
+    }
+}
+
+fn end_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(end) = port.int("endPort") else { return };
+    match &port["port"] {
+        Value::Number(first) => {
+            let first = first.as_i64().unwrap_or_default();
+            if first > end {
+                errors.invalid(at, first, "must be greater than or equal to `port`");
+            }
+            errors.each_invalid(at, end, &names::port_number(end));
+        }
+        Value::String(_) => errors.invalid(at, end, "may not be specified when `port` is non-numeric"),
+        _ => errors.invalid(at, end, "may not be specified when `port` is not specified"),
     }
 }
 
@@ -163,15 +331,19 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
     let several = selectors.iter().any(|name| peer.has(name));
     if let Some(block) = peer.some("ipBlock") {
         let block_at = at.field("ipBlock");
-        let own = range(block.text("cidr"));
-        if own.is_none() {
-            errors.invalid(&block_at.field("cidr"), block.text("cidr"), NOT_A_RANGE);
+        let text = block.text("cidr");
+        let own = range(text);
+        if text.is_empty() {
+            errors.required(&block_at.field("cidr"), "");
+        } else {
+            legacy_range(text, &block_at.field("cidr"), errors);
         }
         let list = block_at.field("except");
-        for (index, except) in block.list("except").iter().enumerate() {
+        // Without a range of its own, what is left out of it is not looked at.
+        for (index, except) in block.list("except").iter().enumerate().filter(|_| own.is_some()) {
             let text = except.as_str().unwrap_or_default();
+            legacy_range(text, &list.index(index), errors);
             match (range(text), own) {
-                (None, _) => errors.invalid(&list.index(index), text, NOT_A_RANGE),
                 (Some(inner), Some(own)) if !is_within(inner, own) => {
                     errors.invalid(&list.index(index), text, "must be a strict subset of `cidr`");
                 }
@@ -187,7 +359,7 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An address range: its first address as a number of 128 bits, how many bits are fixed, and how many there are.
-fn range(text: &str) -> Option<(u128, u32, u32)> {
+pub fn range(text: &str) -> Option<(u128, u32, u32)> {
     let (address, bits) = text.split_once('/')?;
     let bits: u32 = bits.parse().ok()?;
     let (number, all) = match address.parse::<IpAddr>().ok()? {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::errors::{Errors, Path};
-use super::names;
+use super::{names, selector};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
@@ -43,6 +43,24 @@ pub fn role(object: &Value, reach: Reach, errors: &mut Errors) {
         if ["apiGroups", "resources", "resourceNames"].iter().any(|name| !rule.list(name).is_empty()) {
             let detail = "rules cannot apply to both regular resources and non-resource URLs";
             errors.invalid(&at, &rule["nonResourceURLs"], detail);
+        }
+    }
+    if reach == Reach::Cluster && object.has("aggregationRule") {
+        aggregation(&object["aggregationRule"], errors);
+    }
+}
+
+/// Which roles a ClusterRole takes its rules from.
+fn aggregation(rule: &Value, errors: &mut Errors) {
+    let list = Path::root("aggregationRule.clusterRoleSelectors");
+    if rule.list("clusterRoleSelectors").is_empty() {
+        errors.required(&list, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (index, one) in rule.list("clusterRoleSelectors").iter().enumerate() {
+        let at = list.index(index);
+        selector::selector(one, &at, errors);
+        if selector::matches(one, None).is_none() {
+            errors.invalid(&at, &Value::Null, "invalid label selector.");
         }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::conversions::{at, template_path};
 use super::look::Look;
+use super::quantity::Quantity;
 use super::validate::label_problems;
 use super::{Definition, Write};
 
@@ -30,13 +31,52 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
     }
     if key == ("", "Service") {
         warnings.extend(external_addresses(object));
+        if !object["spec"].text("externalName").is_empty() && object["spec"].text("type") != "ExternalName" {
+            warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+        }
     }
+    warnings.extend(others(key, object));
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
     } else if let Some((path, template)) = template(definition, object) {
         pod::warnings(&path, template, &mut warnings);
     }
     warnings
+}
+
+/// Warnings about kinds that make no pods.
+fn others(key: (&str, &str), object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let mut said = Vec::new();
+    match key {
+        ("", "Node") => {
+            for name in ["externalID", "configSource"].iter().filter(|name| spec.has(name)) {
+                said.push(format!("spec.{name}: this field is deprecated, and is unused by Kubernetes"));
+            }
+        }
+        ("", "PersistentVolumeClaim") => {
+            for part in ["requests", "limits"] {
+                let text = spec["resources"][part].text("storage");
+                if Quantity::parse(text).is_ok_and(|amount| !amount.is_whole()) {
+                    said.push(format!(
+                        "spec.resources.{part}[storage]: fractional byte value {text:?} is invalid, must be an integer"
+                    ));
+                }
+            }
+        }
+        ("discovery.k8s.io", "EndpointSlice") if object.text("addressType") == "FQDN" => {
+            said.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
+        ("storage.k8s.io", "CSIDriver")
+            if !spec.list("tokenRequests").is_empty() && !spec.has("serviceAccountTokenInSecrets") =>
+        {
+            let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
+                        possible logging of tokens in volume attributes";
+            said.push(text.to_owned());
+        }
+        _ => {}
+    }
+    said
 }
 
 /// Addresses from outside that a service names itself.
@@ -63,6 +103,15 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         && let Some((path, template)) = template(definition, new)
     {
         pod::warnings(&path, template, &mut warnings);
+    }
+    if write.subresource.is_none() {
+        let key = (definition.group.as_str(), definition.kind.as_str());
+        if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
+            warnings.extend(others(key, new));
+        }
+        if key == ("", "Service") && old["spec"]["externalIPs"] != new["spec"]["externalIPs"] {
+            warnings.extend(external_addresses(new));
+        }
     }
     warnings
 }

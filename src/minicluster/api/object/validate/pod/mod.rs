@@ -23,7 +23,9 @@ use containers::Pod;
 
 use containers::local_path;
 
+pub use affinity::node_selector;
 pub use update::{status, update};
+pub use volumes::one as persistent_source;
 
 /// What a pod's spec is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,15 +203,15 @@ fn own_users(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;
     }
+    for (name, spelled) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.flag(name) {
+            errors.forbidden(&at.field(spelled), "when `hostUsers` is false");
+        }
+    }
     for (kind, index, container) in each_container(spec) {
         if !container.list("volumeDevices").is_empty() {
             let list = at.field(kind);
             errors.forbidden(&list.index(index).field("volumeDevices"), "when `hostUsers` is false");
-        }
-    }
-    for (name, spelled) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
-        if spec.flag(name) {
-            errors.forbidden(&at.field(spelled), "when `hostUsers` is false");
         }
     }
 }

@@ -1,15 +1,11 @@
 //! How a pod resolves names.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 
 use super::super::super::look::Look;
+use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path};
 use super::super::names;
-
-/// What is said of a text that is no address.
-pub const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 /// Where names are resolved.
 pub fn dns_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
@@ -47,9 +43,7 @@ pub fn dns_config(config: &Value, policy: &str, at: &Path<'_>, errors: &mut Erro
     }
     for (index, server) in servers.iter().enumerate() {
         let server = server.as_str().unwrap_or_default();
-        if server.parse::<IpAddr>().is_err() {
-            errors.invalid(&list.index(index), server, NO_ADDRESS);
-        }
+        legacy_address(server, &list.index(index), errors);
     }
     let (searches, list) = (config.list("searches"), at.field("searches"));
     if searches.len() > 32 {
@@ -84,9 +78,7 @@ pub fn host_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, alias) in aliases.iter().enumerate() {
         let at = at.index(index);
         let address = alias.text("ip");
-        if address.parse::<IpAddr>().is_err() {
-            errors.invalid(&at.field("ip"), address, NO_ADDRESS);
-        }
+        legacy_address(address, &at.field("ip"), errors);
         let list = at.field("hostnames");
         for (index, name) in alias.list("hostnames").iter().enumerate() {
             let name = name.as_str().unwrap_or_default();

@@ -218,7 +218,8 @@ fn is_standard(name: &str) -> bool {
     (!name.is_empty() && STANDARD.contains(&name)) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
-fn is_huge_pages(name: &str) -> bool {
+/// Whether a resource is huge pages of some size.
+pub fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
@@ -230,6 +231,7 @@ fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn may_overcommit(name: &str) -> bool {
+/// Whether more of a resource may be allowed than is asked for.
+pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }

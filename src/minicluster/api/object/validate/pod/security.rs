@@ -111,14 +111,14 @@ pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     } else {
+        if !ty.is_empty() && !["RuntimeDefault", "Unconfined"].contains(&ty) {
+            errors.not_supported(&at.field("type"), ty, &["Localhost", "RuntimeDefault", "Unconfined"]);
+        }
         if local.is_some() {
             let shown =
                 format!("{{\"Type\":{},\"LocalhostProfile\":{}}}", profile["type"], profile["localhostProfile"]);
             let detail = "can only be set when seccomp type is Localhost";
             errors.invalid(&at.field("localhostProfile"), Shown::Plain(shown), detail);
-        }
-        if !ty.is_empty() && !["RuntimeDefault", "Unconfined"].contains(&ty) {
-            errors.not_supported(&at.field("type"), ty, &["Localhost", "RuntimeDefault", "Unconfined"]);
         }
     }
 }

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::super::look::Look;
 use super::super::errors::{Errors, Path, Shown};
-use super::super::{claims, names};
+use super::super::names;
+use super::super::storage::claims;
 use super::local_path;
 
 /// Texts that a source must have.

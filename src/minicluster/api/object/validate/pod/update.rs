@@ -87,7 +87,6 @@ fn containers_kept(before: &Value, after: &Value, name: &str, at: &Path<'_>, err
         let image = container.text("image");
         if image.is_empty() {
             errors.required(&at.index(index).field("image"), "");
-            return false;
         }
     }
     true

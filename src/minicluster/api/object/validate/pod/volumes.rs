@@ -116,7 +116,8 @@ const KINDS: [&str; 29] = [
     "ephemeral",
 ];
 
-fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// What is wrong with a source of a kind, `hostPath`.
+pub fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let required = |name: &str, errors: &mut Errors| {
         if source.text(name).is_empty() {
             errors.required(&at.field(name), "");

@@ -1,0 +1,65 @@
+//! Who this daemon is among those that follow the same sources: a name that stays the same over restarts, and that no
+//! other daemon has.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+use super::embedded::new_token;
+
+/// The name, and the lock that keeps a second daemon from having it too. It is let go of when this is dropped, or the
+/// process ends.
+pub(super) struct Identity {
+    /// The name: the machine's, and some digits.
+    pub name: String,
+    _lock: File,
+}
+
+/// The identity that is kept in a state folder; made where there is none yet.
+pub(super) fn of(state: &Path) -> anyhow::Result<Identity> {
+    let path = state.join("identity");
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("failed to open {}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            bail!("another belay runs with the state folder {}; end it, or say --state-dir DIR", state.display())
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("failed to lock {}", path.display()));
+        }
+    }
+    let known = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let digits = match known.trim() {
+        known if !known.is_empty() => known.to_owned(),
+        _ => {
+            let digits: String = new_token()?.chars().take(16).collect();
+            std::fs::write(&path, &digits).with_context(|| format!("failed to write {}", path.display()))?;
+            digits
+        }
+    };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "belay" } else { host.trim() };
+    Ok(Identity { name: format!("{host}-{digits}"), _lock: lock })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn it_stays_the_same_and_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = of(folder.path()).unwrap();
+        let error = of(folder.path()).map(|identity| identity.name).unwrap_err().to_string();
+        assert!(error.contains("another belay runs"), "{error}");
+        let name = first.name.clone();
+        drop(first);
+        assert_eq!(of(folder.path()).unwrap().name, name);
+    }
+}

@@ -1,0 +1,32 @@
+//! Errors of programs that a kubeconfig names for credentials, without what those programs printed.
+
+use std::error::Error;
+
+use kube::client::AuthError;
+
+/// How much of what such a program says on standard error is shown, in characters.
+const SAID_LIMIT: usize = 300;
+
+/// What an error says, without the credentials that it may quote: what a program printed is one, or a piece of one.
+#[must_use]
+pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        match inner.downcast_ref::<AuthError>() {
+            Some(AuthError::AuthExecRun { cmd, out, .. }) => {
+                let said = String::from_utf8_lossy(&out.stderr);
+                let said: String = said.trim().chars().filter(|c| !c.is_control()).take(SAID_LIMIT).collect();
+                let colon = if said.is_empty() { "" } else { ": " };
+                return format!(
+                    "{cmd:?}, which the kubeconfig asks for credentials, ended with {}{colon}{said}",
+                    out.status
+                );
+            }
+            Some(AuthError::AuthExecParse(_)) => {
+                return "the program that the kubeconfig asks for credentials answers with something else".to_owned();
+            }
+            _ => cause = inner.source(),
+        }
+    }
+    error.to_string()
+}

@@ -1,0 +1,78 @@
+//! `[[source]] after`: a source whose rollouts wait until another source of the same daemon is complete at its head.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Notify, watch};
+use tracing::info;
+
+use super::context::Context;
+use super::status::{SourceStatus, Status};
+
+/// What those who wait for a source ask of it.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// To look at its repository at once.
+    pub look: Notify,
+    awaited: AtomicBool,
+}
+
+impl Asked {
+    /// Somebody waits for it, now and then.
+    pub(super) fn await_it(&self) {
+        self.awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody does, so that it must know whether it is complete.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
+    }
+}
+
+/// The source that another one waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    pub name: String,
+    pub asked: Arc<Asked>,
+    pub status: watch::Receiver<Status>,
+}
+
+impl Context {
+    /// Waits until the source that this one comes after is complete at a head that it has looked for from now on: what was
+    /// pushed to both at once is in order too. Says so meanwhile.
+    pub(super) async fn until_the_one_before_is_complete(&self) {
+        let Some(before) = &self.before else { return };
+        let asked = self.clock.now();
+        before.asked.look.notify_one();
+        let mut status = before.status.clone();
+        loop {
+            let message = match status.borrow_and_update().sources.get(&before.name) {
+                Some(source) if source.complete.is_some_and(|as_of| as_of >= asked) => break,
+                source => waits(&before.name, source),
+            };
+            if self.status.says_waiting(&message) {
+                info!(source = self.config.name, message);
+            }
+            if status.changed().await.is_err() {
+                // The daemon is ending, and this with it.
+                std::future::pending::<()>().await;
+            }
+        }
+        self.status.change(|source| source.waits.take().is_some());
+    }
+}
+
+fn waits(name: &str, before: Option<&SourceStatus>) -> String {
+    let why = match before {
+        Some(source) if source.settled && source.complete.is_none() => {
+            let held: Vec<String> = source.held.keys().map(ToString::to_string).collect();
+            if held.is_empty() {
+                ", of which something failed".to_owned()
+            } else {
+                format!(", of which {} is held", held.join(", "))
+            }
+        }
+        _ => String::new(),
+    };
+    format!("waits for source {name}{why}")
+}

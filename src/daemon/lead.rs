@@ -1,0 +1,128 @@
+//! A source from its parts: made anew each time that this daemon becomes the one that may follow it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::autoscalers::Autoscalers;
+use super::before::{Asked, Before};
+use super::context::{Context, Pruning};
+use super::leader::Leader;
+use super::look::Repository;
+use super::requests::Requests;
+use super::shelf::Shelf;
+use super::source::Source;
+use super::status::{Publisher, SourceStatus, set};
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::config::SourceConfig;
+use crate::git::{Follow, Mirror, Wake};
+use crate::history::{History, Retention};
+use crate::rollout::marks;
+
+/// What a source is made of.
+pub(super) struct Parts {
+    pub config: SourceConfig,
+    pub cluster: Cluster,
+    pub mirror: Arc<Mirror>,
+    pub folder: String,
+    pub follow: Follow,
+    pub wake: Option<Arc<Wake>>,
+    pub asked: Arc<Asked>,
+    pub before: Option<Before>,
+    pub history: History,
+    pub clock: Clock,
+    pub status: Publisher,
+    pub retention: Retention,
+    pub pruning: Pruning,
+    pub requests: Requests,
+}
+
+impl Parts {
+    /// Follows the source until belay is to stop; with a leader, only while that holds the Lease.
+    pub(super) async fn lead(self, leader: Option<Leader>, stop: CancellationToken) {
+        let Some(leader) = leader else { return self.source(stop).follow().await };
+        while let Some(mut lease) = leader.acquire().await {
+            let stop_following = stop.child_token();
+            let mut following = pin!(self.source(stop_following.clone()).follow());
+            let taken = tokio::select! {
+                biased;
+                () = &mut following => None,
+                by = leader.keep(&mut lease) => Some(by),
+            };
+            match taken {
+                None => return leader.release(&lease).await,
+                Some(by) => {
+                    // Nothing is written from here on; what is under way stays open in the history, for the next time.
+                    warn!(source = self.config.name, by, "another daemon follows this source now");
+                    stop_following.cancel();
+                    following.await;
+                    self.status.change(|source| set(source, SourceStatus::default()));
+                }
+            }
+        }
+    }
+
+    fn source(&self, stop: CancellationToken) -> Source {
+        let (cluster, name) = (&self.cluster, &self.config.name);
+        let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
+        let repository = Repository { mirror: Arc::clone(&self.mirror), folder: self.folder.clone(), shelf };
+        let context = Arc::new(Context {
+            cluster: cluster.clone(),
+            retention: self.retention.clone(),
+            repository: repository.clone(),
+            autoscalers: Autoscalers::default(),
+            pruning: self.pruning,
+            history: self.history.clone(),
+            clock: self.clock.clone(),
+            status: self.status.clone(),
+            requests: self.requests.clone(),
+            before: self.before.clone(),
+            renewed: Notify::new(),
+            config: self.config.clone(),
+        });
+        let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
+        let (scalers, scalers_seen) = cluster.watched("");
+        Source {
+            repository,
+            refused: None,
+            follow: self.follow.clone(),
+            wake: self.wake.clone(),
+            asked: Arc::clone(&self.asked),
+            judged: None,
+            stop,
+            planned: None,
+            live: BTreeMap::new(),
+            watched,
+            seen,
+            rollouts: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            corrected: BTreeMap::new(),
+            resumed: BTreeMap::new(),
+            work: JoinSet::new(),
+            planning: None,
+            plans: 0,
+            checking: false,
+            looking: None,
+            looked: None,
+            next_look: Instant::now(),
+            orphans_due: None,
+            next_tidy: Instant::now(),
+            failed: BTreeMap::new(),
+            undone: BTreeMap::new(),
+            known_history: self.history.begun(),
+            scalers,
+            scalers_seen,
+            claimed: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            contradicted: BTreeMap::new(),
+            context,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! One daemon a source: it follows its source only while it holds the Lease of it. A second one waits, and takes over when
+//! the first is gone.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::status::Publisher;
+use crate::clock::Clock;
+use crate::cluster::{Backoff, Cluster, ClusterError};
+use crate::rollout::{Lease, holding, releasing};
+
+/// How long a daemon that can't renew its Lease stops writing before it ends: longer than any request takes.
+const MARGIN: Duration = Duration::from_secs(40);
+/// How long letting go may take.
+const LETTING_GO: Duration = Duration::from_secs(1);
+
+/// How often a Lease is renewed by a daemon of so many sources: each minute at the most twice for all of them together.
+fn period(sources: usize) -> Duration {
+    Duration::from_secs(30) * u32::try_from(sources.max(2)).unwrap_or(u32::MAX)
+}
+
+/// The Lease of one source, for one daemon.
+pub(super) struct Leader {
+    /// The cluster, without the restriction that comes from this Lease.
+    pub cluster: Cluster,
+    pub clock: Clock,
+    pub status: Publisher,
+    pub namespace: String,
+    /// The Lease's name.
+    pub name: String,
+    /// This daemon's name, which no other has.
+    pub who: String,
+    /// How many sources this daemon follows.
+    pub sources: watch::Receiver<usize>,
+    /// Until when belay may write.
+    pub entitled: watch::Sender<Option<Instant>>,
+    pub stop: CancellationToken,
+}
+
+impl Leader {
+    /// Waits until the Lease is this daemon's. `None` when belay is to stop.
+    pub(super) async fn acquire(&self) -> Option<Lease> {
+        let stop = self.stop.clone();
+        let held = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            held = self.acquired() => Some(held),
+        };
+        self.status.change(|source| source.waits.take().is_some());
+        held
+    }
+
+    async fn acquired(&self) -> Lease {
+        let mut watching = pin!(self.cluster.watch_lease(&self.namespace, &self.name));
+        let mut seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+        let mut since = Instant::now();
+        loop {
+            let free = seen.as_ref().is_none_or(|lease| lease.is_free_for(&self.who, since.elapsed()));
+            if free {
+                if let Some(lease) = self.write(seen.as_ref()).await {
+                    info!(lease = self.name, who = self.who, "leading");
+                    return lease;
+                }
+                // Somebody else was faster.
+                seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+                since = Instant::now();
+                continue;
+            }
+            let lease = seen.clone().unwrap_or_else(|| unreachable!("a Lease that is not there is free"));
+            self.tell_waiting(&lease);
+            tokio::select! {
+                biased;
+                Some(told) = watching.next() => match told {
+                    Ok(now) if now != seen => (seen, since) = (now, Instant::now()),
+                    Ok(_) => {}
+                    Err(message) => warn!(lease = self.name, message, "watch in trouble"),
+                },
+                () = tokio::time::sleep_until(since + lease.lasts) => {}
+            }
+        }
+    }
+
+    fn tell_waiting(&self, lease: &Lease) {
+        let holder = lease.holder.as_deref().unwrap_or_default();
+        let message = format!(
+            "waits: the daemon {holder} follows this source already (Lease {}/{}); it writes nothing until that one is gone",
+            self.namespace, self.name
+        );
+        if self.status.says_waiting(&message) {
+            warn!(message);
+        }
+    }
+
+    /// Keeps the Lease, for as long as nobody else has it; then says who. Writing ends by itself when it can't be renewed.
+    pub(super) async fn keep(&self, lease: &mut Lease) -> String {
+        let mut backoff = Backoff::default();
+        let mut wait = self.period();
+        loop {
+            tokio::time::sleep(wait).await;
+            match self.try_to_write(Some(lease)).await {
+                Ok(Some(renewed)) => {
+                    *lease = renewed;
+                    (backoff, wait) = (Backoff::default(), self.period());
+                    self.status.trouble("lease", None);
+                }
+                Ok(None) => {
+                    let now = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+                    match now {
+                        Some(now) if now.holder.as_ref().is_some_and(|holder| *holder != self.who) => {
+                            self.entitled.send_replace(None);
+                            return now.holder.unwrap_or_default();
+                        }
+                        // Written by this daemon, or released, or deleted by hand.
+                        Some(now) => *lease = now,
+                        None => {
+                            if let Some(made) = self.write(None).await {
+                                *lease = made;
+                            }
+                        }
+                    }
+                    wait = Duration::ZERO;
+                }
+                Err(error) => {
+                    self.status.trouble("lease", Some(error.to_string()));
+                    warn!(lease = self.name, %error, "failed to renew the Lease, trying again");
+                    wait = backoff.next(&error);
+                }
+            }
+        }
+    }
+
+    /// Lets go, so that the next one need not wait.
+    pub(super) async fn release(&self, lease: &Lease) {
+        self.entitled.send_replace(None);
+        match tokio::time::timeout(LETTING_GO, self.let_go(lease)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(lease = self.name, %error, "failed to let go of the Lease: it ends by itself"),
+            Err(_) => warn!(lease = self.name, "no time to let go of the Lease: it ends by itself"),
+        }
+    }
+
+    async fn let_go(&self, lease: &Lease) -> Result<(), ClusterError> {
+        let spec = releasing(self.clock.now());
+        if self.cluster.write_lease(&self.namespace, &self.name, Some(lease), &spec).await?.is_some() {
+            return Ok(());
+        }
+        // It was renewed while the answer to that was on its way.
+        let now = self.cluster.lease(&self.namespace, &self.name).await?;
+        if let Some(now) = now.filter(|now| now.holder.as_ref() == Some(&self.who)) {
+            self.cluster.write_lease(&self.namespace, &self.name, Some(&now), &spec).await?;
+        }
+        Ok(())
+    }
+
+    fn period(&self) -> Duration {
+        period(*self.sources.borrow())
+    }
+
+    async fn write(&self, seen: Option<&Lease>) -> Option<Lease> {
+        self.insist(|| self.try_to_write(seen)).await
+    }
+
+    async fn try_to_write(&self, seen: Option<&Lease>) -> Result<Option<Lease>, ClusterError> {
+        let (began, lasts) = (Instant::now(), self.period() * 3);
+        let spec = holding(&self.who, lasts, seen, self.clock.now());
+        let written = self.cluster.write_lease(&self.namespace, &self.name, seen, &spec).await?;
+        if written.is_some() {
+            // Others count from when they see it, which is not before it was sent.
+            self.entitled.send_replace(Some(began + lasts.saturating_sub(MARGIN)));
+        }
+        Ok(written)
+    }
+
+    /// Asks until there is an answer: without one, this daemon does not know whether it may write, and so it does not.
+    async fn insist<T, F>(&self, mut attempt: impl FnMut() -> F) -> T
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let mut backoff = Backoff::default();
+        loop {
+            match attempt().await {
+                Ok(answer) => {
+                    self.status.trouble("lease", None);
+                    return answer;
+                }
+                Err(error) => {
+                    self.status.trouble("lease", Some(error.to_string()));
+                    warn!(lease = self.name, %error, "failed to ask for the Lease, trying again");
+                    tokio::time::sleep(backoff.next(&error)).await;
+                }
+            }
+        }
+    }
+}

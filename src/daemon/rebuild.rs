@@ -1,0 +1,127 @@
+//! After the history was lost: what the cluster and Git still say of a source is put into the new one, before the first
+//! plan, so that it is there when that plan fails.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::context::Context;
+use super::source::Source;
+use crate::cluster::{Backoff, Cluster, ClusterError};
+use crate::history::{Followed, HistoryError};
+use crate::manifest::ObjectKey;
+use crate::rollout::{Commit, Rebuilt, marks, rebuilt};
+use serde_json::Value;
+
+/// How many workloads' revisions are read at once.
+const AT_ONCE: usize = 8;
+
+/// What the cluster says of the rollouts of workloads: of those of one source, or of all that belay has applied, in one
+/// namespace or everywhere.
+///
+/// # Errors
+/// Where the API server does not answer, or does not allow it.
+pub async fn recollect(
+    cluster: &Cluster,
+    source: Option<&str>,
+    namespace: Option<&str>,
+) -> Result<Rebuilt, ClusterError> {
+    let labels = source.map_or_else(|| marks::SOURCE.to_owned(), |source| format!("{}={source}", marks::SOURCE));
+    let live = cluster.workloads(namespace, &labels).await?;
+    let tell = |(key, live): (ObjectKey, Value)| async move {
+        let revisions = cluster.revisions(&key, &live).await?;
+        let source = marks::label(&live, marks::SOURCE).unwrap_or_default();
+        Ok(rebuilt(source, &key, &live, &revisions))
+    };
+    let add = |mut all: Rebuilt, told| async move {
+        all.extend(told);
+        Ok(all)
+    };
+    // A few at a time: thousands of workloads with ten revisions each would be a lot.
+    stream::iter(live).map(tell).buffered(AT_ONCE).try_fold(Rebuilt::default(), add).await
+}
+
+impl Source {
+    /// Begins anew where the history has, because the file was damaged while it was in use: what is live is planned again,
+    /// and what is under way gets a record again.
+    pub(super) fn see_to_history(&mut self) {
+        let begun = self.context.history.begun();
+        if std::mem::replace(&mut self.known_history, begun) == begun {
+            return;
+        }
+        warn!(
+            source = self.context.config.name,
+            "what was known of the source was lost with the history; planning anew"
+        );
+        self.planned = None;
+        self.resumed.clear();
+        self.shelf().forget();
+        self.refused = None;
+        self.next_look = Instant::now();
+        self.note_what_is_followed();
+    }
+
+    /// Notes what is followed, for explaining what was not rolled out.
+    pub(super) fn note_what_is_followed(&self) {
+        let followed = Followed {
+            source: self.context.config.name.clone(),
+            folder: self.repository.folder.clone(),
+            follow: self.follow.to_string(),
+        };
+        if let Err(error) = self.context.history.follows(&followed) {
+            warn!(source = followed.source, %error, "failed to note what is followed");
+        }
+    }
+}
+
+/// Rebuilds the records of a source of which the history knows nothing. Waits out what the world does.
+pub(super) async fn if_forgotten(context: &Context) {
+    let source = &context.config.name;
+    let known = context
+        .history
+        .heads(source)
+        .and_then(|heads| Ok(heads.recorded.is_some() || context.history.rebuilt(source)?.is_some()));
+    match known {
+        Ok(false) => {}
+        Ok(true) => return,
+        Err(error) => {
+            warn!(%error, "failed to ask the history whether it knows the source");
+            return;
+        }
+    }
+    let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
+    let told = Backoff::insist(say, || recollect(&context.cluster, Some(source), None)).await;
+    context.status.trouble("cluster", None);
+    match told {
+        Ok(told) => put_in(context, told).await,
+        // Rights that it lacks it does not get by asking again; what is under way does not depend on it.
+        Err(error) => warn!(%error, "failed to rebuild the history from the cluster"),
+    }
+}
+
+async fn put_in(context: &Context, mut told: Rebuilt) {
+    // What is under way gets a record of its own: belay takes it up.
+    told.records.retain(|record| record.outcome.is_final());
+    if told.records.is_empty() {
+        return;
+    }
+    let commits: Vec<Commit> =
+        told.records.iter().filter_map(|record| context.repository.mirror.commit(&record.commit).ok()).collect();
+    if let Err(error) = write(context, &told, &commits) {
+        warn!(%error, "failed to write down the history that was rebuilt");
+        return;
+    }
+    let (records, not_in_git) = (told.records.len(), told.records.len() - commits.len());
+    info!(records, not_in_git, nameless = told.nameless, "the history knew nothing: rebuilt from the cluster and Git");
+}
+
+fn write(context: &Context, told: &Rebuilt, commits: &[Commit]) -> Result<(), HistoryError> {
+    let (history, source, now) = (&context.history, &context.config.name, context.clock.now());
+    for (key, commit, template) in &told.templates {
+        // Without it belay goes back to what the cluster keeps.
+        if let Err(error) = history.keep_template(source, key, commit, template, now) {
+            warn!(object = %key, %error, "failed to keep the template");
+        }
+    }
+    history.rebuild(source, &told.records, commits, now)
+}

@@ -1,0 +1,31 @@
+//! A workload that failed, was left as it is, and is complete after all: the verdict stays, and that is said.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tracing::info;
+
+use super::source::Source;
+use crate::cluster::EventKind;
+use crate::manifest::ObjectKey;
+use crate::rollout::{Outcome, marks};
+
+impl Source {
+    /// Tells of a workload that has just become complete, where its newest record says that it failed.
+    pub(super) fn tell_recovered(&self, key: &ObjectKey, live: &Value) {
+        if self.rollouts.contains_key(key) || self.planned.is_none() {
+            return;
+        }
+        let Some(record) = self.newest_record(key).filter(|record| record.outcome == Outcome::Failed) else { return };
+        if marks::annotation(live, marks::COMMIT) != Some(record.commit.as_str()) {
+            return;
+        }
+        let cause = self.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default();
+        let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
+        info!(object = %key, message, "recovered");
+        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
+        tokio::spawn(async move {
+            context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! How many requests are under way at once: bounded over the whole daemon, and shared fairly among its sources.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The most writes and dry runs of the whole daemon that are under way at once.
+pub(super) const AT_ONCE: usize = 64;
+/// The most of one source. Less than all, so that a cluster that answers slowly does not take the room of the others.
+pub(super) const OF_ONE_SOURCE: usize = 32;
+
+/// One source's part in the daemon's requests. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    own: Arc<Semaphore>,
+    /// The head of the source's own line: only that one stands in the line of all.
+    line: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+}
+
+/// Room for one request.
+#[derive(Debug)]
+pub(super) struct Room {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Requests {
+    /// The room of a daemon.
+    pub(super) fn of_daemon() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(AT_ONCE))
+    }
+
+    /// One more source that shares it.
+    pub(super) fn share(all: &Arc<Semaphore>) -> Requests {
+        Requests {
+            own: Arc::new(Semaphore::new(OF_ONE_SOURCE)),
+            line: Arc::new(Semaphore::new(1)),
+            all: Arc::clone(all),
+        }
+    }
+
+    /// Waits for room. Of each source one waits in the common line, which is first come, first served: so the sources take
+    /// turns, however many requests each has.
+    pub(super) async fn room(&self) -> Room {
+        let closed = "the semaphores are never closed";
+        let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
+        let _first = self.line.acquire().await.expect(closed);
+        let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
+        Room { _own: own, _all: all }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    /// Lets each source send its requests, 10 ms each, and returns the sources in the order in which they got room.
+    async fn order(all: usize, sources: &[usize]) -> Vec<usize> {
+        let all = Arc::new(Semaphore::new(all));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        for (number, count) in sources.iter().enumerate() {
+            let share = Requests::share(&all);
+            for _ in 0..*count {
+                let (share, order) = (share.clone(), Arc::clone(&order));
+                tasks.spawn(async move {
+                    let _room = share.room().await;
+                    order.lock().unwrap().push(number);
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                });
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+        std::mem::take(&mut *order.lock().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_with_one_request_does_not_wait_for_one_with_thousands() {
+        let order = order(4, &[3000, 1]).await;
+        let place = order.iter().position(|source| *source == 1).unwrap();
+        assert!(place <= 5, "{place}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sources_take_turns() {
+        let order = order(2, &[100, 100, 100]).await;
+        for source in 0..3 {
+            let early = order.iter().take(90).filter(|one| **one == source).count();
+            assert!((28..=32).contains(&early), "source {source}: {early} of 90");
+        }
+    }
+}

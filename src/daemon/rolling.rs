@@ -1,0 +1,382 @@
+//! A ReplicationController replaces no pod when its template changes, so the daemon does: by the rolling update of
+//! [`crate::rollout::rolling_update`], which the command of that name carries out too. Where it fails, the old controller
+//! grows again; it is the last good revision for as long as it is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::judging::Cancelled;
+use super::planner::resumed_apply;
+use super::roll_out::{Stage, Work};
+use super::status::{CountersStatus, UnderWay, put_or_remove, set};
+use super::take_back::{self, TakeBack};
+use super::way::find_way;
+use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
+use crate::manifest::ObjectKey;
+use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
+use crate::rollout::{
+    Baseline, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks, WayBack, marks,
+    progress_deadline_seconds, same_template, template, with_template,
+};
+
+/// How often the controllers are looked at while pods come and go.
+const LOOK: Duration = Duration::from_secs(3);
+/// How long new pods are left alone, at least, before old ones go.
+const REST: Duration = Duration::from_secs(5);
+/// How often the pods are looked at where belay is to give up before the deadline.
+const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+/// The longest wait until the watch has seen what was written last.
+const UNTIL_SEEN: Duration = Duration::from_secs(5);
+
+/// How one way of a rolling update ended.
+enum Rolled {
+    /// At its end.
+    Through,
+    /// The commit failed.
+    Failed(Reason, Scene),
+}
+
+/// Carries one manifest of a ReplicationController through, from wherever it is.
+pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Cancelled> {
+    match stage {
+        Stage::GoingBack { reason, went } => {
+            work.turn.through();
+            work.step(StepKind::Resumed, "going back again").await?;
+            return match work.read().await? {
+                Some(live) if went.is_some() && Hold::on(&live).is_some() => {
+                    take_back::take_back(work, TakeBack { reason, scene: None, went }, Some(live)).await
+                }
+                live => go_back(work, reason, &live.unwrap_or_default()).await,
+            };
+        }
+        Stage::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
+            work.turn.through();
+            let live = work.read().await?;
+            work.step(StepKind::Resumed, "watching the rollout again").await?;
+            if live.as_ref().is_none_or(|live| is_ours(work, live)) {
+                return work.judge_from(baseline, live).await;
+            }
+        }
+        Stage::UnderWay(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
+        Stage::Fresh | Stage::Drifted | Stage::Prune => work.unless_cancelled(work.turn.comes()).await?,
+    }
+    loop {
+        let (begun, live) = begun(work).await?;
+        match begun {
+            Begun::Nothing if !must_roll(work, live.as_ref()).await? => return plainly(work).await,
+            Begun::Nothing => {}
+            Begun::Growing { commit, .. } if commit.as_deref() == Some(work.planned.wanted.commit.id.as_str()) => {}
+            Begun::Growing { .. } => {
+                // Another commit's, or somebody's: its pods go before those of this one come.
+                info!(object = %work.planned.wanted.key, "takes the place of another update");
+                match roll(work, back_ask(work), Outcome::UnderWay).await? {
+                    Rolled::Through => continue,
+                    Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+                }
+            }
+            Begun::Renaming => match roll(work, ask(work), Outcome::UnderWay).await? {
+                Rolled::Through => continue,
+                Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+            },
+        }
+        work.step(StepKind::Applying, "by a rolling update").await?;
+        work.turn.through();
+        work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
+        return match roll(work, ask(work), Outcome::UnderWay).await? {
+            Rolled::Through => plainly(work).await,
+            Rolled::Failed(reason, scene) => failed(work, reason, &scene).await,
+        };
+    }
+}
+
+/// Applies the manifest to the controller that has its template, or that is new, and judges that.
+async fn plainly(work: &mut Work) -> Result<Outcome, Cancelled> {
+    let live = work.read().await?;
+    if live.as_ref().is_some_and(|live| is_ours(work, live)) {
+        work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
+    }
+    let written = match work.apply_manifest().await? {
+        Ok(written) => written,
+        Err(outcome) => return Ok(outcome),
+    };
+    until_seen(work, &written).await?;
+    work.follow(written).await
+}
+
+/// Evidence, and then back, as far as that is wanted.
+async fn failed(work: &mut Work, reason: Reason, scene: &Scene) -> Result<Outcome, Cancelled> {
+    work.context.save_evidence(work.record, &reason, &scene.evidence).await;
+    let live = work.read().await?.unwrap_or_default();
+    if let Err(why) = take_back::may_go_back(work, &live) {
+        let reason = Reason { message: format!("{}; {why}", reason.message), ..reason };
+        return take_back::fail(work, &live, reason).await;
+    }
+    go_back(work, reason, &live).await
+}
+
+/// Takes the pods of the failed template away again, and holds the manifest.
+pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
+    let (mut begun, mut old) = self::begun(work).await?;
+    if begun == Begun::Renaming {
+        // What is half under its name can only go on to the end of that.
+        roll(work, ask(work), Outcome::RollingBack).await?;
+        (begun, old) = self::begun(work).await?;
+    }
+    let ours = old.as_ref().is_some_and(|old| is_ours(work, old));
+    let (found, back) = match (begun, old) {
+        (Begun::Growing { .. }, Some(old)) => (as_it_is(&old), Some(back_ask(work))),
+        // All the pods are back already.
+        (Begun::Nothing, Some(old)) if !ours => (as_it_is(&old), None),
+        (Begun::Nothing, None) => {
+            let message = format!("{}; it was deleted meanwhile", reason.message);
+            return work.end(Outcome::Failed, Some(Reason { message, ..reason })).await;
+        }
+        _ => match find_way(work, live).await? {
+            Ok(found) => {
+                let manifest = with_template(work.planned.wanted.manifest.value().clone(), &found.template);
+                let ask = Ask::template(manifest, found.marks.clone());
+                (found, Some(ask))
+            }
+            Err(none) => {
+                let reason = Reason { message: format!("{}; {none}", reason.message), ..reason };
+                return take_back::fail(work, live, reason).await;
+            }
+        },
+    };
+    let announced = take_back::announce(work, &reason, &found, live).await?;
+    if let Some(ask) = back
+        && let Rolled::Failed(why, scene) = roll(work, ask, Outcome::RollingBack).await?
+    {
+        let both = take_back::both(take_back::evidence_so_far(work), scene.evidence);
+        work.context.save_evidence(work.record, &why, &both).await;
+        let message = format!("{}; the way back failed too: {why}", reason.message);
+        return take_back::rollback_failed(work, live, Reason { code: reason.code, message }).await;
+    }
+    let Some(live) = work.read().await? else {
+        let message = format!("{}; somebody deleted it on the way back", reason.message);
+        return work.end(Outcome::RollbackFailed, Some(Reason { code: reason.code, message })).await;
+    };
+    until_seen(work, &live).await?;
+    // What the server has made of the template counts from here on.
+    let found = WayBack { template: as_it_is(&live).template, ..found };
+    let hold = take_back::hold(work, &reason, &found);
+    take_back::write_back(work, reason, &found, &hold, &live, announced).await
+}
+
+/// The controller as it is: what it goes back to when the pods of the next one are gone.
+fn as_it_is(live: &Value) -> WayBack {
+    let marks = TemplateMarks::on(live);
+    WayBack {
+        template: template(live).cloned().unwrap_or_default(),
+        commit: marks.commit.as_deref().and_then(|commit| commit.parse().ok()),
+        marks,
+        revision: None,
+    }
+}
+
+/// What is live of it, and how far an update of it is.
+async fn begun(work: &Work) -> Result<(Begun, Option<Value>), Cancelled> {
+    let key = &work.planned.wanted.key;
+    let live = look(work).await?;
+    let old = live.controllers.iter().find(|one| one["metadata"]["name"] == key.name.as_str()).cloned();
+    Ok((Begun::of(&key.name, &live), old))
+}
+
+async fn look(work: &Work) -> Result<Live, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
+    let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
+    let live = work.unless_cancelled(Backoff::insist(context.in_the_way(key), look)).await?.unwrap_or_default();
+    context.status.trouble(&key.to_string(), None);
+    Ok(live)
+}
+
+/// Whether pods must be replaced for the manifest: the server says what it makes of it.
+async fn must_roll(work: &Work, live: Option<&Value>) -> Result<bool, Cancelled> {
+    let Some(live) = live else { return Ok(false) };
+    let wanted = &work.planned.wanted;
+    let (has, wants) = (live["spec"]["replicas"].as_i64(), wanted.manifest.value()["spec"]["replicas"].as_i64());
+    if has == Some(0) || wants == Some(0) {
+        return Ok(false);
+    }
+    let (context, key) = (&work.context, &wanted.key);
+    let ask = || context.cluster.apply(key, &work.served, &work.apply.body, Mode::DryRun);
+    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
+    // What the server refuses is refused when it is applied, and told there.
+    Ok(match (tried.ok().as_ref().and_then(|tried| template(&tried.object)), template(live)) {
+        (Some(would_be), Some(present)) => !same_template(would_be, present),
+        _ => false,
+    })
+}
+
+fn is_ours(work: &Work, live: &Value) -> bool {
+    marks::annotation(live, marks::COMMIT) == Some(work.planned.wanted.commit.id.as_str())
+}
+
+fn ask(work: &Work) -> Ask {
+    let wanted = &work.planned.wanted;
+    let mut manifest = wanted.manifest.value().clone();
+    if wanted.replicas != crate::rollout::Replicas::AsWritten
+        && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.remove("replicas");
+    }
+    Ask::template(manifest, TemplateMarks::of(&wanted.commit))
+}
+
+fn back_ask(work: &Work) -> Ask {
+    Ask { to: To::Back, marks: TemplateMarks::default(), ..ask(work) }
+}
+
+/// Carries a rolling update out, for as long as only the world is in its way.
+async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let pace = pace(work, outcome);
+    let mut backoff = Backoff::default();
+    loop {
+        let update = match RollingUpdate::new(ask.clone()) {
+            Ok(update) => update,
+            Err(refused) => return Ok(Rolled::Failed(refused_reason(&refused.to_string()), Scene::default())),
+        };
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let rolling = context.cluster.roll(namespace, update, pace, |line| told(work, outcome, line));
+        let rolled = tokio::select! {
+            biased;
+            () = work.cancel.cancelled() => return Err(Cancelled),
+            reason = given_up(work, outcome) => Err(reason),
+            rolled = rolling => Ok(rolled),
+        };
+        let suspicion = match rolled {
+            Ok(Ok(_)) => return Ok(Rolled::Through),
+            Ok(Err(RollError::TimedOut { waiting_for })) => Reason {
+                code: "ProgressDeadlineExceeded".to_owned(),
+                message: format!("the rolling update made no progress within its deadline: {waiting_for}"),
+            },
+            Ok(Err(RollError::Cluster(ClusterError::Refused(refusal)))) => {
+                return Ok(Rolled::Failed(refused_reason(&refusal.to_string()), scene(work).await?));
+            }
+            Ok(Err(RollError::Cluster(error))) => {
+                context.in_the_way(key)(&error);
+                work.unless_cancelled(tokio::time::sleep(backoff.next(&error))).await?;
+                continue;
+            }
+            Ok(Err(RollError::Refused(refused))) => {
+                return Ok(Rolled::Failed(refused_reason(&refused.to_string()), scene(work).await?));
+            }
+            Err(reason) => reason,
+        };
+        let seen = scene(work).await?;
+        let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
+        match judge.rule(suspicion, &seen.pods, seen.cannot_make_pods.as_deref(), context.clock.now()) {
+            Ruling::Failed(reason) => {
+                info!(object = %key, %reason, "failed");
+                return Ok(Rolled::Failed(reason, seen));
+            }
+            Ruling::World(reason) => {
+                warn!(object = %key, %reason, "the world is in the way");
+                work.step(StepKind::Waiting, &reason.message).await?;
+                context.status.change(|source| match source.under_way.get_mut(key) {
+                    Some(under_way) => set(&mut under_way.in_the_way, Some(reason)),
+                    None => false,
+                });
+            }
+        }
+    }
+}
+
+fn pace(work: &Work, outcome: Outcome) -> Pace {
+    let manifest = work.planned.wanted.manifest.value();
+    let deadline =
+        progress_deadline_seconds(&work.planned.wanted.key, manifest).and_then(|seconds| seconds.try_into().ok());
+    let deadline = deadline.map_or(Duration::from_hours(24), Duration::from_secs);
+    let more = match outcome {
+        Outcome::RollingBack => work.context.config.rollback_budget.0,
+        _ => GRACE.unsigned_abs(),
+    };
+    let rest = manifest["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
+    Pace { update_period: REST.max(rest), poll_interval: LOOK, timeout: deadline.saturating_add(more) }
+}
+
+fn refused_reason(message: &str) -> Reason {
+    Reason { code: "RollingUpdateRefused".to_owned(), message: message.to_owned() }
+}
+
+/// Writes down and publishes what a rolling update tells.
+fn told(work: &Work, outcome: Outcome, line: &str) {
+    let (context, wanted) = (&work.context, &work.planned.wanted);
+    let step = Step { at: context.clock.now(), kind: StepKind::Progress, detail: line.to_owned() };
+    if let Err(error) = context.history.step(work.record, &step) {
+        warn!(object = %wanted.key, %error, "failed to write down how far it is");
+    }
+    let under_way = UnderWay {
+        commit: wanted.commit.id.clone(),
+        outcome,
+        counters: CountersStatus::default(),
+        message: line.to_owned(),
+        until: None,
+        in_the_way: None,
+    };
+    context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
+}
+
+/// What is to be seen of the new pods; of the controller itself where there are none.
+async fn scene(work: &Work) -> Result<Scene, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let (key, live) = match begun(work).await? {
+        (Begun::Growing { next, .. }, _) => {
+            let name = next["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            (ObjectKey { name, ..key.clone() }, *next)
+        }
+        (_, live) => (key.clone(), live.unwrap_or_default()),
+    };
+    let look = Backoff::insist(context.in_the_way(&key), || context.cluster.scene(&key, &live));
+    Ok(work.unless_cancelled(look).await?.unwrap_or_default())
+}
+
+/// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
+async fn given_up(work: &Work, outcome: Outcome) -> Reason {
+    if outcome == Outcome::RollingBack {
+        return std::future::pending().await;
+    }
+    let mut asked = work.give_up.clone();
+    let asked = async {
+        match asked.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone(),
+            Err(_) => None,
+        }
+    };
+    let seen = async {
+        let mut impatience = Impatience::default();
+        loop {
+            tokio::time::sleep(LOOK_AT_PODS).await;
+            if !work.context.config.fail_fast {
+                continue;
+            }
+            let Ok(scene) = scene(work).await else { continue };
+            if let Some(reason) = impatience.look(&scene.pods, work.context.clock.now()) {
+                return reason;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        Some(reason) = asked => reason,
+        reason = seen => reason,
+    }
+}
+
+/// Waits until the watch tells of the controller that was written: the one of its name before it went while this one came.
+async fn until_seen(work: &mut Work, written: &Value) -> Result<(), Cancelled> {
+    let uid = marks::uid(written).to_owned();
+    let cancel = work.cancel.clone();
+    let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(live) == uid));
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(Cancelled),
+        // What the watch has not told by then, it tells while the rollout is judged.
+        _ = tokio::time::timeout(UNTIL_SEEN, seen) => Ok(()),
+    }
+}

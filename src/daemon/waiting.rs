@@ -1,0 +1,119 @@
+//! Objects that wait for others, as `belay.dev/after` says: they are begun when those are complete, and passed over when
+//! those are not coming.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tracing::{error, info};
+
+use super::source::Source;
+use super::status::{UnderWay, put_or_remove};
+use crate::manifest::ObjectKey;
+use crate::rollout::{
+    After, CommitId, Gate, Outcome, Planned, Reason, RecordId, Standing, Step, StepKind, Trigger, gate,
+};
+
+impl Source {
+    /// Whether what an object waits for is complete, besides which these are about to begin.
+    pub(super) fn gate(&self, key: &ObjectKey, beginning: &BTreeSet<ObjectKey>) -> Gate {
+        let Some(after) = self.shelf().after_of(key) else { return Gate::Open };
+        self.gate_of(&after, beginning)
+    }
+
+    fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
+        gate(after, |name| Standing {
+            under_way: self.rollouts.contains_key(name) || self.resumed.contains_key(name) || beginning.contains(name),
+            newest: self.newest_record(name).map(|record| (record.outcome, record.reason)),
+            complete: self.live.get(name).is_some_and(|facts| facts.complete),
+        })
+    }
+
+    /// Lets a planned object wait, under its record: it is planned again when it is its turn.
+    pub(super) fn let_wait(&mut self, id: RecordId, planned: &Planned, message: String) {
+        let key = planned.wanted.key.clone();
+        let mut record = self.record(planned);
+        record.id = id;
+        self.resumed.insert(key.clone(), record);
+        self.tell_waiting(&key, id, &planned.wanted.commit.id, message);
+    }
+
+    fn tell_waiting(&mut self, key: &ObjectKey, id: RecordId, commit: &CommitId, message: String) {
+        if self.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
+            return;
+        }
+        info!(object = %key, message, "waits");
+        let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
+        if let Err(error) = self.context.history.step(id, &step) {
+            error!(%error, "failed to write down that something waits");
+        }
+        let under_way = UnderWay {
+            commit: commit.clone(),
+            outcome: Outcome::Planned,
+            counters: Default::default(),
+            message,
+            until: None,
+            in_the_way: None,
+        };
+        self.context.status.change(|source| put_or_remove(&mut source.under_way, key, Some(under_way)));
+    }
+
+    /// Passes an object over: what it waits for is not coming.
+    pub(super) fn skip(&mut self, key: &ObjectKey, id: RecordId, reason: &Reason) {
+        info!(object = %key, %reason, "skipped");
+        self.stop_waiting(key);
+        self.finish(id, Outcome::Skipped, Some(reason));
+        // Others may wait for this one.
+        self.tell_those_behind(key);
+    }
+
+    /// Forgets that an object waits.
+    pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
+        if self.waiting.remove(key).is_some() {
+            self.context.status.change(|source| source.under_way.remove(key).is_some());
+        }
+    }
+
+    /// Something has become of an object: those that wait for it are looked at again.
+    pub(super) fn tell_those_behind(&mut self, key: &ObjectKey) {
+        if self.planned.is_none() {
+            return;
+        }
+        let behind: Vec<After> = self.shelf().after().filter(|after| after.names.contains(key)).cloned().collect();
+        for after in behind {
+            let gate = self.gate_of(&after, &BTreeSet::new());
+            let object = &after.object;
+            match (self.resumed.get(object).filter(|_| self.waiting.contains_key(object)).cloned(), gate) {
+                (Some(_), Gate::Open) => self.doubt(object.clone(), Duration::ZERO),
+                (Some(record), Gate::Shut(message)) => self.tell_waiting(object, record.id, &record.commit, message),
+                (Some(record), Gate::Skip(reason)) => {
+                    self.resumed.remove(object);
+                    self.skip(object, record.id, &reason);
+                }
+                (None, Gate::Open) if self.was_skipped(object) => self.doubt(object.clone(), Duration::ZERO),
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn was_skipped(&self, key: &ObjectKey) -> bool {
+        !self.rollouts.contains_key(key)
+            && self.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
+    }
+
+    /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.
+    pub(super) fn after_all(&self, key: &ObjectKey) -> Option<Trigger> {
+        match self.gate(key, &BTreeSet::new()) {
+            Gate::Open => {
+                let after = self.shelf().after_of(key).map(|after| after.listed());
+                Some(after.map_or(Trigger::Retry, Trigger::After))
+            }
+            Gate::Shut(_) | Gate::Skip(_) => None,
+        }
+    }
+
+    /// Forgets those that wait no longer because a newer commit has taken their place.
+    pub(super) fn forget_superseded_waits(&mut self) {
+        let gone: Vec<ObjectKey> = self.waiting.keys().filter(|key| !self.resumed.contains_key(key)).cloned().collect();
+        gone.iter().for_each(|key| self.stop_waiting(key));
+    }
+}

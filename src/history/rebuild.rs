@@ -1,0 +1,113 @@
+//! After the file was lost: what the cluster and Git still say is put into the new one, and marked as that.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use super::error::HistoryError;
+use super::file::History;
+use super::{rows, write};
+use crate::manifest::ObjectKey;
+use crate::rollout::{Commit, Record};
+
+/// What a source follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The source's name.
+    pub source: String,
+    /// The folder in its repository; empty for all of it.
+    pub folder: String,
+    /// What of the repository, in words: `branch "main"`.
+    pub follow: String,
+}
+
+impl History {
+    /// Puts the records of a source in that were rebuilt, all or none, with what is known of their commits.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn rebuild(
+        &self,
+        source: &str,
+        records: &[Record],
+        commits: &[Commit],
+        at: Timestamp,
+    ) -> Result<(), HistoryError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.write("rebuild what was", |connection| {
+            for commit in commits {
+                write::write_commit(connection, commit)?;
+            }
+            connection
+                .prepare_cached("INSERT INTO plans (source, head, begun, ended) VALUES (?1, '', ?2, ?2)")?
+                .execute(params![source, rows::time(at)])?;
+            let plan = connection.last_insert_rowid();
+            for record in records {
+                write::insert(connection, plan, source, record, at)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// When the records of a source were rebuilt, if they were: what is older is known from the cluster and Git only.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn rebuilt(&self, source: &str) -> Result<Option<Timestamp>, HistoryError> {
+        self.read("look whether it was rebuilt", |connection| {
+            let mut statement = connection.prepare_cached(REBUILT)?;
+            let found = statement.query_row([source], |row| Ok((row.get::<_, String>(0)?, rows::parsed(row, 1)?)));
+            Ok(found.optional()?.filter(|(head, _)| head.is_empty()).map(|(_, begun)| begun))
+        })
+    }
+
+    /// Notes what a source follows.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn follows(&self, followed: &Followed) -> Result<(), HistoryError> {
+        let Followed { source, folder, follow } = followed;
+        self.write("note what is followed", |connection| {
+            let text = "INSERT OR REPLACE INTO sources (source, folder, follow) VALUES (?, ?, ?)";
+            connection.prepare_cached(text)?.execute(params![source, folder, follow])?;
+            Ok(())
+        })
+    }
+
+    /// What each source follows, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn followed(&self) -> Result<Vec<Followed>, HistoryError> {
+        self.read("look what is followed", |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT source, folder, follow FROM sources ORDER BY source")?;
+            let found = statement
+                .query_map([], |row| Ok(Followed { source: row.get(0)?, folder: row.get(1)?, follow: row.get(2)? }))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Whether this undo by hand is written down: one of this object, of that very moment.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn knows_undo(&self, source: &str, object: &ObjectKey, at: Timestamp) -> Result<bool, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        self.read("look for an undo", |connection| {
+            let mut statement = connection.prepare_cached(UNDO)?;
+            Ok(statement.exists(params![name, rows::time(at), kind, group, namespace, source])?)
+        })
+    }
+}
+
+/// What was rebuilt came before every plan.
+const REBUILT: &str = "SELECT head, begun FROM plans WHERE source = ? ORDER BY number LIMIT 1";
+const UNDO: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
+                    \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = 'undo-by-hand'";

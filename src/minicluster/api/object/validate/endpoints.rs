@@ -1,0 +1,230 @@
+//! Endpoints, and the slices of them.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::super::look::Look;
+use super::errors::{Errors, Path, immutable};
+use super::names;
+
+/// What is said of a text that is no address.
+pub const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+/// So many endpoints, addresses, ports and zones may be in a slice.
+const MOST: (usize, usize, usize, usize) = (1_000, 100, 20_000, 8);
+
+/// Endpoints, their metadata apart.
+pub fn endpoints(object: &Value, errors: &mut Errors) {
+    let list = Path::root("subsets");
+    for (index, subset) in object.list("subsets").iter().enumerate() {
+        let at = list.index(index);
+        if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {
+            errors.required(&at, "must specify `addresses` or `notReadyAddresses`");
+        }
+        for part in ["addresses", "notReadyAddresses"] {
+            let list = at.field(part);
+            for (index, address) in subset.list(part).iter().enumerate() {
+                address_of(address, &list.index(index), errors);
+            }
+        }
+        let ports = subset.list("ports");
+        let list = at.field("ports");
+        for (index, port) in ports.iter().enumerate() {
+            port_of(port, ports.len() > 1, &list.index(index), errors);
+        }
+    }
+}
+
+fn address_of(address: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (ip, host) = (address.text("ip"), address.text("hostname"));
+    legacy_address(ip, &at.field("ip"), errors);
+    if !host.is_empty() {
+        errors.each_invalid(&at.field("hostname"), host, &names::dns_1123_label(host));
+    }
+    let node = address.text("nodeName");
+    if address.has("nodeName") {
+        for detail in names::object_name(node) {
+            errors.invalid(&at.field("nodeName"), node, &detail);
+        }
+    }
+    reachable(ip, &at.field("ip"), errors);
+}
+
+/// An address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at all.
+pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    if parse_legacy(text).is_none() {
+        errors.invalid(at, text, NOT_AN_ADDRESS);
+    } else if text.parse::<IpAddr>().is_err() {
+        errors.invalid(at, text, "must not have leading 0s");
+    }
+}
+
+/// An address; numbers may have zeros in front, as they had long ago.
+pub fn parse_legacy(text: &str) -> Option<IpAddr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    let number = |part: &&str| {
+        let fits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        fits.then(|| part.trim_start_matches('0'))
+            .and_then(|part| if part.is_empty() { Some(0) } else { part.parse().ok() })
+    };
+    let numbers: Option<Vec<u8>> = parts.iter().map(number).collect();
+    let numbers: [u8; 4] = numbers?.try_into().ok()?;
+    Some(IpAddr::from(numbers))
+}
+
+/// Addresses that no other machine can reach are no endpoints.
+pub fn reachable(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    let Some(address) = parse_legacy(text) else {
+        errors.invalid(at, text, "must be a valid IP address");
+        return;
+    };
+    let (unspecified, loopback, local, multicast) = match address {
+        IpAddr::V4(v4) => ("0.0.0.0", v4.is_loopback(), v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(v6) => ("::", v6.is_loopback(), v6.is_unicast_link_local(), v6.segments()[0] & 0xff0f == 0xff02),
+    };
+    if address.is_unspecified() {
+        errors.invalid(at, text, &format!("may not be unspecified ({unspecified})"));
+    }
+    if loopback {
+        errors.invalid(at, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    if local {
+        errors.invalid(at, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    }
+    if multicast {
+        errors.invalid(at, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    }
+}
+
+fn port_of(port: &Value, must_be_named: bool, at: &Path<'_>, errors: &mut Errors) {
+    let (name, number, protocol) = (port.text("name"), port.int("port").unwrap_or_default(), port.text("protocol"));
+    if must_be_named && name.is_empty() {
+        errors.required(&at.field("name"), "");
+    } else if !name.is_empty() {
+        errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
+    }
+    errors.each_invalid(&at.field("port"), number, &names::port_number(number));
+    if protocol.is_empty() {
+        errors.required(&at.field("protocol"), "");
+    } else if !PROTOCOLS.contains(&protocol) {
+        errors.not_supported(&at.field("protocol"), protocol, &PROTOCOLS);
+    }
+    if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
+        errors.each_invalid(&at.field("appProtocol"), protocol, &names::qualified_name(protocol));
+    }
+}
+
+/// An EndpointSlice, its metadata apart.
+pub fn slice(object: &Value, errors: &mut Errors) {
+    let ty = object.text("addressType");
+    let at = Path::root("addressType");
+    if ty.is_empty() {
+        errors.required(&at, "");
+    } else if !TYPES.contains(&ty) {
+        errors.not_supported(&at, ty, &TYPES);
+    }
+    slice_ports(object.list("ports"), &Path::root("ports"), errors);
+    let (endpoints, list) = (object.list("endpoints"), Path::root("endpoints"));
+    if endpoints.len() > MOST.0 {
+        errors.too_many(&list, endpoints.len(), MOST.0);
+    } else {
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            slice_endpoint(endpoint, ty, &list.index(index), errors);
+        }
+    }
+}
+
+/// What may become of an EndpointSlice.
+pub fn slice_update(old: &Value, new: &Value, errors: &mut Errors) {
+    immutable(old, new, "addressType", &Path::root(""), errors);
+}
+
+fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors) {
+    let addresses = endpoint.list("addresses");
+    let list = at.field("addresses");
+    if addresses.is_empty() {
+        errors.required(&list, "must contain at least 1 address");
+    } else if addresses.len() > MOST.1 {
+        errors.too_many(&list, addresses.len(), MOST.1);
+    }
+    for (index, address) in addresses.iter().enumerate() {
+        let text = address.as_str().unwrap_or_default();
+        let at = list.index(index);
+        match ty {
+            "IPv4" | "IPv6" => {
+                legacy_address(text, &at, errors);
+                match parse_legacy(text) {
+                    None => continue,
+                    Some(address) => {
+                        if ty == "IPv4" && address.is_ipv6() {
+                            errors.invalid(&list, text, "must be an IPv4 address");
+                        }
+                        if ty == "IPv6" && address.is_ipv4() {
+                            errors.invalid(&list, text, "must be an IPv6 address");
+                        }
+                    }
+                }
+                reachable(text, &at, errors);
+            }
+            "FQDN" => errors.each_invalid(&at, text, &names::dns_1123_subdomain(text)),
+            _ => {}
+        }
+    }
+    if let Some(node) = endpoint.some("nodeName").and_then(Value::as_str) {
+        errors.each_invalid(&at.field("nodeName"), node, &names::object_name(node));
+    }
+    if let Some(host) = endpoint.some("hostname").and_then(Value::as_str) {
+        errors.each_invalid(&at.field("hostname"), host, &names::dns_1123_label(host));
+    }
+    if let Some(hints) = endpoint.some("hints") {
+        slice_hints(hints, &at.field("hints"), errors);
+    }
+}
+
+fn slice_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for part in ["forZones", "forNodes"] {
+        let (list, given) = (at.field(part), hints.list(part));
+        if given.len() > MOST.3 {
+            errors.too_many(&list, given.len(), MOST.3);
+            return;
+        }
+        for (index, one) in given.iter().enumerate() {
+            let name = one.text("name");
+            let at = list.index(index);
+            if given[..index].iter().any(|other| other.text("name") == name) {
+                errors.duplicate(&at.field("name"), name);
+            }
+            let said = if part == "forZones" { names::label_value(name) } else { names::object_name(name) };
+            errors.each_invalid(&at.field("name"), name, &said);
+        }
+    }
+}
+
+fn slice_ports(ports: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    if ports.len() > MOST.2 {
+        errors.too_many(list, ports.len(), MOST.2);
+        return;
+    }
+    for (index, port) in ports.iter().enumerate() {
+        let (at, name, protocol) = (list.index(index), port.text("name"), port.text("protocol"));
+        if !name.is_empty() {
+            errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
+        }
+        if ports[..index].iter().any(|other| other.text("name") == name) {
+            errors.duplicate(&at.field("name"), name);
+        }
+        if protocol.is_empty() {
+            errors.required(&at.field("protocol"), "");
+        } else if !PROTOCOLS.contains(&protocol) {
+            errors.not_supported(&at.field("protocol"), protocol, &PROTOCOLS);
+        }
+        if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
+            errors.each_invalid(&at.field("appProtocol"), protocol, &names::qualified_name(protocol));
+        }
+    }
+}

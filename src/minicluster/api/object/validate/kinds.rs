@@ -1,0 +1,150 @@
+//! Which rules each kind has, its metadata apart.
+
+use serde_json::Value;
+
+use super::errors::{Errors, Path};
+use super::rights::Reach;
+use super::storage::{claims, classes, csi, volumes};
+use super::{
+    apps, apps_update, autoscaling, budgets, config, endpoints, events, flow_control, jobs, networking, nodes, pod,
+    policies, quotas, registrations, rights, service,
+};
+
+/// When what may change is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Before the new object is looked at by itself.
+    Before,
+    /// After that.
+    After,
+    /// Alone: only a new object is looked at by itself.
+    Instead,
+}
+
+type Check = fn(&Value, &mut Errors);
+type Change = fn(&Value, &Value, &mut Errors);
+
+/// The rules of a kind.
+#[derive(Clone, Copy)]
+pub struct Rules {
+    check: Option<Check>,
+    change: Option<Change>,
+    /// When the change is looked at.
+    pub order: Order,
+}
+
+impl Rules {
+    /// What is wrong with an object by itself.
+    pub fn check(&self, object: &Value, errors: &mut Errors) {
+        if let Some(check) = self.check {
+            check(object, errors);
+        }
+    }
+
+    /// What of a change may not be.
+    pub fn change(&self, old: &Value, new: &Value, errors: &mut Errors) {
+        if let Some(change) = self.change {
+            change(old, new, errors);
+        }
+    }
+}
+
+/// An object is looked at by itself; any change may be.
+const fn alone(check: Check) -> Rules {
+    Rules { check: Some(check), change: None, order: Order::After }
+}
+
+/// An object is looked at by itself, then what of it changed.
+const fn then(check: Check, change: Change) -> Rules {
+    Rules { check: Some(check), change: Some(change), order: Order::After }
+}
+
+/// What of an object changed is looked at, then it by itself.
+const fn after(change: Change, check: Check) -> Rules {
+    Rules { check: Some(check), change: Some(change), order: Order::Before }
+}
+
+/// A new object is looked at by itself, a changed one only for what changed.
+const fn born(check: Check, change: Change) -> Rules {
+    Rules { check: Some(check), change: Some(change), order: Order::Instead }
+}
+
+/// The rules of a kind, named by group and kind.
+pub fn of((group, kind): (&str, &str)) -> Rules {
+    let none = Rules { check: None, change: None, order: Order::After };
+    match group {
+        "" => core(kind).unwrap_or(none),
+        "apps" | "batch" | "autoscaling" | "policy" => workloads(kind).unwrap_or(none),
+        _ => others(kind).unwrap_or(none),
+    }
+}
+
+fn core(kind: &str) -> Option<Rules> {
+    Some(match kind {
+        "ConfigMap" => after(config::config_map_update, config::config_map),
+        "Endpoints" => alone(endpoints::endpoints),
+        "Event" => alone(events::core),
+        "LimitRange" => alone(quotas::limit_range),
+        "Namespace" => alone(nodes::namespace),
+        "Node" => then(nodes::node, nodes::node_update),
+        "PersistentVolume" => then(volumes::volume, volumes::update),
+        "PersistentVolumeClaim" => then(claims::claim, claims::update),
+        "PodTemplate" => alone(|object, errors| pod::template(&object["template"], &Path::root("template"), errors)),
+        "ReplicationController" => alone(apps::replication_controller),
+        "ResourceQuota" => then(quotas::quota, quotas::quota_update),
+        "Secret" => after(config::secret_update, config::secret),
+        "Service" => after(service::update, service::service),
+        _ => return None,
+    })
+}
+
+fn workloads(kind: &str) -> Option<Rules> {
+    Some(match kind {
+        "ControllerRevision" => then(budgets::revision, budgets::revision_update),
+        "CronJob" => alone(jobs::cron_job),
+        "DaemonSet" => after(apps_update::same_selector, apps::daemon_set),
+        "Deployment" => then(apps::deployment, apps_update::same_selector),
+        "HorizontalPodAutoscaler" => alone(autoscaling::autoscaler),
+        "Job" => then(jobs::job, jobs::job_update),
+        "PodDisruptionBudget" => alone(budgets::disruption_budget),
+        "ReplicaSet" => then(apps::replica_set, apps_update::same_selector),
+        "StatefulSet" => then(apps::stateful_set, apps_update::stateful_set),
+        _ => return None,
+    })
+}
+
+fn others(kind: &str) -> Option<Rules> {
+    Some(match kind {
+        "APIService" => alone(registrations::api_service),
+        "CSIDriver" => then(csi::driver, csi::driver_update),
+        "CSINode" => then(csi::node, csi::node_update),
+        "CSIStorageCapacity" => born(csi::capacity, csi::capacity_update),
+        "ClusterRole" => alone(|object, errors| rights::role(object, Reach::Cluster, errors)),
+        "ClusterRoleBinding" => {
+            then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
+        }
+        "EndpointSlice" => then(endpoints::slice, endpoints::slice_update),
+        "Event" => then(events::newer, events::newer_update),
+        "FlowSchema" => alone(flow_control::flow_schema),
+        "IPAddress" => then(networking::ip_address, networking::ip_address_update),
+        "Ingress" => alone(networking::ingress),
+        "IngressClass" => after(networking::ingress_class_update, networking::ingress_class),
+        "Lease" => alone(budgets::lease),
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => alone(registrations::webhooks),
+        "NetworkPolicy" => alone(networking::network_policy),
+        "PriorityClass" => then(budgets::priority_class, budgets::priority_class_update),
+        "PriorityLevelConfiguration" => alone(flow_control::priority_level),
+        "Role" => alone(|object, errors| rights::role(object, Reach::Namespace, errors)),
+        "RoleBinding" => {
+            then(|object, errors| rights::binding(object, Reach::Namespace, errors), rights::binding_update)
+        }
+        "RuntimeClass" => then(nodes::runtime_class, nodes::runtime_class_update),
+        "ServiceCIDR" => alone(networking::service_range),
+        "StorageClass" => then(classes::storage_class, classes::storage_class_update),
+        "ValidatingAdmissionPolicy" => alone(policies::policy),
+        "ValidatingAdmissionPolicyBinding" => alone(policies::policy_binding),
+        "VolumeAttachment" => then(csi::attachment, csi::attachment_update),
+        "VolumeAttributesClass" => then(classes::attributes_class, classes::attributes_class_update),
+        _ => return None,
+    })
+}

@@ -1,0 +1,154 @@
+//! Policies about new and changed objects, and what they are about.
+
+use serde_json::Value;
+
+use super::super::look::Look;
+use super::errors::{Errors, Path, Shown};
+use super::registrations::{FAILURES, MATCHES, conditions, rule_of};
+use super::{names, selector};
+
+/// A ValidatingAdmissionPolicy, its metadata apart. Its expressions are not compiled.
+pub fn policy(object: &Value, errors: &mut Errors) {
+    const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    errors.one_of(spec, "failurePolicy", &FAILURES, &at);
+    if let Some(kind) = spec.some("paramKind") {
+        let at = at.field("paramKind");
+        for name in ["apiVersion", "kind"] {
+            if kind.text(name).is_empty() {
+                errors.required(&at.field(name), "");
+            }
+        }
+    }
+    match spec.some("matchConstraints") {
+        None => errors.required(&at.field("matchConstraints"), ""),
+        Some(constraints) => {
+            let at = at.field("matchConstraints");
+            match_resources(constraints, &at, errors);
+            if constraints.list("resourceRules").is_empty() {
+                errors.required(&at.field("resourceRules"), "");
+            }
+        }
+    }
+    conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
+    let list = at.field("variables");
+    for (index, variable) in spec.list("variables").iter().enumerate() {
+        variable_of(variable, &list.index(index), errors);
+    }
+    let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        errors.required(&at.field("validations"), detail);
+        errors.required(&at.field("auditAnnotations"), detail);
+        return;
+    }
+    let list = at.field("validations");
+    for (index, validation) in validations.iter().enumerate() {
+        let at = list.index(index);
+        if validation.text("expression").trim().is_empty() {
+            errors.required(&at.field("expression"), "expression is not specified");
+        }
+        errors.one_of(validation, "reason", &REASONS[..3], &at);
+    }
+    let list = at.field("auditAnnotations");
+    for (index, annotation) in annotations.iter().enumerate() {
+        let (at, key) = (list.index(index), annotation.text("key"));
+        let whole = format!("{}/{key}", object["metadata"].text("name"));
+        errors.each_invalid(&at.field("key"), whole.as_str(), &names::qualified_name(&whole));
+        if annotations[..index].iter().any(|other| other.text("key") == key) {
+            errors.duplicate(&at.field("key"), key);
+        }
+        if annotation.text("valueExpression").trim().is_empty() {
+            errors.required(&at.field("valueExpression"), "valueExpression is not specified");
+        }
+    }
+}
+
+/// A variable that expressions may name.
+fn variable_of(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let name = variable.text("name");
+    let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if name.is_empty() {
+        errors.required(&at.field("name"), "name is not specified");
+    } else if !starts || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        errors.invalid(&at.field("name"), name, "must be a valid CEL identifier");
+    }
+    if variable.text("expression").trim().is_empty() {
+        errors.required(&at.field("expression"), "expression is not specified");
+    }
+}
+
+fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
+    errors.one_of(matches, "matchPolicy", &MATCHES, at);
+    for name in ["namespaceSelector", "objectSelector"] {
+        selector::selector(&matches[name], &at.field(name), errors);
+    }
+    for part in ["resourceRules", "excludeResourceRules"] {
+        let list = at.field(part);
+        for (index, rule) in matches.list(part).iter().enumerate() {
+            let at = list.index(index);
+            let named = at.field("resourceNames");
+            let names = rule.list("resourceNames");
+            for (index, name) in names.iter().enumerate().filter(|(index, name)| names[..*index].contains(name)) {
+                errors.duplicate(&named.index(index), name);
+            }
+            rule_of(rule, &at, errors);
+        }
+    }
+}
+
+/// A binding of a ValidatingAdmissionPolicy, its metadata apart.
+pub fn policy_binding(object: &Value, errors: &mut Errors) {
+    const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    let policy = spec.text("policyName");
+    if policy.is_empty() {
+        errors.required(&at.field("policyName"), "");
+    } else {
+        errors.each_invalid(&at.field("policyName"), policy, &names::object_name(policy));
+    }
+    if let Some(parameters) = spec.some("paramRef") {
+        let at = at.field("paramRef");
+        match (parameters.text("name").is_empty(), parameters.has("selector")) {
+            (true, false) => errors.required(&at, "one of name or selector must be specified"),
+            (false, true) => {
+                for name in ["name", "selector"] {
+                    errors.forbidden(&at.field(name), "name and selector are mutually exclusive");
+                }
+            }
+            _ => {}
+        }
+        if parameters.has("selector") {
+            selector::selector(&parameters["selector"], &at.field("selector"), errors);
+        }
+        if parameters.has("parameterNotFoundAction") {
+            errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
+        } else {
+            errors.required(&at.field("parameterNotFoundAction"), "");
+        }
+    }
+    if let Some(matches) = spec.some("matchResources") {
+        match_resources(matches, &at.field("matchResources"), errors);
+    }
+    let (actions, list) = (spec.list("validationActions"), at.field("validationActions"));
+    if actions.is_empty() {
+        errors.required(&list, "at least one validation action is required");
+    }
+    for (index, action) in actions.iter().enumerate() {
+        if actions[..index].contains(action) {
+            errors.duplicate(&list.index(index), action);
+        } else if !ACTIONS.iter().any(|known| action == known) {
+            errors.not_supported(&list.index(index), action, &ACTIONS);
+        }
+    }
+    let has = |wanted: &str| actions.iter().any(|action| action == wanted);
+    if has("Deny") && has("Warn") {
+        let shown = Shown::Plain(Value::from(actions).to_string());
+        errors.invalid(
+            &list,
+            shown,
+            "must not contain both Deny and Warn (repeating the same validation failure \
+                       information in the API response and headers serves no purpose)",
+        );
+    }
+}

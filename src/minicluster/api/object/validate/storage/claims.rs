@@ -1,0 +1,197 @@
+//! Claims of storage: what a PersistentVolumeClaim asks for.
+
+use serde_json::Value;
+
+use super::super::super::look::Look;
+use super::super::super::quantity::Quantity;
+use super::super::super::strategy::restore;
+use super::super::errors::{Errors, Path, Shown, immutable};
+use super::super::{metadata, names, selector};
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// A PersistentVolumeClaim, its metadata apart.
+pub fn claim(object: &Value, errors: &mut Errors) {
+    spec(&object["spec"], &Path::root("spec"), errors);
+}
+
+/// A claim that is made for a pod.
+pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let metadata = &template["metadata"];
+    let metadata_at = at.field("metadata");
+    metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
+    metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
+    for name in
+        ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "ownerReferences", "finalizers"]
+    {
+        if metadata.has(name) {
+            errors.forbidden(&metadata_at.field(name), "cannot be set");
+        }
+    }
+    spec(&template["spec"], &at.field("spec"), errors);
+}
+
+/// What is asked for.
+pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let modes = spec.list("accessModes");
+    let modes_at = at.field("accessModes");
+    if modes.is_empty() {
+        errors.required(&modes_at, "at least 1 access mode is required");
+    }
+    selector::selector(&spec["selector"], &at.field("selector"), errors);
+    for mode in modes {
+        let mode = mode.as_str().unwrap_or_default();
+        if !MODES.contains(&mode) {
+            errors.not_supported(&modes_at, mode, &MODES);
+        }
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        errors.forbidden(&modes_at, "may not use ReadWriteOncePod with other access modes");
+    }
+    let resources_at = at.field("resources");
+    let storage_at = resources_at.key("storage");
+    match spec["resources"]["requests"].some("storage").and_then(Value::as_str) {
+        None => errors.required(&storage_at, ""),
+        Some(amount) => {
+            if Quantity::parse(amount).is_ok_and(|amount| amount.sign() <= 0) {
+                errors.invalid(&storage_at, amount, "must be greater than zero");
+            }
+        }
+    }
+    if let Some(class) = spec.some("storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
+        errors.each_invalid(&at.field("storageClassName"), class, &names::object_name(class));
+    }
+    if let Some(class) =
+        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
+    {
+        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
+    }
+    if let Some(mode) = spec.some("volumeMode").and_then(Value::as_str)
+        && !["Block", "Filesystem"].contains(&mode)
+    {
+        errors.not_supported(&at.field("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+    data_source(&spec["dataSource"], &at.field("dataSource"), errors);
+    data_source(&spec["dataSourceRef"], &at.field("dataSourceRef"), errors);
+    if spec.has("dataSource") && spec.has("dataSourceRef") && spec["dataSource"] != spec["dataSourceRef"] {
+        errors.invalid(at, Shown::Plain("{}".to_owned()), "must match dataSourceRef");
+    }
+}
+
+fn data_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if source.is_null() {
+        return;
+    }
+    for name in ["name", "kind"] {
+        if source.text(name).is_empty() {
+            errors.required(&at.field(name), "");
+        }
+    }
+    let group = source.text("apiGroup");
+    if group.is_empty() {
+        if source.text("kind") != "PersistentVolumeClaim" {
+            errors.invalid(
+                at,
+                source.text("kind"),
+                "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+            );
+        }
+    } else {
+        errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
+    }
+}
+
+/// What may become of a claim: of a bound one, only how much it asks for, and more than before.
+pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
+    const REST: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+                        bound claims";
+    let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
+    let bound = new["status"].text("phase") == "Bound";
+    let mut same = after.clone();
+    // The volume's name is given once, and a class may be where there was only the annotation.
+    if before.text("volumeName").is_empty() {
+        restore(&mut same, before, "volumeName");
+    }
+    let annotation = "volume.beta.kubernetes.io/storage-class";
+    if !before.has("storageClassName") && !old["metadata"]["annotations"].has(annotation) {
+        restore(&mut same, before, "storageClassName");
+    }
+    let request = |spec: &Value| {
+        let text = spec["resources"]["requests"].some("storage").and_then(Value::as_str)?.to_owned();
+        Quantity::parse(&text).ok()
+    };
+    if bound {
+        if after["resources"].has("requests") {
+            restore(&mut same["resources"]["requests"], &before["resources"]["requests"], "storage");
+        }
+        if after.has("volumeAttributesClassName") {
+            restore(&mut same, before, "volumeAttributesClassName");
+        }
+    }
+    if same != *before {
+        errors.forbidden(&at, REST);
+    }
+    let size = |spec: &Value| request(spec).unwrap_or_else(|| Quantity::from_whole(0));
+    let (was, is) = (size(before), size(after));
+    if is.is_less(&was) {
+        let capacity = old["status"]["capacity"].some("storage").and_then(Value::as_str);
+        let held = capacity.and_then(|text| Quantity::parse(text).ok());
+        if !is.is_more(&held.unwrap_or_else(|| Quantity::from_whole(0))) {
+            let at = at.field("resources.requests.storage");
+            errors.forbidden(&at, "field can not be less than status.capacity");
+        }
+    }
+    immutable(before, after, "volumeMode", &Path::root(""), errors);
+}
+
+/// The status of a claim: what it holds, and what it is given.
+pub fn status(object: &Value, errors: &mut Errors) {
+    let (status, at) = (&object["status"], Path::root("status"));
+    if object["spec"].list("accessModes").is_empty() {
+        errors.required(&Path::root("spec.accessModes"), "");
+    }
+    let capacity = at.field("capacity");
+    for (name, amount) in status.entries("capacity") {
+        positive(amount, &capacity.key(name), errors);
+    }
+    let states = at.field("allocatedResourceStatuses");
+    for (name, state) in status.entries("allocatedResourceStatuses") {
+        resource(name, &states, errors);
+        if !RESIZES.iter().any(|known| state == known) {
+            errors.not_supported(&states, state, &RESIZES);
+        }
+    }
+    let allocated = at.field("allocatedResources");
+    for (name, amount) in status.entries("allocatedResources") {
+        let before = errors.0.len();
+        resource(name, &allocated, errors);
+        if errors.0.len() == before {
+            positive(amount, &allocated.key(name), errors);
+        }
+    }
+}
+
+/// How far a change of size may have come.
+const RESIZES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// What claims are given: storage, and what has a domain of its own.
+fn resource(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    let said = names::qualified_name(name);
+    errors.each_invalid(at, name, &said);
+    if said.is_empty() && name != "storage" && (!name.contains('/') || name.contains("kubernetes.io/")) {
+        errors.not_supported(at, name, &["storage"]);
+    }
+}
+
+fn positive(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let text = amount.as_str().unwrap_or_default();
+    if Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0) {
+        errors.invalid(at, Shown::Plain(text.to_owned()), "must be a valid resource quantity");
+    }
+}

@@ -1,0 +1,238 @@
+//! PersistentVolumes.
+
+use serde_json::Value;
+
+use super::super::super::look::Look;
+use super::super::super::quantity::Quantity;
+use super::super::errors::{Errors, Path, Shown, immutable};
+use super::super::names;
+use super::super::pod::{node_selector, persistent_source};
+use super::csi::driver_name;
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
+/// The sources of a volume, in the order in which they are looked at: the name in an object, and in complaints.
+const SOURCES: [(&str, &str); 22] = [
+    ("hostPath", "hostPath"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("nfs", "nfs"),
+    ("rbd", "rbd"),
+    ("quobyte", "quobyte"),
+    ("cephfs", "cephFS"),
+    ("iscsi", "iscsi"),
+    ("cinder", "cinder"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO"),
+    ("local", "local"),
+    ("storageos", "storageos"),
+    ("csi", "csi"),
+];
+
+/// Where the spec of a volume stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a PersistentVolume.
+    Volume,
+    /// In another object, which says the rest.
+    Inline,
+}
+
+/// A PersistentVolume, its metadata apart.
+pub fn volume(object: &Value, errors: &mut Errors) {
+    whole(&object["spec"], Place::Volume, &Path::root("spec"), errors);
+}
+
+/// The spec of a volume that stands in another object.
+pub fn inline(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    whole(spec, Place::Inline, at, errors);
+}
+
+fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+    const OUT_OF_PLACE: &str = "may not be specified in the context of inline volumes";
+    let inline = place == Place::Inline;
+    let refuse = |name: &str, errors: &mut Errors| {
+        if inline {
+            errors.forbidden(&at.field(name), OUT_OF_PLACE);
+        }
+        inline
+    };
+    if spec.has("claimRef") {
+        refuse("claimRef", errors);
+    }
+    if !spec.entries("capacity").is_empty() {
+        refuse("capacity", errors);
+    }
+    if inline && !spec.has("csi") {
+        errors.required(&at.field("csi"), "has to be specified in the context of inline volumes");
+    }
+    modes(spec, at, errors);
+    if !inline {
+        capacity(spec, &at.field("capacity"), errors);
+    }
+    let reclaim = spec.text("persistentVolumeReclaimPolicy");
+    if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
+        errors.not_supported(&at.field("persistentVolumeReclaimPolicy"), reclaim, &RECLAIM);
+    }
+    if spec.has("nodeAffinity") && !refuse("nodeAffinity", errors) {
+        affinity(&spec["nodeAffinity"], &at.field("nodeAffinity"), errors);
+    }
+    sources(spec, at, errors);
+    if spec["hostPath"].text("path") == "/" && reclaim == "Recycle" {
+        let at = at.field("persistentVolumeReclaimPolicy");
+        errors.forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    let class = spec.text("storageClassName");
+    if !class.is_empty() && !refuse("storageClassName", errors) {
+        errors.each_invalid(&at.field("storageClassName"), class, &names::dns_1123_subdomain(class));
+    }
+    errors.one_of(spec, "volumeMode", &["Block", "Filesystem"], at);
+    if !inline {
+        attributes(spec, at, errors);
+    }
+}
+
+fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let modes_at = at.field("accessModes");
+    let modes = spec.list("accessModes");
+    if modes.is_empty() {
+        errors.required(&modes_at, "");
+    }
+    for mode in modes {
+        let mode = mode.as_str().unwrap_or_default();
+        if !MODES.contains(&mode) {
+            errors.not_supported(&modes_at, mode, &MODES);
+        }
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        errors.forbidden(&modes_at, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let amounts = spec.entries("capacity");
+    if amounts.is_empty() {
+        errors.required(at, "");
+    }
+    if !amounts.contains_key("storage") || amounts.len() > 1 {
+        let shown = Shown::Plain(spec["capacity"].to_string());
+        errors.not_supported(at, shown, &["storage"]);
+    }
+    for (name, amount) in amounts {
+        let (at, text) = (at.key(name), amount.as_str().unwrap_or_default());
+        let Ok(amount) = Quantity::parse(text) else { continue };
+        if amount.sign() < 0 {
+            errors.invalid(&at, Shown::Plain(text.to_owned()), "must be a valid resource quantity");
+        }
+        if amount.sign() <= 0 {
+            errors.invalid(&at, text, "must be greater than zero");
+        }
+    }
+}
+
+fn affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match affinity.some("required") {
+        Some(required) => node_selector(required, &at.field("required"), errors),
+        None => errors.required(&at.field("required"), "must specify required node constraints"),
+    }
+}
+
+/// Exactly one source: the first counts, every other is too many.
+fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let mut found = false;
+    for (name, said) in SOURCES {
+        let Some(source) = spec.some(name) else { continue };
+        if found && name != "flexVolume" {
+            errors.forbidden(&at.field(said), "may not specify more than 1 volume type");
+            continue;
+        }
+        found = true;
+        match name {
+            "local" => local(source, spec, at, errors),
+            "csi" => csi(source, &at.field("csi"), errors),
+            "gcePersistentDisk" => persistent_source(name, source, &at.field("persistentDisk"), errors),
+            _ => persistent_source(name, source, &at.field(name), errors),
+        }
+    }
+    if !found {
+        errors.required(at, "must specify a volume type");
+    }
+}
+
+fn local(source: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let path = source.text("path");
+    let path_at = at.field("local.path");
+    if path.is_empty() {
+        errors.required(&path_at, "");
+    } else if path.split('/').any(|part| part == "..") {
+        errors.invalid(&path_at, path, "must not contain '..'");
+    }
+    if !spec.has("nodeAffinity") {
+        errors.required(&at.field("nodeAffinity"), "Local volume requires node affinity");
+    }
+}
+
+/// A volume that a driver holds.
+fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    driver_name(source.text("driver"), &at.field("driver"), errors);
+    if source.text("volumeHandle").is_empty() {
+        errors.required(&at.field("volumeHandle"), "");
+    }
+    const SECRETS: [&str; 5] = [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+        "nodeStageSecretRef",
+    ];
+    for name in SECRETS {
+        let Some(secret) = source.some(name) else { continue };
+        let at = at.field(name);
+        for name in ["name", "namespace"] {
+            let text = secret.text(name);
+            if text.is_empty() {
+                errors.required(&at.field(name), "");
+            } else {
+                let said = if name == "name" { names::dns_1123_subdomain(text) } else { names::dns_1123_label(text) };
+                errors.each_invalid(&at.field(name), text, &said);
+            }
+        }
+    }
+}
+
+fn attributes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(class) = spec.some("volumeAttributesClassName").and_then(Value::as_str) {
+        let class_at = at.field("volumeAttributesClassName");
+        if class.is_empty() {
+            errors.required(&class_at, "an empty string is disallowed");
+        } else {
+            errors.each_invalid(&class_at, class, &names::object_name(class));
+        }
+        if !spec.has("csi") {
+            errors.required(&at.field("csi"), "has to be specified when using volumeAttributesClassName");
+        }
+    }
+}
+
+/// What may become of a PersistentVolume: where it is stays.
+pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
+    let (before, after) = (&old["spec"], &new["spec"]);
+    let at = Path::root("spec");
+    if SOURCES.iter().any(|(name, _)| before.get(name) != after.get(name)) {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        errors.forbidden(&at.field("persistentvolumesource"), detail);
+    }
+    immutable(before, after, "volumeMode", &at, errors);
+    let (was, is) = (&before["nodeAffinity"], &after["nodeAffinity"]);
+    if !was.is_null() && was != is {
+        errors.invalid(&at.field("nodeAffinity"), is, "field is immutable");
+    }
+}

@@ -1,0 +1,100 @@
+//! Which of several daemons of one source may write: the one that holds its Lease (`coordination.k8s.io/v1`).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// A Lease, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it; `None` where it was released.
+    pub holder: Option<String>,
+    /// For how long it is held, since it was last renewed.
+    pub lasts: Duration,
+    /// Its `resourceVersion`: a write names it, so that it fails when somebody else was faster.
+    pub version: String,
+    /// Its uid.
+    pub uid: String,
+    /// How often it has gone from one to another.
+    pub transitions: i64,
+}
+
+impl Lease {
+    /// A live Lease.
+    #[must_use]
+    pub fn of(live: &Value) -> Lease {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let spec = &live["spec"];
+        Lease {
+            holder: spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned),
+            lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default()),
+            version: text(&live["metadata"]["resourceVersion"]),
+            uid: text(&live["metadata"]["uid"]),
+            transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
+        }
+    }
+
+    /// Whether `who` may take it, when it has not changed for as long as that. How its times compare to this machine's
+    /// plays no part, so that clocks may differ.
+    #[must_use]
+    pub fn is_free_for(&self, who: &str, unchanged: Duration) -> bool {
+        self.holder.as_deref().is_none_or(|holder| holder == who) || unchanged >= self.lasts
+    }
+}
+
+/// What is written to hold a Lease from `now` on; `before` is what it was.
+#[must_use]
+pub fn holding(who: &str, lasts: Duration, before: Option<&Lease>, now: Timestamp) -> Value {
+    let mine = before.is_some_and(|lease| lease.holder.as_deref() == Some(who));
+    let transitions = before.map_or(0, |lease| lease.transitions.saturating_add(i64::from(!mine)));
+    let mut spec = json!({"holderIdentity": who, "leaseDurationSeconds": lasts.as_secs(), "renewTime": micros(now),
+        "leaseTransitions": transitions});
+    if !mine {
+        spec["acquireTime"] = micros(now).into();
+    }
+    spec
+}
+
+/// What is written to let go of a Lease.
+#[must_use]
+pub fn releasing(now: Timestamp) -> Value {
+    json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micros(now)})
+}
+
+/// A time as `MicroTime` has it.
+fn micros(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(holder: &str) -> Lease {
+        let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        let spec = if holder.is_empty() { releasing(now) } else { holding(holder, Duration::from_mins(3), None, now) };
+        Lease::of(&json!({"metadata": {"resourceVersion": "7", "uid": "u"}, "spec": spec}))
+    }
+
+    #[test]
+    fn it_is_free_when_released_or_when_nobody_has_renewed_it() {
+        let held = lease("one");
+        assert!(held.is_free_for("one", Duration::ZERO), "it is its own");
+        assert!(!held.is_free_for("two", Duration::from_secs(179)));
+        assert!(held.is_free_for("two", Duration::from_secs(180)));
+        assert!(lease("").is_free_for("two", Duration::ZERO));
+    }
+
+    #[test]
+    fn taking_it_over_counts_and_renewing_does_not() {
+        let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        let spec = holding("two", Duration::from_mins(3), Some(&lease("one")), now);
+        assert_eq!(
+            (&spec["leaseTransitions"], &spec["acquireTime"]),
+            (&json!(1), &json!("2026-01-01T00:00:00.500000Z"))
+        );
+        let again = holding("one", Duration::from_mins(3), Some(&lease("one")), now);
+        assert_eq!((&again["leaseTransitions"], again.get("acquireTime")), (&json!(0), None));
+    }
+}

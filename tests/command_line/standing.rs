@@ -1,0 +1,158 @@
+//! `status`: what it says of a workload in each of its states, on a terminal, in a pipe, and while it is watched.
+
+use belay::history::{Drifted, History};
+use belay::rollout::{Hold, marks};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, path};
+use crate::reading::{narrow, typed_in_a_terminal};
+use crate::world::daemon::deployment;
+
+const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+
+/// A Deployment as belay would have applied it: with its marks, and these annotations; its pods have a fate.
+async fn applied(desk: &Desk, name: &str, fate: &str, deadline: u32, more: Value) {
+    let mut manifest: Value = serde_yaml::from_str(&deployment(name, "web:1", "")).unwrap();
+    manifest["metadata"]["labels"] = json!({marks::SOURCE: "shop"});
+    manifest["metadata"]["annotations"] = json!({marks::COMMIT: COMMIT});
+    for (key, value) in more.as_object().unwrap() {
+        manifest["metadata"]["annotations"][key] = value.clone();
+    }
+    manifest["spec"]["progressDeadlineSeconds"] = json!(deadline);
+    manifest["spec"]["template"]["metadata"]["annotations"] = json!({"kubelet.belay.dev/fate": fate});
+    desk.apply(&path("deployments", name), &manifest.to_string()).await;
+}
+
+fn hold() -> Value {
+    let hold = Hold {
+        manifest: "abc".to_owned(),
+        config: None,
+        template: "0".to_owned(),
+        commit: "2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e".parse().unwrap(),
+        reason: "no image".to_owned(),
+        since: "2026-01-02T12:00:00Z".parse().unwrap(),
+        with: Vec::new(),
+        by: None,
+    };
+    json!({marks::HOLD: hold.to_annotation()})
+}
+
+/// One workload in each state but failed.
+async fn told() -> Desk {
+    let desk = Desk::embedded().await;
+    applied(&desk, "a-complete", "ready", 600, json!({})).await;
+    applied(&desk, "b-drifted", "ready", 600, json!({})).await;
+    applied(&desk, "c-held", "ready", 600, hold()).await;
+    applied(&desk, "d-suspended", "ready", 600, json!({marks::SUSPEND: "we look at it"})).await;
+    applied(&desk, "e-under-way", "never-ready", 600, json!({})).await;
+    applied(&desk, "f-rolling-back", "never-ready", 600, hold()).await;
+    for name in ["a-complete", "b-drifted", "c-held", "d-suspended"] {
+        desk.until(&path("deployments", name), "available", |live| live["status"]["availableReplicas"] == 2).await;
+    }
+    for name in ["e-under-way", "f-rolling-back"] {
+        desk.until(&path("deployments", name), "updated", |live| live["status"]["updatedReplicas"] == 2).await;
+    }
+    let (history, _) = History::open(&desk.state(), "2026-01-02T00:00:00Z".parse().unwrap()).unwrap();
+    let object = belay::manifest::ObjectKey {
+        group: "apps".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: Some("default".to_owned()),
+        name: "b-drifted".to_owned(),
+    };
+    let since = "2026-01-02T12:00:00Z".parse().unwrap();
+    history.drifted("shop", &Drifted { object, by: "kubectl-edit".to_owned(), since }).unwrap();
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_state_has_its_words() {
+    let desk = told().await;
+    let table = desk.belay(&["status"]);
+    assert_eq!(table.code, 0, "{table:?}");
+    let line = |name: &str| {
+        let found = table.out.lines().find(|line| line.contains(name));
+        found.unwrap_or_else(|| panic!("{name} is not in\n{}", table.out)).to_owned()
+    };
+    for (name, parts) in [
+        ("a-complete", &["   1a2b3c4   complete ", "  2/2  ", "2 of 2 pods are available"][..]),
+        ("b-drifted", &["   drifted ", "changed by kubectl-edit, and left so, as configured"]),
+        ("c-held", &["   held ", "commit 2b3c4d5 is held: no image"]),
+        ("d-suspended", &["   suspended ", "   we look at it"]),
+        (
+            "e-under-way",
+            &["   under way ", "  ◐◐ 0/2  ", "new pods are available; fails in ", " unless something moves"],
+        ),
+        ("f-rolling-back", &["   rolling back ", "  ◐◐ 0/2  "]),
+    ] {
+        for part in parts {
+            assert!(line(name).contains(part), "{part:?} is not in {}", line(name));
+        }
+    }
+    // Since when it is held or has drifted.
+    for name in ["b-drifted", "c-held"] {
+        assert!(line(name).split("   ").any(|cell| cell.trim().ends_with('d')), "{}", line(name));
+    }
+    let wide = desk.belay(&["status", "-o", "wide"]);
+    let heading = wide.out.lines().next().unwrap();
+    for column in ["UPDATED", "READY", "AVAILABLE"] {
+        assert!(heading.contains(column), "{heading}");
+    }
+    let value: Value = serde_json::from_str(&desk.belay(&["status", "e-under-way", "-o", "json"]).out).unwrap();
+    let one = &value["workloads"][0];
+    assert_eq!((&one["updated"], &one["ready"], &one["available"]), (&json!(2), &json!(0), &json!(0)), "{one:#}");
+    assert!(one["deadline"].is_string(), "{one:#}");
+    let yaml: Value = serde_yaml::from_str(&desk.belay(&["status", "b-drifted", "-o", "yaml"]).out).unwrap();
+    assert_eq!(yaml["workloads"][0]["state"], "drifted");
+    let labelled = desk.belay(&["status", "-l", "app=none"]);
+    assert_eq!(labelled.out, "belay has applied no workload in namespace default (-A: in all).\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_or_is_paused() {
+    let desk = Desk::embedded().await;
+    applied(&desk, "broken", "never-ready", 1, json!({})).await;
+    applied(&desk, "paused", "ready", 600, json!({})).await;
+    desk.until(&path("deployments", "paused"), "available", |live| live["status"]["availableReplicas"] == 2).await;
+    assert_eq!(desk.belay(&["pause", "paused"]).code, 0);
+    assert_eq!(desk.belay(&["set", "image", "paused", "app=web:2", "--live"]).code, 0);
+    desk.synced(&path("deployments", "paused")).await;
+    desk.until(&path("deployments", "broken"), "failed", |live| live.to_string().contains("ProgressDeadlineExceeded"))
+        .await;
+    let table = desk.belay(&["status"]);
+    assert_eq!(table.code, 3, "{table:?}");
+    let of = |name: &str| table.out.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(
+        of("broken").contains("   failed ") && of("broken").contains("exceeded its progress deadline"),
+        "{table:?}"
+    );
+    assert!(of("/paused").contains("   paused ") && of("/paused").contains("paused at 0 of 2 new pods"), "{table:?}");
+    assert!(of("/paused").contains("○○ "), "{table:?}");
+    assert_eq!(desk.belay(&["status", "paused"]).code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_terminal_it_is_drawn_in_place() {
+    let desk = told().await;
+    let command = format!(
+        "'{}' --kubeconfig '{}' --state-dir '{}' status",
+        env!("CARGO_BIN_EXE_belay"),
+        desk.kubeconfig.display(),
+        desk.state().display()
+    );
+    for columns in [80, 200] {
+        let shown = typed_in_a_terminal(desk.home.path(), columns, 24, &command);
+        assert!(shown.contains("\x1b[3"), "states have colours: {shown:?}");
+        let shown = anstream::adapter::strip_str(&shown).to_string();
+        narrow(&shown, columns);
+        assert!(shown.contains("drifted") && shown.contains("suspended"), "{shown}");
+    }
+    // The countdown alone makes it draw again, over what is there; on a screen that is too small no more than fits.
+    for (rows, up) in [(24, "\x1b[7A\x1b[J"), (5, "\x1b[4A\x1b[J")] {
+        let watch = format!("timeout -s INT 4 {command} --watch");
+        let shown = typed_in_a_terminal(desk.home.path(), 120, rows, &watch);
+        assert!(shown.contains(up), "{rows} rows: {shown:?}");
+        let drawn = shown.split("\x1b[J").last().unwrap();
+        assert!(drawn.lines().filter(|line| !line.trim().is_empty()).count() < rows, "{drawn:?}");
+        assert_eq!(drawn.contains("… and 4 more lines"), rows == 5, "{drawn:?}");
+    }
+}

@@ -1,0 +1,96 @@
+//! The words that random objects are made of, by the names of fields: sound ones, and broken ones.
+
+/// Texts for a field.
+#[derive(Clone, Copy)]
+pub struct Words {
+    /// What is mostly good.
+    pub sound: &'static [&'static str],
+    /// What is mostly not.
+    pub broken: &'static [&'static str],
+}
+
+const fn words(sound: &'static [&'static str], broken: &'static [&'static str]) -> Words {
+    Words { sound, broken }
+}
+
+/// Keys of a map.
+pub fn keys(name: &str) -> Words {
+    match name {
+        "limits"
+        | "requests"
+        | "overhead"
+        | "capacity"
+        | "hard"
+        | "allocatable"
+        | "podFixed"
+        | "max"
+        | "min"
+        | "default"
+        | "defaultRequest"
+        | "maxLimitRequestRatio"
+        | "used"
+        | "allocatedResources" => words(
+            &["cpu", "memory", "ephemeral-storage", "a.b/gpu", "hugepages-2Mi", "pods", "storage"],
+            &["x", "A B", "kubernetes.io/x"],
+        ),
+        _ => words(&["a", "b", "app", "x.y/z"], &["A B", "", "-x", "a/b/c"]),
+    }
+}
+
+/// Whole numbers.
+pub fn numbers(name: &str) -> (&'static [i64], &'static [i64]) {
+    match name {
+        "mode" | "defaultMode" => (&[420, 0, 511], &[-1, 512]),
+        _ if name.ends_with("ort") => (&[80, 443, 8080], &[0, -1, 65536]),
+        "weight" => (&[1, 100], &[0, 101]),
+        _ => (&[0, 1, 2, 30, 700], &[-1, 2_147_483_647]),
+    }
+}
+
+/// Texts of a field.
+pub fn texts(name: &str) -> Words {
+    match name {
+        "protocol" => words(&["TCP", "UDP", "SCTP"], &["tcp", ""]),
+        "scheme" => words(&["HTTP", "HTTPS"], &["http"]),
+        "image" => words(
+            &["web:1", "web", "a.b/c@sha256:0123456789012345678901234567890123456789012345678901234567890123"],
+            &["", " x", "UP"],
+        ),
+        "path" | "mountPath" | "devicePath" => words(&["/x", "x/y", "/"], &["", "../x", "..x", "/a/../b"]),
+        "subPath" | "subPathExpr" => words(&["x", "x/y"], &["/x", "../x"]),
+        "ip" | "hostIP" | "nameservers" | "podIP" | "clusterIP" | "addresses" | "externalIPs" => {
+            words(&["10.0.0.77", "fd00::1", "192.168.7.9"], &["x", "", "010.0.0.1", "127.0.0.1", "0.0.0.0"])
+        }
+        "cidr" | "podCIDR" | "cidrs" | "podCIDRs" | "except" | "loadBalancerSourceRanges" => {
+            words(&["10.0.0.0/24", "fd00::/64", "192.168.0.0/16"], &["x", "", "10.0.0.1", "10.0.0.1/24", "1.2.3.4/33"])
+        }
+        "operator" => words(&["In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt", "Lt"], &["", "Nonsense"]),
+        "resource" => words(&["limits.cpu", "requests.memory", "limits.ephemeral-storage"], &["", "cpu"]),
+        "fieldPath" => words(
+            &["metadata.name", "metadata.labels['a']", "spec.nodeName", "status.podIP"],
+            &["", "x", "metadata.labels['A B']", "spec.x['a']"],
+        ),
+        "finalizers" => words(&["a.b/c", "a.b/d"], &["x", "", "orphan"]),
+        "apiVersion" => words(&["v1"], &["", "v2"]),
+        "effect" => words(&["NoSchedule", "NoExecute", "PreferNoSchedule", ""], &["x"]),
+        "labels" | "matchLabels" | "nodeSelector" | "values" => words(&["b", "c", "1"], &["A B", "-"]),
+        "type" => words(&["a", "b"], &["", "x"]),
+        "schedule" => words(&["*/5 * * * *", "@daily", "0 3 * * 1-5"], &["", "x", "61 * * * *", "TZ=UTC * * * * *"]),
+        "timeZone" => words(&["Europe/Berlin", "Etc/UTC", "America/New_York"], &["", "local", "Nowhere/X", "../x"]),
+        "accessModes" => words(&["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"], &["x", "ReadWriteOncePod"]),
+        "verbs" => words(&["get", "list", "*"], &["", "GET"]),
+        "addressType" => words(&["IPv4", "IPv6", "FQDN"], &["", "x"]),
+        "scopes" | "scopeName" => {
+            words(&["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"], &["x", ""])
+        }
+        "host" | "hosts" | "externalName" | "hostname" | "fqdn" => {
+            words(&["a.b", "x.y.z", "a"], &["A", "", "a_b", "*.a.b", "*", "10.0.0.1"])
+        }
+        "provisioner" | "controller" | "driver" | "attacher" => words(&["a.b/c", "a.b"], &["", "A B", "a/b/c"]),
+        "apiGroup" | "group" => words(&["a.b", "apps", ""], &["A", "a_b"]),
+        // Expressions are not compiled here.
+        "expression" => words(&["true"], &["true"]),
+        "messageExpression" | "valueExpression" => words(&["'a'"], &["'a'"]),
+        _ => words(&["a", "b", "c", "x-1"], &["A", "", "a_b", "a.b/c", "-", "é"]),
+    }
+}

@@ -1,0 +1,30 @@
+//! What must hold for any bytes at all: one function each, which panics where it does not.
+//!
+//! `cargo test` runs them over `fuzz/corpus` and over some mutations of it; `fuzz/` runs them for hours.
+
+mod configuration;
+mod history;
+mod live_object;
+mod manifests;
+mod request;
+mod text;
+
+pub use configuration::configuration;
+pub use history::{commit, tree};
+pub use live_object::live_object;
+pub use manifests::{manifest_set, yaml};
+pub use request::request;
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All of them, by the names of their corpora.
+pub const ALL: [(&str, Target); 7] = [
+    ("yaml", yaml),
+    ("manifest_set", manifest_set),
+    ("configuration", configuration),
+    ("live_object", live_object),
+    ("tree", tree),
+    ("commit", commit),
+    ("request", request),
+];
