@@ -4,7 +4,6 @@ mod nearest;
 mod order;
 mod schema;
 mod span;
-mod syntax;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -307,9 +306,9 @@ impl Config {
     /// [`ConfigError`], with the line and, for an unknown key, the nearest known one.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
         let config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
-            file: syntax::position(text, &error)
+            file: position(text, &error)
                 .map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
-            message: syntax::with_nearest(error.message()),
+            message: with_nearest(error.message()),
         })?;
         if config.source.is_empty() {
             return Err(ConfigError::Empty { file: file.to_owned() });

@@ -15,7 +15,7 @@ use super::{Globals, history, remembered, signals, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::History;
+use crate::history::{History, HistoryError};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
 use crate::rollout::{Hold, health, marks, progress_deadline_seconds, template, template_hash};

@@ -80,7 +80,7 @@ pub(super) enum End {
 impl Work {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self) -> End {
-        let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
+        let end = match AssertUnwindSafe(Box::pin(self.story())).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(panic_text(&*panic)),
