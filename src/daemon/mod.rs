@@ -1,6 +1,7 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
 mod autoscalers;
+mod beside;
 mod carry_out;
 mod claims;
 mod context;
@@ -31,6 +32,7 @@ mod with_it;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -46,6 +48,7 @@ use crate::history::{History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted, marks};
 
 use autoscalers::Autoscalers;
+use beside::Beside;
 pub use context::Pruning;
 use context::{Context, REQUESTS_AT_ONCE};
 use look::Repository;
@@ -92,6 +95,7 @@ pub struct Daemon {
     stop: CancellationToken,
     retention: Retention,
     pruning: Pruning,
+    beside: Beside,
     sources: JoinSet<()>,
 }
 
@@ -106,6 +110,7 @@ impl Daemon {
             stop,
             retention: Retention::default(),
             pruning: Pruning::default(),
+            beside: Beside::default(),
             sources: JoinSet::new(),
         }
     }
@@ -121,6 +126,15 @@ impl Daemon {
     #[must_use]
     pub fn pruning(mut self, pruning: Pruning) -> Daemon {
         self.pruning = pruning;
+        self
+    }
+
+    /// Uses no threads and no notices of the file system, for the sources that are followed from here on, so that on a
+    /// current-thread runtime with tokio's clock paused the same world gives the same run: what blocks is done in its turn,
+    /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
+    #[must_use]
+    pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
+        self.beside = Beside::InTurn(Arc::new(takes));
         self
     }
 
@@ -149,7 +163,7 @@ impl Daemon {
         let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
         let folder = config.path.trim_matches('/').to_owned();
         let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
-        let repository = Repository { mirror: Arc::new(mirror), folder, shelf };
+        let repository = Repository { mirror: Arc::new(mirror), folder, shelf, beside: self.beside.clone() };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),
@@ -163,7 +177,10 @@ impl Daemon {
             config,
         });
         let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
-        let wake = Wake::new(&location).map(Arc::new);
+        let wake = match self.beside {
+            Beside::Threads => Wake::new(&location).map(Arc::new),
+            Beside::InTurn(_) => None,
+        };
         let (scalers, scalers_seen) = cluster.watched("");
         let source = Source {
             repository,

@@ -50,7 +50,17 @@ impl Source {
         }
         let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
-        for key in self.orphans() {
+        let orphans = self.orphans();
+        let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
+        let leaves = objects.len() + orphans.len();
+        if leaves > 0 && !unreadable.is_empty() {
+            let names = unreadable.join(", ");
+            let message = format!("nothing is deleted while {names} can't be read: what has left may have moved there");
+            warn!(message, "refused to delete");
+            self.context.status.trouble("prune", Some(message));
+            return None;
+        }
+        for key in orphans {
             if let Some(charged) = self.charge_orphan(&key) {
                 objects.entry(key).or_insert(charged);
             }

@@ -143,6 +143,11 @@ impl Shelf {
         self.set.mentions(key)
     }
 
+    /// The files that hold something of which not even the name can be read.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.set.unreadable()
+    }
+
     /// The hash of an object's manifest.
     pub(super) fn hash(&self, key: &ObjectKey) -> Option<ManifestHash> {
         self.set.locate(key).map(|located| located.hash)

@@ -25,7 +25,8 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
         return Ok(None);
     };
-    let by = super::live::newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    // What belay alone has written was nobody's hand: another belay follows the same source.
+    let Some(by) = super::live::newest_other_manager(live) else { return Ok(None) };
     let reason = Reason {
         code: "UndoneByHand".to_owned(),
         message: format!("taken back by hand ({by}) to revision {}", revision.number),
