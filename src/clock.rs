@@ -1,5 +1,8 @@
 //! The daemon's clock: the wall clock in production, tokio's clock (which tests pause) from a fixed start otherwise.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -10,7 +13,7 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Tokio { epoch: Timestamp, started: Instant },
+    Tokio { epoch: Timestamp, started: Instant, set: Arc<AtomicI64> },
     Fast { epoch: Timestamp, started: std::time::Instant, speed: f64 },
 }
 
@@ -25,7 +28,7 @@ impl Clock {
     /// lets it. Needs a running tokio runtime.
     #[must_use]
     pub fn tokio(epoch: Timestamp) -> Clock {
-        Clock(Source::Tokio { epoch, started: Instant::now() })
+        Clock(Source::Tokio { epoch, started: Instant::now(), set: Arc::default() })
     }
 
     /// A clock that shows the machine's time now and goes `speed` times as fast from here on.
@@ -35,14 +38,23 @@ impl Clock {
         Clock(Source::Fast { epoch: Timestamp::now(), started: std::time::Instant::now(), speed })
     }
 
+    /// Sets a clock that moves with tokio's, and its clones, forward by so many seconds, or back if they are negative, as
+    /// happens to a machine's clock. Other clocks stay as they are: they are not ours to set.
+    pub fn jump(&self, seconds: i64) {
+        if let Source::Tokio { set, .. } = &self.0 {
+            set.fetch_add(seconds, Ordering::Relaxed);
+        }
+    }
+
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "this is the clock")]
             Source::System => Timestamp::now(),
-            Source::Tokio { epoch, started } => {
+            Source::Tokio { epoch, started, set } => {
                 let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
+                let elapsed = elapsed.saturating_add(SignedDuration::from_secs(set.load(Ordering::Relaxed)));
                 epoch.saturating_add(elapsed).unwrap_or(*epoch)
             }
             Source::Fast { epoch, started, speed } => {
@@ -65,5 +77,7 @@ mod tests {
         let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
         tokio::time::advance(Duration::from_secs(90)).await;
         assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(90));
+        clock.clone().jump(-100);
+        assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(-10));
     }
 }

@@ -6,24 +6,9 @@ use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::{PodAccount, account_of_pod};
-use crate::rollout::{CommitId, Workload, marks, revisions};
+use crate::rollout::{Workload, marks};
 
 impl Cluster {
-    /// The name of the newest revision of a StatefulSet or DaemonSet that `commit` made.
-    ///
-    /// # Errors
-    /// Where the API server does not answer, or does not allow it.
-    pub async fn failed_revision(
-        &self,
-        key: &ObjectKey,
-        live: &Value,
-        commit: &CommitId,
-    ) -> Result<Option<String>, ClusterError> {
-        let all = revisions(&self.revision_keepers(key, live).await?);
-        let made_by = |made: &Option<String>| made.as_deref() == Some(commit.as_str());
-        Ok(all.into_iter().find(|revision| made_by(&revision.marks.commit)).map(|revision| revision.name))
-    }
-
     /// The pods of a StatefulSet that are of one of its revisions.
     ///
     /// # Errors

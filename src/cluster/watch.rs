@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
 use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_objects};
-use kube::{Api, Resource as _};
+use kube::{Api, Client, Resource as _};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tower::BoxError;
 use tracing::warn;
 
 use super::credentials::without_credentials;
@@ -96,7 +100,8 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
         kind: served.kind.clone(),
         plural: served.resource.clone(),
     };
-    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
+    let client = impatient(cluster.client.clone(), cluster.request_timeout);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let config = watcher::Config::default().labels(&labels);
     let mut events = watch_objects(api, config).backoff(Doubling::default()).boxed();
     let mut known: BTreeMap<ObjectKey, ()> = BTreeMap::new();
@@ -140,6 +145,30 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
             }
         }
     }
+}
+
+/// A client whose requests end: a list that is not answered in time is given up, and so is a watch that does not begin.
+/// Then the watch tries again, as after any other trouble.
+fn impatient(client: Client, limit: Duration) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let answer = async {
+                let response = client.send(request).await?;
+                if is_watch {
+                    return Ok(response);
+                }
+                let (parts, body) = response.into_parts();
+                let whole = body.collect().await?.to_bytes();
+                Ok::<_, BoxError>(Response::from_parts(parts, Body::from(whole)))
+            };
+            let late = |_| BoxError::from(format!("no answer within {limit:?}"));
+            tokio::time::timeout(limit, answer).await.map_err(late)?
+        }
+    });
+    Client::new(service, namespace)
 }
 
 fn told(served: &Served, object: &DynamicObject) -> (ObjectKey, Value) {

@@ -232,6 +232,16 @@ impl Source {
 
     /// What the check of doubtful objects brought.
     pub(super) fn checked(&mut self, prepared: Vec<Prepared>) {
+        if self.planning.is_some() {
+            // A newer head has come meanwhile, and its plan may say otherwise: looked into again after it.
+            for prepared in prepared {
+                match &prepared.planned.action {
+                    Action::Prune => self.orphans_due = Some(Instant::now() + GATHER),
+                    _ => self.doubt(prepared.planned.wanted.key, Duration::ZERO),
+                }
+            }
+            return;
+        }
         let mut begun = Vec::new();
         let mut corrections = Vec::new();
         for prepared in prepared {

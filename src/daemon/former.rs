@@ -86,13 +86,10 @@ impl Context {
         question: impl FnOnce(&Repository) -> Result<Option<T>, GitError> + Send + 'static,
     ) -> Option<T> {
         let repository = self.repository.clone();
-        match tokio::task::spawn_blocking(move || question(&repository)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                warn!(%error, "failed to ask the mirror what was before");
-                None
-            }
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        let beside = repository.beside.clone();
+        beside.run(move || question(&repository)).await.unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the mirror what was before");
+            None
+        })
     }
 }

@@ -19,15 +19,11 @@ impl Source {
     pub(super) fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
         commits.extend(self.planned.clone());
-        let mirror = Arc::clone(&self.repository.mirror);
+        let (mirror, beside) = (Arc::clone(&self.repository.mirror), self.repository.beside.clone());
         self.work.spawn(async move {
             // Commits that nobody has are those of manifests that were live before belay came.
-            let pinned = tokio::task::spawn_blocking(move || mirror.pin(&commits)).await;
-            match pinned {
-                Ok(Ok(_)) => Done::Kept(None),
-                Ok(Err(error)) => Done::Kept(Some(error.to_string())),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            }
+            let pinned = beside.run(move || mirror.pin(&commits)).await;
+            Done::Kept(pinned.err().map(|error| error.to_string()))
         });
     }
 
@@ -36,6 +32,7 @@ impl Source {
         self.next_tidy = Instant::now() + EVERY;
         let context = Arc::clone(&self.context);
         let (mirror, now) = (Arc::clone(&self.repository.mirror), context.clock.now());
+        let beside = self.repository.beside.clone();
         self.work.spawn(async move {
             let tidy = move || {
                 if let Some(to) = context.history.mend(now).map_err(|error| error.to_string())? {
@@ -54,10 +51,7 @@ impl Source {
                 let named = context.history.pinned_commits().map_err(mend)?;
                 mirror.pin_only(&named).map(drop).map_err(|error| error.to_string())
             };
-            match tokio::task::spawn_blocking(tidy).await {
-                Ok(done) => Done::Kept(done.err()),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            }
+            Done::Kept(beside.run(tidy).await.err())
         });
     }
 

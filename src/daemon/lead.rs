@@ -12,6 +12,7 @@ use tracing::warn;
 
 use super::autoscalers::Autoscalers;
 use super::before::{Asked, Before};
+use super::beside::Beside;
 use super::context::{Context, Pruning};
 use super::leader::Leader;
 use super::look::Repository;
@@ -32,6 +33,7 @@ pub(super) struct Parts {
     pub cluster: Cluster,
     pub mirror: Arc<Mirror>,
     pub folder: String,
+    pub beside: Beside,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
     pub asked: Arc<Asked>,
@@ -72,7 +74,8 @@ impl Parts {
     fn source(&self, stop: CancellationToken) -> Source {
         let (cluster, name) = (&self.cluster, &self.config.name);
         let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
-        let repository = Repository { mirror: Arc::clone(&self.mirror), folder: self.folder.clone(), shelf };
+        let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
+        let repository = Repository { mirror, folder, shelf, beside };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::beside::Beside;
 use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
@@ -22,6 +23,8 @@ pub(super) struct Repository {
     pub mirror: Arc<Mirror>,
     pub folder: String,
     pub shelf: Arc<Mutex<Shelf>>,
+    /// Where all this is done.
+    pub beside: Beside,
 }
 
 /// What a new head says.
@@ -103,6 +106,12 @@ impl Repository {
             files = self.shelf().update(self, head.clone(), files)?;
         }
         let scopes = self.shelf().scopes.clone();
+        // What the shelf took up with a head whose plan was given up for this one.
+        for change in for_plan.iter().filter(|_| accident.is_none()) {
+            if !files.contains_key(change.path.as_str()) {
+                files.extend(self.file(change, &scopes)?);
+            }
+        }
         let mut reading = Reading::new(self, &scopes, head);
         reading.has_read(&files);
         let mut news = News {

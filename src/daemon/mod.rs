@@ -2,6 +2,7 @@
 
 mod autoscalers;
 mod before;
+mod beside;
 mod carry_out;
 mod claims;
 mod context;
@@ -38,6 +39,7 @@ mod with_it;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -52,6 +54,7 @@ use crate::history::{History, Retention};
 use crate::rollout::{CommitId, Plan, Wanted};
 
 use before::{Asked, Before};
+use beside::Beside;
 pub use context::Pruning;
 use lead::Parts;
 use leader::Leader;
@@ -106,6 +109,7 @@ pub struct Daemon {
     asked: BTreeMap<String, Arc<Asked>>,
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
+    beside: Beside,
     sources: JoinSet<()>,
 }
 
@@ -124,6 +128,7 @@ impl Daemon {
             count: watch::Sender::new(0),
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
+            beside: Beside::default(),
             sources: JoinSet::new(),
         }
     }
@@ -147,6 +152,15 @@ impl Daemon {
     #[must_use]
     pub fn leading(mut self, identity: String) -> Daemon {
         self.identity = Some(identity);
+        self
+    }
+
+    /// Uses no threads and no notices of the file system, for the sources that are followed from here on, so that on a
+    /// current-thread runtime with tokio's clock paused the same world gives the same run: what blocks is done in its turn,
+    /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
+    #[must_use]
+    pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
+        self.beside = Beside::InTurn(Arc::new(takes));
         self
     }
 
@@ -203,7 +217,11 @@ impl Daemon {
             mirror: Arc::new(mirror),
             folder: config.path.trim_matches('/').to_owned(),
             follow,
-            wake: Wake::new(&location).map(Arc::new),
+            wake: match self.beside {
+                Beside::Threads => Wake::new(&location).map(Arc::new),
+                Beside::InTurn(_) => None,
+            },
+            beside: self.beside.clone(),
             asked,
             before,
             history: self.history.clone(),

@@ -249,8 +249,8 @@ impl Planner<'_> {
         let Some(present) = template(live).filter(|_| !hold.template.is_empty()) else {
             let Holds::Repository(repository) = &self.holds else { return Ok(None) };
             let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
-            let turned = tokio::task::spawn_blocking(move || repository.turned_by(&key, &commit)).await;
-            let turned = turned.ok().and_then(Result::ok).flatten();
+            let beside = repository.beside.clone();
+            let turned = beside.run(move || repository.turned_by(&key, &commit)).await.ok().flatten();
             return Ok(turned.map(|turned| body(turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
         if template_hash(present) == hold.template {

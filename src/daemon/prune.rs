@@ -48,13 +48,19 @@ impl Source {
             }
             return None;
         }
-        if let Some(path) = self.shelf().unreadable() {
-            self.wait_with_leavers(&path, &removed);
-            return None;
-        }
         let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
-        for key in self.orphans() {
+        let orphans = self.orphans();
+        let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
+        let leaves = objects.len() + orphans.len();
+        if leaves > 0 && !unreadable.is_empty() {
+            let names = unreadable.join(", ");
+            let message = format!("nothing is deleted while {names} can't be read: what has left may have moved there");
+            warn!(message, "refused to delete");
+            self.context.status.trouble("prune", Some(message));
+            return None;
+        }
+        for key in orphans {
             if let Some(charged) = self.charge_orphan(&key) {
                 objects.entry(key).or_insert(charged);
             }
@@ -66,21 +72,6 @@ impl Source {
             Pruning::Limited => self.context.config.prune_limit(count).max(trailer.unwrap_or_default()),
         };
         Some(Candidates { objects: objects.into_values().collect(), new, limit })
-    }
-
-    /// While a file can't be read, what seems to have left may be in it. Nothing is lost by that: what has left is still
-    /// an orphan when the file has been mended.
-    fn wait_with_leavers(&self, path: &str, removed: &BTreeMap<ObjectKey, Charged>) {
-        // What only was in that file is not known to have left.
-        if let Some(first) = removed.keys().next() {
-            let others = match removed.len() {
-                1 => String::new(),
-                count => format!(" and {} more", count - 1),
-            };
-            let message = format!("{first}{others} left the repository and stays until {path} can be read again");
-            warn!(message, "deletes nothing");
-            self.context.status.trouble("prune", Some(message));
-        }
     }
 
     /// Live objects of this source that the repository does not mention.

@@ -20,7 +20,7 @@ use super::judging::{Cancelled, Judging, Ruled};
 use super::refused::complaints;
 use super::take_back::{self, TakeBack};
 use super::turn::Turn;
-use super::{prune, rolling, undone};
+use super::{prune, rolling, undone, unstick};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
@@ -30,6 +30,11 @@ use crate::rollout::{
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;
+
+/// The wait before a rollout that others have disturbed for the second time is begun again; it doubles.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The longest.
+const AGAIN_LONGEST: Duration = Duration::from_mins(5);
 
 /// One rollout to be carried through.
 pub(super) struct Work {
@@ -271,11 +276,19 @@ impl Work {
     ) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
         let mut live = live;
+        let mut again: Option<Duration> = None;
         loop {
             let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
             let applied = live.as_deref().and_then(template).cloned();
+            let unsticking =
+                unstick::failed_pods(Arc::clone(&self.context), self.planned.wanted.clone(), self.served.clone());
             let mut judging = Judging::new(self, judge, applied, Outcome::UnderWay);
-            match judging.until_ruled(live).await? {
+            let ruled = tokio::select! {
+                biased;
+                ruled = judging.until_ruled(live) => ruled?,
+                never = unsticking => match never {},
+            };
+            match ruled {
                 Ruled::Complete(live) => return self.complete(&live).await,
                 Ruled::Failed { reason, scene, live } => {
                     self.context.revised(self.record, &live).await;
@@ -292,7 +305,13 @@ impl Work {
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
                 return Box::pin(rolling::story(self, Stage::Fresh)).await;
             }
-            // Somebody deleted the workload, or wrote another template: the manifest is applied again.
+            // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
+            // they keep doing so.
+            if let Some(wait) = again {
+                self.unless_cancelled(tokio::time::sleep(wait)).await?;
+            }
+            again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
+            self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             let body = self.apply.body.clone();
             let written = match self.insist_on_apply(&body).await? {
                 Ok(written) => written,

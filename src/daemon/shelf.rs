@@ -142,11 +142,6 @@ impl Shelf {
         self.set.locate(key).is_some()
     }
 
-    /// The first file that holds something of which not even the name could be read.
-    pub(super) fn unreadable(&self) -> Option<Arc<str>> {
-        self.set.unreadable().next().cloned()
-    }
-
     /// Whether an object is written here, also where something is wrong with its manifest.
     pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
         self.set.mentions(key)
@@ -162,6 +157,11 @@ impl Shelf {
             name: self.set.definition(&kind)?.name.clone(),
         };
         Some(self.set.locate(&definition)?.place)
+    }
+
+    /// The files that hold something of which not even the name can be read.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.set.unreadable()
     }
 
     /// The hash of an object's manifest.

@@ -207,6 +207,7 @@ impl Source {
         let wake = self.wake.clone();
         let (planned, pruning) = (self.planned.clone(), self.context.pruning);
         let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
+        let beside = repository.beside.clone();
         self.work.spawn(async move {
             let look = move || {
                 // Before the fetch: what moves after it is noticed.
@@ -221,11 +222,8 @@ impl Source {
                 debug!(commit = head.short(), "a new head");
                 repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
             };
-            match tokio::task::spawn_blocking(look).await {
-                Ok(looked) => Done::Looked(looked),
-                // A panic while reading the repository: told to the loop as one of this task.
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            }
+            // A panic while reading the repository is told to the loop as one of this task.
+            Done::Looked(beside.run(look).await)
         });
     }
 
@@ -272,8 +270,14 @@ impl Source {
                 self.ended(key, rollout.record, outcome);
                 self.tell_those_behind(key);
                 let live = rollout.live.borrow().clone();
-                match live {
+                if outcome == Outcome::Rejected {
+                    // The server took it in the dry run and not in earnest. It may change its mind; not at once.
+                    let again = self.again(key);
+                    self.doubt(key.clone(), again);
+                }
+                match live.filter(|_| outcome != Outcome::Rejected) {
                     Some(live) => self.look_at(key, &live),
+                    None if outcome == Outcome::Rejected => {}
                     None => self.doubt(key.clone(), Duration::ZERO),
                 }
             }

@@ -1,9 +1,9 @@
 //! Whose turn it is: the objects of one rank side by side, rank after rank.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::rollout::{Action, Planned, Rank};
 
@@ -35,7 +35,14 @@ impl From<Rank> for Place {
 
 /// The ranks of one plan: how many objects of each are not through yet.
 #[derive(Clone, Debug)]
-pub(super) struct Ranks(Arc<watch::Sender<Vec<(Place, usize)>>>);
+pub(super) struct Ranks(Arc<Counts>);
+
+/// Not a watch channel: that wakes those who wait in any order, and a run would not repeat.
+#[derive(Debug)]
+struct Counts {
+    waiting: Mutex<Vec<(Place, usize)>>,
+    moved: Notify,
+}
 
 impl Ranks {
     /// The ranks of a plan whose objects have these places.
@@ -47,17 +54,23 @@ impl Ranks {
                 None => waiting.push((rank, 1)),
             }
         }
-        Ranks(Arc::new(watch::Sender::new(waiting)))
+        Ranks(Arc::new(Counts { waiting: Mutex::new(waiting), moved: Notify::new() }))
     }
 
     /// One object at that place keeps the later ones waiting no more.
     pub(super) fn pass(&self, place: Place) {
         // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
-        self.0.send_if_modified(|waiting| {
-            let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == place) else { return false };
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
+        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, count)) = waiting.iter_mut().find(|(rank, _)| *rank == place) else { return };
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.0.moved.notify_waiters();
+        }
+    }
+
+    fn are_through_before(&self, place: Place) -> bool {
+        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter().all(|(rank, count)| *rank >= place || *count == 0)
     }
 
     /// The turn of one object at that place.
@@ -77,11 +90,14 @@ pub(super) struct Turn {
 impl Turn {
     /// Waits until every object of the ranks before is through.
     pub(super) async fn comes(&self) {
-        let mut waiting = self.ranks.0.subscribe();
-        let before =
-            |waiting: &Vec<(Place, usize)>| waiting.iter().all(|(rank, count)| *rank >= self.rank || *count == 0);
-        // The sender lives as long as this turn does.
-        let _ = waiting.wait_for(before).await;
+        loop {
+            // Before looking: what moves after it is heard.
+            let moved = self.ranks.0.moved.notified();
+            if self.ranks.are_through_before(self.rank) {
+                return;
+            }
+            moved.await;
+        }
     }
 
     /// The object does not keep the later ranks waiting any more.

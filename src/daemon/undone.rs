@@ -127,7 +127,8 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
         return Ok(None);
     };
-    let by = who(work, live);
+    // What belay alone has written was nobody's hand: another belay follows the same source.
+    let Some(by) = who(work, live) else { return Ok(None) };
     if matches!(wanted.trigger, Trigger::Drift(_)) {
         context.was_undone(work.record, &by).await;
     }
@@ -160,7 +161,7 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
 }
 
 /// Who took it back: the one that `belay undo` names, where it could not say what to hold; else the manager that wrote it.
-fn who(work: &Work, live: &Value) -> String {
+fn who(work: &Work, live: &Value) -> Option<String> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let is_new = |hold: &Hold| {
         // One that an undo with another tool brought back with the annotations of its revision is an old one.
@@ -168,5 +169,5 @@ fn who(work: &Work, live: &Value) -> String {
         hold.manifest.is_empty() && known.is_ok_and(|known| !known)
     };
     let named = Hold::on(live).filter(is_new).and_then(|hold| hold.by);
-    named.or_else(|| super::live::newest_other_manager(live)).unwrap_or_else(|| "somebody".to_owned())
+    named.or_else(|| super::live::newest_other_manager(live))
 }

@@ -1,5 +1,5 @@
-//! A StatefulSet does not replace a pod that never became ready, not even when its template goes back: it waits for it.
-//! So belay deletes the unready pods of the failed revision while the way back is watched.
+//! A StatefulSet does not replace a pod that never became ready, not even when its template goes back, or on to a newer one:
+//! it waits for it. So belay deletes the unready pods of revisions that never were complete while a rollout is watched.
 //! <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback>
 
 use std::convert::Infallible;
@@ -11,44 +11,68 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use crate::cluster::{ClusterError, Served};
-use crate::rollout::{Wanted, Workload, marks};
+use crate::history::Query;
+use crate::rollout::{Outcome, Wanted, Workload, marks};
 
 /// How often the pods are looked at.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Deletes the stuck pods of a failed revision, for as long as it is polled. Does nothing for other kinds.
+/// Deletes the stuck pods of revisions that never were complete, for as long as it is polled. Does nothing for other kinds.
 pub(super) async fn failed_pods(context: Arc<Context>, wanted: Wanted, served: Served) -> Infallible {
     if Workload::of(&wanted.key) != Some(Workload::StatefulSet) {
         return std::future::pending().await;
     }
     loop {
-        // Its controller must have seen the template that it went back to, or it would make the same pod again.
+        // Its controller must have seen the template that it has now, or it would make the same pod again.
         tokio::time::sleep(EVERY).await;
         if let Err(error) = once(&context, &wanted, &served).await {
-            warn!(object = %wanted.key, %error, "failed to look at the pods of the failed revision");
+            warn!(object = %wanted.key, %error, "failed to look at the pods of revisions that were not complete");
         }
     }
 }
 
 async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(), ClusterError> {
     let Some(live) = context.cluster.get(&wanted.key, served).await? else { return Ok(()) };
-    let seen = live["status"]["observedGeneration"].as_i64().unwrap_or_default();
-    if seen < marks::generation(&live) {
+    let status = &live["status"];
+    let seen = status["observedGeneration"].as_i64().unwrap_or_default();
+    let (updated, count) = (status["updatedReplicas"].as_i64(), status["replicas"].as_i64());
+    if seen < marks::generation(&live) || updated == count {
         return Ok(());
     }
-    let failed = context.cluster.failed_revision(&wanted.key, &live, &wanted.commit.id).await?;
-    // The revision that it is on its way to is never the failed one.
-    let Some(failed) = failed.filter(|failed| live["status"]["updateRevision"] != failed.as_str()) else {
-        return Ok(());
-    };
-    for pod in context.cluster.pods_of_revision(&wanted.key, &live, &failed).await? {
-        if is_ready(&pod) || pod["metadata"].get("deletionTimestamp").is_some() {
+    for revision in context.cluster.revisions(&wanted.key, &live).await? {
+        // The revision that it is on its way to is never meant.
+        let present = status["updateRevision"] == revision.name.as_str();
+        if present || !revision.marks.commit.is_some_and(|commit| was_never_complete(context, wanted, &commit)) {
             continue;
         }
-        context.cluster.delete_pod(&pod).await?;
-        info!(object = %wanted.key, pod = pod["metadata"]["name"].as_str(), "deleted a stuck pod of the failed revision");
+        for pod in context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await? {
+            if is_ready(&pod) || pod["metadata"].get("deletionTimestamp").is_some() {
+                continue;
+            }
+            context.cluster.delete_pod(&pod).await?;
+            let pod = pod["metadata"]["name"].as_str();
+            info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that never was complete");
+        }
     }
     Ok(())
+}
+
+/// Whether the history knows that a commit's rollout of this workload did not end well. What it does not know of may hold
+/// the data of a revision that was fine.
+fn was_never_complete(context: &Context, wanted: &Wanted, commit: &str) -> bool {
+    let query = Query {
+        source: Some(context.config.name.clone()),
+        name: Some(wanted.key.name.clone()),
+        kind: Some(wanted.key.kind.clone()),
+        namespace: wanted.key.namespace.clone(),
+        commit: Some(commit.to_owned()),
+        ..Query::default()
+    };
+    let records = context.history.records(&query).unwrap_or_else(|error| {
+        warn!(object = %wanted.key, %error, "failed to ask the history how a revision ended");
+        Vec::new()
+    });
+    !records.is_empty() && records.iter().all(|record| record.outcome != Outcome::Complete)
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -60,6 +60,19 @@ async fn a_stateful_set_goes_back_and_its_stuck_pod_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_newer_commit_gets_past_the_stuck_pod_of_a_stateful_set() {
+    let mut world = started("db.yaml", &stateful("db:1", "ready")).await;
+    world.push("db.yaml", &stateful("db:2", "image-pull-error"), "Broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let fixed = world.push("db.yaml", &stateful("db:3", "ready"), "Its fix");
+    world.through(&fixed).await;
+    assert_eq!(world.record(&fixed, "StatefulSet default/db").outcome, Outcome::Complete);
+    let live = world.get(STATEFUL).await.unwrap();
+    assert_eq!((image(&live), &live["status"]["readyReplicas"]), ("db:3", &json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stateful_set_has_belays_own_deadline() {
     let mut world = started("db.yaml", &stateful("db:1", "ready")).await;
     let bad = world.push("db.yaml", &stateful("db:2", "never-ready"), "Broken");

@@ -65,6 +65,25 @@ async fn what_only_moves_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_may_have_moved_into_a_file_that_nobody_can_read_is_not_deleted() {
+    let mut world = started(3, true).await;
+    world.repository.remove("0.yaml").write("other.yaml", "kind: [ConfigMap\n  metadata: {\n");
+    let moved = world.repository.commit("Move it, and break it");
+    world.repository.push();
+    world.through(&moved).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(&map("map-0")).await.is_some());
+    assert!(world.status().trouble.values().any(|trouble| trouble.contains("other.yaml can't be read")));
+    // Once it can be read, what is not in it has left.
+    world.repository.write("other.yaml", config_map("map-3", "1"));
+    let mended = world.repository.commit("Mend it");
+    world.repository.push();
+    world.through(&mended).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.get(&map("map-0")).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn beyond_the_limit_nothing_goes_until_somebody_says_so() {
     let mut world = started(10, true).await;
     let gone = removed(&mut world, &["0.yaml", "1.yaml", "2.yaml"], "Three of ten").await;

@@ -1,9 +1,10 @@
 //! Pushes come faster than rollouts: only the newest head is planned, what was under way is superseded, and the commits
 //! that were skipped are known by the head that they came with. A slow rollout delays nobody.
 
-use belay::rollout::{CommitId, Outcome};
+use belay::rollout::{CommitId, Outcome, Trigger};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
+use crate::world::tap::Fate;
 
 #[tokio::test(start_paused = true)]
 async fn skipped_commits_are_recorded_with_their_head() {
@@ -48,6 +49,32 @@ async fn each_push_takes_the_place_of_what_is_under_way() {
     for commit in commits {
         assert_eq!(world.record(&commit, "Deployment default/web").outcome, Outcome::Superseded);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_head_said_whose_plan_was_never_finished_is_in_the_next() {
+    let (mut world, tap) = World::tapped().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    tap.rule(|_, _| Fate::Fail(503));
+    world.push("api.yaml", &deployment("api", "api:1", ""), "One more");
+    world.push("broken.yaml", "kind: [Deployment\n", "A broken one");
+    world.until("it is being planned", |source| source.trouble.values().any(|text| text.contains("disturbed"))).await;
+    let last = world.push("web.yaml", &deployment("web", "web:2", ""), "The last one");
+    let head = last.clone();
+    world.until("it is heard", move |source| source.head.as_ref().is_some_and(|at| at.as_str() == head)).await;
+    tap.rule(|_, _| Fate::Pass);
+    world.through(&last).await;
+    let outcome = |object: &str| {
+        let all = world.outcomes();
+        all.iter().rev().find(|(name, _)| name == object).map(|(_, outcome)| *outcome)
+    };
+    assert_eq!(outcome("Deployment default/web"), Some(Outcome::Complete));
+    assert_eq!(outcome("Deployment default/api"), Some(Outcome::Complete));
+    assert_eq!(outcome("File broken.yaml"), Some(Outcome::Rejected));
+    let records = world.records();
+    assert!(records.iter().all(|record| record.trigger == Trigger::Commit), "{records:#?}");
 }
 
 #[tokio::test(start_paused = true)]

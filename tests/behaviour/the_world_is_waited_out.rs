@@ -11,7 +11,7 @@ use crate::world::tap::Fate;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_is_asked_again() {
-    for code in [429, 500, 503, 504] {
+    for code in [409, 429, 500, 503, 504] {
         let (mut world, tap) = World::tapped().await;
         tap.rule(move |_, number| if number < 6 { Fate::Fail(code) } else { Fate::Pass });
         let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
@@ -31,6 +31,26 @@ async fn a_server_that_never_answers_is_asked_again() {
     world.until("trouble is told", |source| !source.trouble.is_empty()).await;
     world.through(&first).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_answered_is_asked_for_again() {
+    let (mut world, tap) = World::tapped().await;
+    let mut swallowed = false;
+    tap.rule(move |went, _| {
+        let first = !swallowed && went.path.contains("/deployments?") && went.path.contains("labelSelector");
+        swallowed |= first;
+        if first { Fate::Swallow } else { Fate::Pass }
+    });
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    // Only who watches notices that.
+    world.delete(&path_of("web")).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.get(&path_of("web")).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]

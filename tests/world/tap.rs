@@ -105,9 +105,13 @@ impl Tap {
 }
 
 fn refusal(code: u16) -> http::Response<Body> {
-    let reason = if code == 429 { "TooManyRequests" } else { "InternalError" };
+    let (reason, message) = match code {
+        429 => ("TooManyRequests", "disturbed by the test"),
+        409 => ("Conflict", "Operation cannot be fulfilled: the object has been modified; disturbed by the test"),
+        _ => ("InternalError", "disturbed by the test"),
+    };
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-        "reason": reason, "message": "disturbed by the test"});
+        "reason": reason, "message": message});
     http::Response::builder()
         .status(code)
         .header("Content-Type", "application/json")

@@ -1,0 +1,275 @@
+//! Bugs that are planted to see that the checkers find them. Each makes belay behave as if it had the bug: what it says or
+//! hears is twisted on the line, or what it wrote into its books is taken away.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::findings::{hold, is_workload, key_of_path, template};
+use super::weather::Weather;
+
+/// What is wrong with belay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It does not see its own holds.
+    SkipsTheHold,
+    /// It goes back without leaving a hold.
+    HoldsNothing,
+    /// It believes a status that is about an older generation.
+    ForgetsTheGeneration,
+    /// It takes an outage of the API server for a failure of the commit.
+    GoesBackOnOutage,
+    /// It never finds that anything failed.
+    NeverGivesUp,
+    /// It takes a rollback back.
+    GoesBackTwice,
+    /// It does not say which commit made a template.
+    ForgetsTheCause,
+    /// It writes what is written already.
+    AppliesTwice,
+    /// It writes what it only means to try.
+    WritesWhilePlanning,
+    /// It changes a pod template beside the apply.
+    PatchesTheTemplate,
+    /// It deletes what is not its own.
+    DeletesStrangers,
+    /// It tells a Secret's value in an event.
+    TellsASecret,
+    /// It does not listen to a server that says when to come back.
+    Hammers,
+    /// One workload waits for nothing.
+    StarvesOne,
+    /// A record is lost when it is killed.
+    LosesARecord,
+    /// The evidence is not kept.
+    LosesTheEvidence,
+    /// Complaints are not kept.
+    SwallowsComplaints,
+    /// The plan is written down after its first write.
+    PlansAfterwards,
+}
+
+impl Wrong {
+    /// Every bug, and the checker that must find it.
+    pub const ALL: [(Wrong, &'static str); 18] = [
+        (Wrong::SkipsTheHold, "held-is-not-applied"),
+        (Wrong::HoldsNothing, "settles"),
+        (Wrong::ForgetsTheGeneration, "follows-the-pods"),
+        (Wrong::GoesBackOnOutage, "follows-the-pods"),
+        (Wrong::NeverGivesUp, "settles"),
+        (Wrong::GoesBackTwice, "goes-back-once"),
+        (Wrong::ForgetsTheCause, "history-by-commit"),
+        (Wrong::AppliesTwice, "no-more-than-needed"),
+        (Wrong::WritesWhilePlanning, "written-down-before"),
+        (Wrong::PatchesTheTemplate, "one-way"),
+        (Wrong::DeletesStrangers, "only-its-own"),
+        (Wrong::TellsASecret, "secrets-stay-secret"),
+        (Wrong::Hammers, "bounded"),
+        (Wrong::StarvesOne, "others-go-on"),
+        (Wrong::LosesARecord, "one-record"),
+        (Wrong::LosesTheEvidence, "keeps-the-evidence"),
+        (Wrong::SwallowsComplaints, "errors-point"),
+        (Wrong::PlansAfterwards, "plan-before-write"),
+    ];
+}
+
+/// A planted bug, and what it remembers.
+#[derive(Clone)]
+pub struct Bug {
+    wrong: Wrong,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    outage: bool,
+    secret: String,
+    /// The last apply without a hold, by path.
+    forth: BTreeMap<String, Bytes>,
+}
+
+impl Bug {
+    /// A bug that has not yet done anything.
+    pub fn new(wrong: Wrong) -> Bug {
+        Bug { wrong, memory: Arc::default() }
+    }
+
+    /// Changes a request before it goes out.
+    pub fn twist_request(&self, parts: &mut Parts, body: &mut Bytes) {
+        let path = parts.uri.to_string();
+        if parts.method == Method::PATCH && path.contains("/secrets/") {
+            let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+            let value = sent["stringData"]["password"].as_str().unwrap_or_default();
+            value.clone_into(&mut self.memory.lock().unwrap().secret);
+        }
+        match self.wrong {
+            Wrong::HoldsNothing => rewrite(body, |sent| unmark(sent, "belay.dev/hold")),
+            Wrong::ForgetsTheCause => rewrite(body, |sent| unmark(sent, "kubernetes.io/change-cause")),
+            Wrong::WritesWhilePlanning => {
+                parts.uri = path.replace("&dryRun=All", "").parse().expect("a path");
+            }
+            Wrong::TellsASecret if parts.method == Method::POST => {
+                let secret = self.memory.lock().unwrap().secret.clone();
+                rewrite(body, |event| event["message"] = json!(format!("the password is {secret}")));
+            }
+            _ => {}
+        }
+    }
+
+    /// What is sent besides, after a request.
+    pub fn extra(&self, parts: &Parts, body: &Bytes) -> Vec<(Parts, Bytes)> {
+        let path = parts.uri.to_string();
+        let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+        let rolls = parts.method == Method::PATCH
+            && !path.contains("dryRun")
+            && key_of_path(&path).is_some_and(|key| is_workload(&key))
+            && template(&sent).is_some();
+        let goes_back = rolls && hold(&sent).is_some();
+        let before = self.memory.lock().unwrap().forth.get(&path).cloned();
+        if rolls && !goes_back {
+            self.memory.lock().unwrap().forth.insert(path.clone(), body.clone());
+        }
+        match self.wrong {
+            Wrong::AppliesTwice if rolls => vec![(parts.clone(), body.clone())],
+            Wrong::GoesBackTwice if goes_back => before.map(|before| (parts.clone(), before)).into_iter().collect(),
+            Wrong::PatchesTheTemplate if rolls => {
+                let mut parts = parts.clone();
+                let media = HeaderValue::from_static("application/merge-patch+json");
+                parts.headers.insert(http::header::CONTENT_TYPE, media);
+                parts.uri = path.split('?').next().unwrap_or_default().parse().expect("a path");
+                let patch = json!({"spec": {"template": {"metadata": {"annotations": {"patched": "yes"}}}}});
+                vec![(parts, Bytes::from(patch.to_string()))]
+            }
+            Wrong::DeletesStrangers if rolls => {
+                let mut parts = parts.clone();
+                parts.method = Method::DELETE;
+                parts.uri = "/api/v1/namespaces/default/configmaps/neighbour".parse().expect("a path");
+                vec![(parts, Bytes::from_static(b"{}"))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How long a request is kept back.
+    pub fn delay(&self, path: &str) -> Duration {
+        let starves = self.wrong == Wrong::StarvesOne && path.contains("/deployments/web") && !path.contains("dryRun");
+        if starves { Duration::from_secs(29) } else { Duration::ZERO }
+    }
+
+    /// What belay hears of the time after which it may come back.
+    pub fn heeds(&self, seconds: u64) -> Option<u64> {
+        (self.wrong != Wrong::Hammers).then_some(seconds)
+    }
+
+    /// Changes an answer before belay hears it.
+    pub fn twist_answer(&self, path: &str, answer: &mut Bytes, weather: &Weather) {
+        self.mind(weather);
+        if self.wrong == Wrong::NeverGivesUp && is_list_of(path, "pods") {
+            rewrite(answer, |list| list["items"] = json!([]));
+        }
+        if self.wrong == Wrong::GoesBackOnOutage && is_list_of(path, "pods") && self.memory.lock().unwrap().outage {
+            rewrite(answer, |list| {
+                for pod in list["items"].as_array_mut().into_iter().flatten() {
+                    pod["status"]["phase"] = json!("Pending");
+                    pod["status"]["containerStatuses"] = json!([{"name": "app", "ready": false, "restartCount": 0,
+                        "image": "a", "imageID": "", "started": false,
+                        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}]);
+                    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+                }
+            });
+        }
+        let whole = ["/deployments", "/statefulsets", "/daemonsets"].iter().any(|plural| path.contains(plural));
+        if whole && self.sees_wrongly() {
+            rewrite(answer, |answer| match answer["items"].as_array_mut() {
+                Some(items) => items.iter_mut().for_each(|item| self.twist_object(item)),
+                None => self.twist_object(answer),
+            });
+        }
+    }
+
+    /// Changes an event of a watch before belay hears it.
+    pub fn twist_event(&self, path: &str, line: Bytes, weather: &Weather) -> Bytes {
+        self.mind(weather);
+        let mut line = line;
+        if self.sees_wrongly() && !path.contains("/pods") {
+            rewrite(&mut line, |event| self.twist_object(&mut event["object"]));
+        }
+        line
+    }
+
+    /// Spoils the books of a belay that has ended.
+    pub fn spoil(&self, state: &Path) {
+        let sql = match self.wrong {
+            Wrong::LosesARecord => {
+                "DELETE FROM steps WHERE record = (SELECT max(number) FROM records); DELETE FROM complaints WHERE record = \
+                 (SELECT max(number) FROM records); DELETE FROM evidence WHERE record = (SELECT max(number) FROM records); \
+                 DELETE FROM records WHERE number = (SELECT max(number) FROM records)"
+            }
+            Wrong::LosesTheEvidence => "DELETE FROM evidence",
+            Wrong::SwallowsComplaints => "DELETE FROM complaints",
+            Wrong::PlansAfterwards => {
+                "UPDATE records SET started = '2030-01-01T00:00:00.000Z' WHERE number = (SELECT min(record) FROM steps WHERE \
+                 step = 'applying')"
+            }
+            _ => return,
+        };
+        let books = Connection::open(state.join("history.db")).expect("the books");
+        books.execute_batch(sql).expect("spoiled books");
+    }
+
+    fn mind(&self, weather: &Weather) {
+        if *weather != Weather::fair() {
+            self.memory.lock().unwrap().outage = true;
+        }
+    }
+
+    fn sees_wrongly(&self) -> bool {
+        let outage = self.memory.lock().unwrap().outage;
+        let wrong = self.wrong;
+        matches!(wrong, Wrong::SkipsTheHold | Wrong::ForgetsTheGeneration) || wrong == Wrong::GoesBackOnOutage && outage
+    }
+
+    fn twist_object(&self, object: &mut Value) {
+        match self.wrong {
+            Wrong::SkipsTheHold => unmark(object, "belay.dev/hold"),
+            Wrong::ForgetsTheGeneration if object["status"].get("observedGeneration").is_some() => {
+                object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
+            }
+            Wrong::GoesBackOnOutage if object["status"].get("conditions").is_some() => {
+                object["status"]["conditions"] = json!([{"type": "Progressing", "status": "False",
+                    "reason": "ProgressDeadlineExceeded", "message": "it has timed out progressing",
+                    "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+                object["status"]["availableReplicas"] = json!(0);
+                object["status"]["updatedReplicas"] = json!(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_list_of(path: &str, plural: &str) -> bool {
+    path.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")))
+}
+
+fn unmark(object: &mut Value, annotation: &str) {
+    if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(annotation);
+    }
+}
+
+/// Changes a JSON text; leaves alone what is none.
+fn rewrite(bytes: &mut Bytes, change: impl FnOnce(&mut Value)) {
+    if let Ok(mut value) = serde_json::from_slice::<Value>(bytes)
+        && value.is_object()
+    {
+        change(&mut value);
+        *bytes = Bytes::from(value.to_string());
+    }
+}

@@ -1,0 +1,42 @@
+//! The checkers. They know what was sent, what is stored, what is in the books, in Git and in the log, as raw data; they
+//! share no code with the daemon, so that a misreading of its own can't hide itself.
+
+mod books;
+mod ending;
+mod limits;
+mod pods;
+mod writing;
+
+use super::findings::Finding;
+use super::run::Run;
+
+type Check = fn(&Run) -> Vec<Finding>;
+
+/// Every checker.
+const CHECKS: [Check; 20] = [
+    pods::follows_the_pods,
+    pods::keeps_the_evidence,
+    writing::only_its_own,
+    writing::one_way,
+    writing::held_is_not_applied,
+    writing::goes_back_once,
+    writing::written_down_before,
+    writing::one_at_a_time,
+    books::one_record,
+    books::plan_before_write,
+    books::errors_point,
+    ending::history_by_commit,
+    ending::ends_as_it_must,
+    limits::bounded,
+    limits::secrets_stay_secret,
+    limits::others_go_on,
+    limits::no_fault_of_its_own,
+    limits::speaks_kubernetes,
+    writing::no_more_than_needed,
+    pods::settles,
+];
+
+/// Everything that any checker finds.
+pub fn all(run: &Run) -> Vec<Finding> {
+    CHECKS.iter().flat_map(|check| check(run)).collect()
+}

@@ -1,0 +1,102 @@
+//! What the checkers share: what a finding is, and how requests and objects are read.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::repository::Key;
+
+/// Something that must never be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The checker that found it.
+    pub checker: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.checker, self.what)
+    }
+}
+
+/// What one checker finds.
+pub struct Findings {
+    checker: &'static str,
+    pub all: Vec<Finding>,
+}
+
+impl Findings {
+    /// Nothing yet.
+    pub fn of(checker: &'static str) -> Findings {
+        Findings { checker, all: Vec::new() }
+    }
+
+    /// Something.
+    pub fn add(&mut self, what: impl Into<String>) {
+        self.all.push(Finding { checker: self.checker, what: what.into() });
+    }
+
+    /// Something, unless all is well.
+    pub fn demand(&mut self, well: bool, what: impl FnOnce() -> String) {
+        if !well {
+            self.add(what());
+        }
+    }
+}
+
+const KINDS: [(&str, &str); 10] = [
+    ("deployments", "Deployment"),
+    ("statefulsets", "StatefulSet"),
+    ("daemonsets", "DaemonSet"),
+    ("replicasets", "ReplicaSet"),
+    ("controllerrevisions", "ControllerRevision"),
+    ("configmaps", "ConfigMap"),
+    ("secrets", "Secret"),
+    ("pods", "Pod"),
+    ("events", "Event"),
+    ("namespaces", "Namespace"),
+];
+
+/// The object that a path of the API names: kind and name. A list has none.
+pub fn key_of_path(path: &str) -> Option<Key> {
+    let path = path.split('?').next()?;
+    let mut words = path.rsplit('/');
+    let (name, plural) = (words.next()?, words.next()?);
+    let kind = KINDS.iter().find(|(known, _)| *known == plural)?.1;
+    (words.next()? == "default" || kind == "Namespace").then(|| (kind.to_owned(), name.to_owned()))
+}
+
+/// The path of an object.
+pub fn path_of(key: &Key) -> String {
+    let plural = KINDS.iter().find(|(_, kind)| *kind == key.0).map_or("", |(plural, _)| plural);
+    let group =
+        if ["ConfigMap", "Secret", "Pod", "Event"].contains(&key.0.as_str()) { "api/v1" } else { "apis/apps/v1" };
+    format!("/{group}/namespaces/default/{plural}/{}", key.1)
+}
+
+/// Whether objects of a kind have a pod template.
+pub fn is_workload(key: &Key) -> bool {
+    ["Deployment", "StatefulSet", "DaemonSet"].contains(&key.0.as_str())
+}
+
+/// The image of the first container of an object's pod template.
+pub fn image(object: &Value) -> Option<&str> {
+    object.pointer("/spec/template/spec/containers/0/image")?.as_str()
+}
+
+/// What of a pod template ever changes: its image and its variable.
+pub fn template(object: &Value) -> Option<(String, String)> {
+    let variable = object.pointer("/spec/template/spec/containers/0/env/0/value").and_then(Value::as_str);
+    Some((image(object)?.to_owned(), variable.unwrap_or_default().to_owned()))
+}
+
+/// An annotation of an object.
+pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(name)?.as_str()
+}
+
+/// The hold on an object: the text of its annotation, read.
+pub fn hold(object: &Value) -> Option<Value> {
+    serde_json::from_str(annotation(object, "belay.dev/hold")?).ok()
+}

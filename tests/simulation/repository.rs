@@ -1,0 +1,279 @@
+//! The repository of a scenario: what its files say at each commit, as plain data beside the real one.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use super::events::Edit;
+use super::scenario::{App, Fate, Kind, Shape};
+use crate::world::repository::Repository;
+
+/// An object, as the checkers name it: kind and name. All are in namespace default.
+pub type Key = (String, String);
+
+/// What a manifest wants of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The manifest's text.
+    pub text: String,
+    /// The file that it is in.
+    pub path: String,
+    /// The fate of its image, for a workload.
+    pub fate: Option<Fate>,
+    /// All of its pod template that ever changes: the image and the variable.
+    pub template: Option<(String, String)>,
+}
+
+/// What was pushed: the head after a push.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    /// When, in milliseconds from the start.
+    pub at: u64,
+    pub commit: String,
+    /// Every object that its files say.
+    pub objects: BTreeMap<Key, Want>,
+    /// The files that nobody can read.
+    pub broken: Vec<String>,
+}
+
+/// A commit, pushed or not.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub subject: String,
+    pub objects: BTreeMap<Key, Want>,
+    pub broken: Vec<String>,
+}
+
+/// The repository, and what it says.
+pub struct Shop {
+    pub git: Repository,
+    apps: Vec<App>,
+    secret: u64,
+    seed: u64,
+    versions: u64,
+    snapshots: BTreeMap<String, (Vec<App>, u64)>,
+    /// Every commit that was ever made.
+    pub commits: BTreeMap<String, Told>,
+    pub pushed: Vec<Pushed>,
+}
+
+impl Shop {
+    /// The repository of a scenario, with its first commit pushed.
+    pub fn new(seed: u64, apps: &[App]) -> Shop {
+        let mut git = Repository::new();
+        git.author("Ada", "ada@example.com").at(1_767_225_600);
+        let mut shop = Shop {
+            git,
+            apps: apps.to_vec(),
+            secret: 0,
+            seed,
+            versions: 1,
+            snapshots: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            pushed: Vec::new(),
+        };
+        shop.commit("First version");
+        shop.push(0);
+        shop
+    }
+
+    /// The workload that a number names.
+    pub fn app(&self, number: usize) -> &App {
+        &self.apps[number % self.apps.len()]
+    }
+
+    /// How many pushes there were.
+    fn head(&self, ago: usize) -> String {
+        let at = self.pushed.len().saturating_sub(1 + ago);
+        self.pushed[at].commit.clone()
+    }
+
+    /// Makes a commit of edits.
+    pub fn edit(&mut self, edits: &[Edit]) -> String {
+        for edit in edits {
+            self.change(*edit);
+        }
+        let subject = edits.iter().map(|edit| format!("{edit:?}")).collect::<Vec<_>>().join(", ");
+        self.commit(&subject)
+    }
+
+    /// Makes everything what it was some pushes ago, by a new commit.
+    pub fn revert(&mut self, ago: usize) {
+        let earlier = self.head(ago);
+        (self.apps, self.secret) = self.snapshots[&earlier].clone();
+        self.commit(&format!("Back to {}", &earlier[..7]));
+    }
+
+    /// Throws the branch back by some pushes and goes on from there.
+    pub fn force(&mut self, ago: usize, edit: Edit, at: u64) {
+        let earlier = self.head(ago);
+        self.git.reset(&earlier);
+        (self.apps, self.secret) = self.snapshots[&earlier].clone();
+        self.edit(&[edit]);
+        self.git.force_push();
+        self.note(at);
+    }
+
+    /// Merges a branch with one edit into the branch, which has gone on by another.
+    pub fn merge(&mut self, ours: Edit, theirs: Edit) {
+        let before = (self.apps.clone(), self.secret);
+        let branch = format!("side-{}", self.pushed.len());
+        self.git.branch(&branch);
+        let side = self.edit(&[theirs]);
+        let merged = (self.apps.clone(), self.secret);
+        self.git.switch("main");
+        (self.apps, self.secret) = before;
+        let main = self.edit(&[ours]);
+        // Both edits in one: theirs first, as if it had been there before.
+        (self.apps, self.secret) = merged;
+        self.change(ours);
+        self.write();
+        let subject = format!("Merge {branch}");
+        let commit = self.git.commit_with(&[main, side], &subject);
+        self.keep(&commit, &subject);
+    }
+
+    /// Commits what there is.
+    pub fn commit(&mut self, subject: &str) -> String {
+        self.write();
+        let commit = self.git.commit(subject);
+        self.keep(&commit, subject);
+        commit
+    }
+
+    /// Pushes.
+    pub fn push(&mut self, at: u64) {
+        self.git.push();
+        self.note(at);
+    }
+
+    fn keep(&mut self, commit: &str, subject: &str) {
+        self.snapshots.insert(commit.to_owned(), (self.apps.clone(), self.secret));
+        let (mut objects, mut broken) = (BTreeMap::new(), Vec::new());
+        for (path, key, want) in self.wants() {
+            match want {
+                Some(want) => drop(objects.insert(key, want)),
+                None => broken.push(path),
+            }
+        }
+        self.commits.insert(commit.to_owned(), Told { subject: subject.to_owned(), objects, broken });
+    }
+
+    fn note(&mut self, at: u64) {
+        let commit = self.git.tip().expect("a commit");
+        let Told { objects, broken, .. } = self.commits[&commit].clone();
+        self.pushed.push(Pushed { at, commit, objects, broken });
+    }
+
+    fn change(&mut self, edit: Edit) {
+        let count = self.apps.len();
+        self.versions += 1;
+        let version = self.versions;
+        let mut image = |app: usize, fate: Fate| {
+            let app = &mut self.apps[app % count];
+            (app.version, app.fate) = (version, fate);
+        };
+        match edit {
+            Edit::Image(app, fate) => image(app, fate),
+            Edit::ImageAndConfig(app, fate) => {
+                image(app, fate);
+                self.set_config(app, version);
+            }
+            Edit::Config(app) => self.set_config(app, version),
+            Edit::Variable(app) => self.apps[app % count].variable = version,
+            Edit::Note(app) => self.apps[app % count].note = version,
+            Edit::Replicas(app, replicas) => self.apps[app % count].replicas = replicas,
+            Edit::Secret => self.secret = version,
+            Edit::Break(app) => self.turn(app, Shape::Broken),
+            Edit::Remove(app) => self.turn(app, Shape::Gone),
+            Edit::Rename(app) => self.apps[app % count].renamed += 1,
+        }
+    }
+
+    fn set_config(&mut self, app: usize, version: u64) {
+        let count = self.apps.len();
+        let config = &mut self.apps[app % count].config;
+        *config = config.map(|_| version);
+    }
+
+    fn turn(&mut self, app: usize, to: Shape) {
+        let count = self.apps.len();
+        let shape = &mut self.apps[app % count].shape;
+        *shape = if *shape == Shape::Sound { to } else { Shape::Sound };
+    }
+
+    fn write(&mut self) {
+        self.git.remove("apps");
+        self.git.write("README.md", "What runs in the shop.\n");
+        for (path, _, want) in self.wants() {
+            let text = want.map_or_else(|| "kind: [Deployment\n  metadata: {\n".to_owned(), |want| want.text);
+            self.git.write(path, text);
+        }
+    }
+
+    /// Every manifest: its file, its object, and what it says, which is nothing where nobody can read it.
+    fn wants(&self) -> Vec<(String, Key, Option<Want>)> {
+        let secret = secret_value(self.seed, self.secret);
+        let text = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  name: password\nstringData:\n  password: \"{secret}\"\n"
+        );
+        let mut all = vec![plain("Secret", "password", "apps/password.yaml".to_owned(), text)];
+        for app in self.apps.iter().filter(|app| app.shape != Shape::Gone) {
+            if let Some(value) = app.config {
+                let (name, path) = (format!("{}-config", app.name), format!("apps/{}-config.yaml", app.name));
+                let text = format!(
+                    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  VALUE: \"v{value}\"\n"
+                );
+                all.push(plain("ConfigMap", &name, path, text));
+            }
+            let suffix = if app.renamed == 0 { String::new() } else { format!("-{}", app.renamed) };
+            let path = format!("apps/{}{suffix}.yaml", app.name);
+            let want = (app.shape == Shape::Sound).then(|| workload(app, path.clone()));
+            all.push((path, (format!("{:?}", app.kind), app.name.clone()), want));
+        }
+        all
+    }
+}
+
+/// Whether a manifest without pods says this value.
+pub fn told(want: &Want, value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    let plain = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
+    let plain = String::from_utf8(plain).unwrap_or_default();
+    [text, &plain].iter().any(|said| !said.is_empty() && want.text.contains(&format!("\"{said}\"")))
+}
+
+/// The value of the Secret, which nobody may ever see.
+pub fn secret_value(seed: u64, version: u64) -> String {
+    format!("correct-horse-{seed}-battery-{version}")
+}
+
+fn plain(kind: &str, name: &str, path: String, text: String) -> (String, Key, Option<Want>) {
+    let want = Want { text, path: path.clone(), fate: None, template: None };
+    (path, (kind.to_owned(), name.to_owned()), Some(want))
+}
+
+fn workload(app: &App, path: String) -> Want {
+    let App { name, replicas, variable, note, .. } = app;
+    let image = format!("registry.example.com/{name}:v{}-{}", app.version, app.fate.word());
+    let config = match app.config {
+        Some(_) => format!("        envFrom:\n        - configMapRef: {{name: {name}-config}}\n"),
+        None => String::new(),
+    };
+    let more = match app.kind {
+        Kind::Deployment => format!("  replicas: {replicas}\n  progressDeadlineSeconds: 30\n"),
+        Kind::StatefulSet => format!("  replicas: {replicas}\n  serviceName: {name}\n"),
+        Kind::DaemonSet => String::new(),
+    };
+    let template = format!(
+        "  template:\n    metadata:\n      labels: {{app: {name}}}\n    spec:\n      containers:\n      - name: app\n        \
+         image: {image}\n        env:\n        - {{name: VARIABLE, value: \"{variable}\"}}\n{config}"
+    );
+    let text = format!(
+        "apiVersion: apps/v1\nkind: {:?}\nmetadata:\n  name: {name}\n  annotations:\n    example.com/note: \"{note}\"\n    \
+         belay.dev/progress-deadline-seconds: \"30\"\nspec:\n{more}  selector:\n    matchLabels: {{app: {name}}}\n{template}",
+        app.kind
+    );
+    Want { text, path, fate: Some(app.fate), template: Some((image, variable.to_string())) }
+}

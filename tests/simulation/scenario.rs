@@ -1,0 +1,177 @@
+//! A scenario: which workloads there are, and what happens to them, the repository, the cluster and belay, and when. All of
+//! it follows from a seed; it is plain data, so that it can be printed, and made shorter where it fails.
+
+use std::time::Duration;
+
+use belay::minicluster::Random;
+
+use super::events::{Event, Timed};
+
+/// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// Ready after a second.
+    Ready,
+    /// Ready after some seconds.
+    Slow,
+    /// Runs and is never ready.
+    Never,
+    /// Crashes at once, again and again.
+    Crash,
+    /// Can't be pulled.
+    Pull,
+    /// Is ready, and crashes much later.
+    Late,
+}
+
+/// What must come of a rollout of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Will {
+    /// It can only succeed.
+    Succeed,
+    /// It can only fail.
+    Fail,
+    /// Both may be seen.
+    Either,
+}
+
+impl Fate {
+    const ALL: [(Fate, &'static str, &'static str, Will); 6] = [
+        (Fate::Ready, "fine", "ready", Will::Succeed),
+        (Fate::Slow, "slow", "ready-after=8s", Will::Succeed),
+        (Fate::Never, "deaf", "never-ready", Will::Fail),
+        (Fate::Crash, "dead", "never-ready,crash-after=1s,log=\"no database\"", Will::Fail),
+        (Fate::Pull, "gone", "image-pull-error", Will::Fail),
+        (Fate::Late, "late", "ready,crash-after=90s", Will::Either),
+    ];
+
+    fn row(self) -> &'static (Fate, &'static str, &'static str, Will) {
+        &Fate::ALL[self as usize]
+    }
+
+    /// The last word of the image's tag.
+    pub fn word(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What must come of it.
+    pub fn will(self) -> Will {
+        self.row().3
+    }
+
+    /// The fate that an image's tag tells.
+    pub fn of_image(image: &str) -> Option<Fate> {
+        let word = image.rsplit_once('-')?.1;
+        Fate::ALL.iter().find(|row| row.1 == word).map(|row| row.0)
+    }
+
+    /// The script that tells the kubelet.
+    pub fn script() -> String {
+        let rule = |row: &(Fate, &str, &str, Will)| format!("- {{image: '*-{}', fate: '{}'}}\n", row.1, row.2);
+        format!("rules:\n{}", Fate::ALL.iter().map(rule).collect::<String>())
+    }
+}
+
+/// The kind of a simulated workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+}
+
+/// A workload, as its manifest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct App {
+    pub name: String,
+    pub kind: Kind,
+    pub replicas: u64,
+    /// Differs in every image that is ever written.
+    pub version: u64,
+    pub fate: Fate,
+    /// A variable of its container.
+    pub variable: u64,
+    /// An annotation that no pod hears of.
+    pub note: u64,
+    /// The value in the ConfigMap that its pods take; `None` where it has none.
+    pub config: Option<u64>,
+    /// How often its file was renamed.
+    pub renamed: u64,
+    pub shape: Shape,
+}
+
+/// How the file of a workload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// As it should be.
+    Sound,
+    /// Nobody can read it.
+    Broken,
+    /// Not there.
+    Gone,
+}
+
+/// What is so for the whole of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Style {
+    pub prune: bool,
+    pub fail_fast: bool,
+    pub reports_drift: bool,
+}
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub style: Style,
+    pub apps: Vec<App>,
+    pub events: Vec<Timed>,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn of(seed: u64) -> Scenario {
+        let random = Random::new(seed);
+        let style =
+            Style { prune: random.below(2) == 0, fail_fast: random.below(3) == 0, reports_drift: random.below(8) == 0 };
+        let count = 1 + random.below(3);
+        let apps = (0..count).map(|index| app(&random, index)).collect();
+        let mut at = Duration::ZERO;
+        let events = (0..3 + random.below(5))
+            .map(|_| {
+                at += pause(&random);
+                Timed { at, what: Event::random(&random) }
+            })
+            .collect();
+        Scenario { seed, style, apps, events }
+    }
+}
+
+fn app(random: &Random, index: u64) -> App {
+    let kind = match random.below(6) {
+        0 => Kind::StatefulSet,
+        1 => Kind::DaemonSet,
+        _ => Kind::Deployment,
+    };
+    App {
+        name: ["web", "api", "shop", "mail"][usize::try_from(index).unwrap_or_default()].to_owned(),
+        kind,
+        replicas: 1 + random.below(2),
+        version: 1,
+        fate: if random.below(10) == 0 { Fate::Crash } else { Fate::Ready },
+        variable: 0,
+        note: 0,
+        config: (random.below(2) == 0).then_some(0),
+        renamed: 0,
+        shape: Shape::Sound,
+    }
+}
+
+/// How long nothing happens: a moment, a part of a rollout, or longer than one.
+fn pause(random: &Random) -> Duration {
+    Duration::from_millis(match random.below(10) {
+        0..3 => random.below(3000),
+        3..7 => 3000 + random.below(30_000),
+        _ => 30_000 + random.below(90_000),
+    })
+}
