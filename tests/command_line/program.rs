@@ -25,7 +25,9 @@ pub fn belay(home: &Path) -> Command {
 pub fn run(home: &Path, args: &[&str]) -> Ran {
     let mut command = belay(home);
     command.args(args);
-    finish(command, "")
+    let ran = finish(command, "");
+    crate::schema::check(args, &ran.out);
+    ran
 }
 
 /// Runs a command with this on its standard input.
@@ -38,9 +40,7 @@ pub fn finish(mut command: Command, input: &str) -> Ran {
     drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    let ran = Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) };
-    crate::schema::check(args, &ran.out);
-    ran
+    Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
 
 /// Types a line on a terminal of so many columns, and answers what it asks; `None`, and a line that says so, where there is

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Running, belay};
+use crate::program::{Ran, Running, belay};
 use crate::stage::Stage;
 use crate::world::daemon::deployment;
 

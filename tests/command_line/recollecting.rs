@@ -103,7 +103,7 @@ async fn elsewhere_the_change_causes_tell() {
         let mut command = belay(&clone);
         let home = stage.home.path();
         command.args(args).arg("--kubeconfig").arg(home.join("kubeconfig"));
-        crate::desk::finish(command, "")
+        crate::program::finish(command, "")
     };
     let history = value(&here(&["history", "-o", "json"]));
     assert_eq!(history["records"][0]["author"]["email"], "grace@example.com");

@@ -53,7 +53,7 @@ async fn another_folder_no_manifest_skipped_and_too_old() {
     git(&["commit", "--allow-empty", "-q", "-m", "Not pushed"]);
     let mut command = belay(&clone);
     command.args(["show", "HEAD"]).args(stage.globals());
-    let ran = crate::desk::finish(command, "");
+    let ran = crate::program::finish(command, "");
     let said =
         format!("default has not fetched it: it follows branch main and is at {}. Is it pushed?\n", &newest[..7]);
     assert!(ran.code == 0 && ran.out.ends_with(&said), "{ran:?}");
