@@ -33,13 +33,13 @@ async fn the_real_controllers_roll_out_over_protocol_buffers() {
     web.create(&PostParams::default(), &read(workload("Deployment"))).await.unwrap();
     let db: Api<StatefulSet> = Api::default_namespaced(cluster.client());
     db.create(&PostParams::default(), &read(workload("StatefulSet"))).await.unwrap();
-    rolled_out(&web, &db).await;
+    Box::pin(rolled_out(&web, &db)).await;
 
     let patch = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "app", "image": "app:2" }] } } } });
     let patch = Patch::Strategic(patch);
     web.patch("app", &PatchParams::default(), &patch).await.unwrap();
     db.patch("app", &PatchParams::default(), &patch).await.unwrap();
-    rolled_out(&web, &db).await;
+    Box::pin(rolled_out(&web, &db)).await;
 
     let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client());
     let sets = sets.list(&ListParams::default()).await.unwrap();
@@ -66,7 +66,7 @@ async fn rolled_out(web: &Api<Deployment>, db: &Api<StatefulSet>) {
             })
     });
     let both = async { tokio::join!(of_web, of_db) };
-    let (web, db) = tokio::time::timeout(PATIENCE, both).await.expect("both are rolled out in time");
+    let (web, db) = Box::pin(tokio::time::timeout(PATIENCE, both)).await.expect("both are rolled out in time");
     web.unwrap();
     db.unwrap();
 }
