@@ -48,7 +48,8 @@ impl Cluster {
         let manager = marks::FIELD_MANAGER;
         let path = format!("{}?fieldManager={manager}&force=true&fieldValidation=Strict{dry}", served.path_of(key));
         let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.to_string().into_bytes());
-        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?;
+        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
+        let answer = answer.map_err(|error| lost_a_race(what, error))?;
         Ok(Written { object: answer.value, warnings: answer.warnings, created: answer.code == 201 })
     }
 
@@ -139,5 +140,16 @@ impl Cluster {
             Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => Ok(()),
             answer => answer.map(|_| ()),
         }
+    }
+}
+
+/// An apply that takes what it names, whoever owns it and whichever version is stored, is in conflict only with a write of
+/// the same moment, which the server has given up trying again by itself. That is the world's fault.
+fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
+    match error {
+        ClusterError::Refused(refusal) if refusal.code == 409 => {
+            ClusterError::Away { what, message: refusal.message, retry_after_seconds: None }
+        }
+        error => error,
     }
 }

@@ -11,9 +11,6 @@ use super::{Cluster, ClusterError, Refusal};
 /// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
 const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
 
-/// How the API server says that somebody else wrote an object between its reading and its writing.
-const LOST_A_RACE: &str = "the object has been modified";
-
 /// What a request is for; told in errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose<'a> {
@@ -140,8 +137,6 @@ fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
         500 if message.contains("failed to create typed patch object") => {
             ClusterError::Refused(refused(purpose, code, "Invalid".to_owned(), message, details))
         }
-        // Two wrote at the same moment, and the server gave up trying again by itself.
-        409 if message.contains(LOST_A_RACE) => ClusterError::Away { what, message, retry_after_seconds: None },
         408 | 410 | 425 | 429 | 500..=599 => {
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
             ClusterError::Away { what, message, retry_after_seconds: seconds }
@@ -206,9 +201,6 @@ mod tests {
             sorted(429, &json!({"details": {"retryAfterSeconds": 3}})),
             ClusterError::Away { retry_after_seconds: Some(3), .. }
         ));
-        let race = json!({"reason": "Conflict", "message": "Operation cannot be fulfilled on deployments.apps \"web\": the \
-            object has been modified; please apply your changes to the latest version and try again"});
-        assert!(matches!(sorted(409, &race), ClusterError::Away { .. }));
         let uid = json!({"reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in object meta: b"});
         assert!(matches!(sorted(409, &uid), ClusterError::Refused(_)));
         assert!(matches!(refusal_of(503, b"<html>"), ClusterError::Away { message, .. } if message == "HTTP 503"));

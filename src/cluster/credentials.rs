@@ -13,12 +13,13 @@ pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
     let mut cause = Some(error);
     while let Some(inner) = cause {
         match inner.downcast_ref::<AuthError>() {
-            Some(AuthError::AuthExecRun { cmd, out, .. }) => {
+            Some(AuthError::AuthExecRun { out, .. }) => {
+                // Its arguments and environment may be the credentials: it is not quoted.
                 let said = String::from_utf8_lossy(&out.stderr);
                 let said: String = said.trim().chars().filter(|c| !c.is_control()).take(SAID_LIMIT).collect();
                 let colon = if said.is_empty() { "" } else { ": " };
                 return format!(
-                    "{cmd:?}, which the kubeconfig asks for credentials, ended with {}{colon}{said}",
+                    "the program that the kubeconfig asks for credentials ended with {}{colon}{said}",
                     out.status
                 );
             }

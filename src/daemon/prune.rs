@@ -52,12 +52,14 @@ impl Source {
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
         let orphans = self.orphans();
         let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
-        let leaves = objects.len() + orphans.len();
-        if leaves > 0 && !unreadable.is_empty() {
-            let names = unreadable.join(", ");
-            let message = format!("nothing is deleted while {names} can't be read: what has left may have moved there");
-            warn!(message, "refused to delete");
-            self.context.status.trouble("prune", Some(message));
+        if !unreadable.is_empty() {
+            // What only was in such a file is not known to have left; it is an orphan until the file is mended.
+            if !objects.is_empty() {
+                let names = unreadable.join(", ");
+                let message = format!("nothing is deleted while {names} can't be read: what has left may have moved there");
+                warn!(message, "refused to delete");
+                self.context.status.trouble("prune", Some(message));
+            }
             return None;
         }
         for key in orphans {

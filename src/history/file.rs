@@ -316,7 +316,9 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
 /// that was is looked at later, beside the work that waits for it ([`History::mend`]).
 fn wants_a_check(path: &Path) -> bool {
     let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
-    size <= CHECKED_AT_ONCE || with_suffix(path, "-wal").exists()
+    // A reader leaves an empty one behind.
+    let unfinished = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    size <= CHECKED_AT_ONCE || unfinished
 }
 
 /// SQLite's own word on the file: `ok`, or the first thing that is wrong.

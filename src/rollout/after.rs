@@ -286,7 +286,7 @@ mod tests {
         let manifest = read_file("a.yaml", text.as_bytes(), &Scopes::new("default")).manifests.remove(0);
         let after = After::of(&manifest).unwrap();
         assert_eq!(after.told(), "waits for deployment/db, infra/deployment/queue");
-        assert_eq!(after.place.to_string(), "a.yaml:7:22");
+        assert_eq!(after.place.to_string(), "a.yaml:7:5");
     }
 
     #[test]

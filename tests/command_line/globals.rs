@@ -6,11 +6,10 @@ use crate::program::Ran;
 use crate::served::Served;
 
 /// Commands that look, and commands that write, all of them about `web`.
-const LINES: [&str; 6] = [
+const LINES: [&str; 5] = [
     "status web",
     "pause web",
     "resume web",
-    "restart deploy/web",
     "set image deploy/web app=web:2 --live",
     "scale deploy web --replicas 3 --live",
 ];
@@ -68,6 +67,8 @@ async fn the_namespace_is_the_one_that_is_said() {
         assert_eq!((image(&served, "other").await, image(&served, "default").await), ("web:2".into(), "web:1".into()));
         run(&served, "set image deploy/web app=web:1 --live", where_else);
     }
+    // Once: two restarts in one second are refused.
+    assert_eq!(run(&served, "restart deploy/web", "-n other").code, 0);
     // What is said on the line counts more than the context.
     assert_eq!(run(&served, "set image deploy/web app=web:3 --live", "--context elsewhere -n default").code, 0);
     assert_eq!(image(&served, "default").await, "web:3");

@@ -1,7 +1,7 @@
 //! `status`: what it says of a workload in each of its states, on a terminal, in a pipe, and while it is watched.
 
 use belay::history::{Drifted, History};
-use belay::rollout::{Hold, marks};
+use belay::rollout::{Hold, marks, template_hash};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, path};
@@ -23,11 +23,12 @@ async fn applied(desk: &Desk, name: &str, fate: &str, deadline: u32, more: Value
     desk.apply(&path("deployments", name), &manifest.to_string()).await;
 }
 
-fn hold() -> Value {
+/// A hold on the template that is live.
+fn hold(live: &Value) -> Value {
     let hold = Hold {
         manifest: "abc".to_owned(),
         config: None,
-        template: "0".to_owned(),
+        template: template_hash(&live["spec"]["template"]),
         commit: "2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e".parse().unwrap(),
         reason: "no image".to_owned(),
         since: "2026-01-02T12:00:00Z".parse().unwrap(),
@@ -37,15 +38,21 @@ fn hold() -> Value {
     json!({marks::HOLD: hold.to_annotation()})
 }
 
+async fn held(desk: &Desk, name: &str, fate: &str) {
+    applied(desk, name, fate, 600, json!({})).await;
+    let live = desk.get(&path("deployments", name)).await.unwrap();
+    applied(desk, name, fate, 600, hold(&live)).await;
+}
+
 /// One workload in each state but failed.
 async fn told() -> Desk {
     let desk = Desk::embedded().await;
     applied(&desk, "a-complete", "ready", 600, json!({})).await;
     applied(&desk, "b-drifted", "ready", 600, json!({})).await;
-    applied(&desk, "c-held", "ready", 600, hold()).await;
+    held(&desk, "c-held", "ready").await;
     applied(&desk, "d-suspended", "ready", 600, json!({marks::SUSPEND: "we look at it"})).await;
     applied(&desk, "e-under-way", "never-ready", 600, json!({})).await;
-    applied(&desk, "f-rolling-back", "never-ready", 600, hold()).await;
+    held(&desk, "f-rolling-back", "never-ready").await;
     for name in ["a-complete", "b-drifted", "c-held", "d-suspended"] {
         desk.until(&path("deployments", name), "available", |live| live["status"]["availableReplicas"] == 2).await;
     }

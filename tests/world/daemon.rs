@@ -8,7 +8,7 @@ use belay::config::SourceConfig;
 use belay::daemon::{Daemon, Pruning, Status};
 use belay::history::{History, Query, Retention};
 use belay::minicluster::MiniCluster;
-use belay::rollout::{Outcome, Record};
+use belay::rollout::{Outcome, Record, Trigger};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -187,11 +187,12 @@ impl World {
         records
     }
 
-    /// What became of an object by a commit.
+    /// What became of an object by a commit. What was rebuilt after a loss stands beside it.
     pub fn record(&self, commit: &str, object: &str) -> Record {
         let all = self.records();
         let mut fitting =
-            all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object);
+            all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object)
+            .filter(|record| record.trigger != Trigger::Rebuilt);
         let found = fitting.next().unwrap_or_else(|| panic!("no record of {object} at {commit}: {all:#?}"));
         assert!(fitting.next().is_none(), "one record of {object} at {commit}: {all:#?}");
         found.clone()

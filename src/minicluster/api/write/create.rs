@@ -172,6 +172,11 @@ impl ApiServer {
             let write = own_meaning(&target.resource, self.now());
             object::read(&write, object.to_string().as_bytes(), object::Format::Json)?
         };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        // Before it is judged: what it asks for, an address say, is taken by the one that is there.
+        if self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name)).is_some() {
+            return Ok(());
+        }
         let options = WriteOptions {
             dry_run: false,
             manager: "kube-apiserver".to_owned(),
