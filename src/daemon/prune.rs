@@ -56,7 +56,8 @@ impl Source {
             // What only was in such a file is not known to have left; it is an orphan until the file is mended.
             if !objects.is_empty() {
                 let names = unreadable.join(", ");
-                let message = format!("nothing is deleted while {names} can't be read: what has left may have moved there");
+                let message =
+                    format!("nothing is deleted while {names} can't be read: what has left may have moved there");
                 warn!(message, "refused to delete");
                 self.context.status.trouble("prune", Some(message));
             }

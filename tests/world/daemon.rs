@@ -190,8 +190,9 @@ impl World {
     /// What became of an object by a commit. What was rebuilt after a loss stands beside it.
     pub fn record(&self, commit: &str, object: &str) -> Record {
         let all = self.records();
-        let mut fitting =
-            all.iter().filter(|record| record.commit.as_str() == commit && record.object.to_string() == object)
+        let mut fitting = all
+            .iter()
+            .filter(|record| record.commit.as_str() == commit && record.object.to_string() == object)
             .filter(|record| record.trigger != Trigger::Rebuilt);
         let found = fitting.next().unwrap_or_else(|| panic!("no record of {object} at {commit}: {all:#?}"));
         assert!(fitting.next().is_none(), "one record of {object} at {commit}: {all:#?}");
