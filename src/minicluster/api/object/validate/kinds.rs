@@ -118,7 +118,7 @@ fn others(kind: &str) -> Option<Rules> {
         "APIService" => alone(registrations::api_service),
         "CSIDriver" => then(csi::driver, csi::driver_update),
         "CSINode" => then(csi::node, csi::node_update),
-        "CSIStorageCapacity" => born(csi::capacity, csi::capacity_update),
+        "CSIStorageCapacity" => then(csi::capacity, csi::capacity_update),
         "ClusterRole" => alone(|object, errors| rights::role(object, Reach::Cluster, errors)),
         "ClusterRoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
