@@ -19,7 +19,7 @@ use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
-use crate::history::{Drifted, Query};
+use crate::history::Drifted;
 use crate::manifest::ObjectKey;
 use crate::rollout::{
     Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
@@ -219,15 +219,7 @@ impl Source {
 
     /// The newest record of an object, as far as the history knows.
     pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
-        let query = Query {
-            source: Some(self.context.config.name.clone()),
-            name: Some(key.name.clone()),
-            kind: Some(key.kind.clone()),
-            namespace: key.namespace.clone(),
-            limit: Some(1),
-            ..Query::default()
-        };
-        self.context.history.records(&query).ok().and_then(|records| records.into_iter().next())
+        self.context.history.newest(&self.context.config.name, key).ok().flatten()
     }
 
     /// What the check of doubtful objects brought.

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
+use crate::manifest::ObjectKey;
 use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};
 
 /// How many candidates are named when digits fit several commits.
@@ -87,6 +88,22 @@ impl History {
             let mut statement = connection.prepare_cached(&text)?;
             let found: Result<Vec<Record>, _> = statement.query_map(params_from_iter(values), rows::record)?.collect();
             completed(connection, found?)
+        })
+    }
+
+    /// The record of an object that was written last, whatever the clock said then.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn newest(&self, source: &str, object: &ObjectKey) -> Result<Option<Record>, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        self.read("look what was done last", |connection| {
+            let text = format!("SELECT {} FROM records INDEXED BY records_by_name {NEWEST}", rows::RECORD);
+            let mut statement = connection.prepare_cached(&text)?;
+            let values = params![source, name, kind, group, namespace];
+            let found = statement.query_row(values, rows::record).optional()?;
+            Ok(completed(connection, found.into_iter().collect())?.pop())
         })
     }
 
@@ -196,6 +213,8 @@ impl History {
     }
 }
 
+const NEWEST: &str = "WHERE records.source = ?1 AND records.name = ?2 AND records.kind = ?3 AND records.\"group\" = ?4 AND \
+                      records.namespace IS ?5 ORDER BY records.number DESC LIMIT 1";
 const OPEN: &str = "WHERE source = ? AND ended IS NULL ORDER BY number";
 // What was rebuilt belongs to no head.
 const RECORDED: &str = "SELECT head FROM plans WHERE source = ? AND head <> '' ORDER BY number DESC LIMIT 1";

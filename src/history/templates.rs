@@ -152,7 +152,7 @@ fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Resul
          later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND \
          later.namespace IS ?5 AND later.number > records.number AND \
          (later.manifest_hash = records.manifest_hash OR later.\"commit\" = records.\"commit\") AND later.outcome IN \
-         ('failed', 'rolled-back', 'rollback-failed')) ORDER BY records.started DESC, records.number DESC LIMIT 1",
+         ('failed', 'rolled-back', 'rollback-failed')) ORDER BY records.number DESC LIMIT 1",
         rows::RECORD
     );
     let mut statement = connection.prepare_cached(&text)?;

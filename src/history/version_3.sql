@@ -17,5 +17,9 @@ CREATE TABLE drifts (
     PRIMARY KEY (source, "group", kind, namespace, name)
 ) WITHOUT ROWID;
 
+-- The last good revision is the last by the order of writing: a clock may have been set back.
+DROP INDEX records_rolled_out;
+CREATE INDEX records_rolled_out ON records (source, name, number) WHERE rolls_out = 1;
+
 -- New words since: the triggers rolling-update and rebuilt, the outcome unknown. A plan whose head is empty holds the
 -- records that were rebuilt after the history was lost.

@@ -54,12 +54,14 @@ impl Books {
     /// Reads the file in a state folder; nothing where there is none.
     pub fn read(state: &Path) -> Books {
         let Some(connection) = open(state) else { return Books::default() };
-        let plans =
-            all(&connection, "SELECT number, head FROM plans ORDER BY number", |row| Ok((row.get(0)?, row.get(1)?)));
+        let plans = all(&connection, "SELECT number, head FROM plans WHERE head <> '' ORDER BY number", |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
+        // What was rebuilt after a loss was read from the cluster, and stands beside what the daemon did.
         let mut records = all(
             &connection,
             "SELECT number, plan, \"commit\", kind, name, \"trigger\", outcome, coalesce(reason, '') || ': ' || \
-             coalesce(message, ''), rolls_out, started, ended FROM records ORDER BY number",
+             coalesce(message, ''), rolls_out, started, ended FROM records WHERE \"trigger\" <> 'rebuilt' ORDER BY number",
             record,
         );
         for record in &mut records {

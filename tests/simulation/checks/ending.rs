@@ -15,7 +15,10 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
     let head = run.head();
     for (key, want) in &head.objects {
         let Some(live) = run.live.get(key) else {
-            findings.add(format!("{key:?} is not there, and the head has it"));
+            // What somebody deleted is drift, and may only be reported.
+            let deleted = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete));
+            let left_so = deleted && run.scenario.style.reports_drift;
+            findings.demand(left_so, || format!("{key:?} is not there, and the head has it"));
             continue;
         };
         if is_workload(key) {

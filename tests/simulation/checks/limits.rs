@@ -117,8 +117,9 @@ fn disturbed(run: &Run, from: u64, to: u64) -> bool {
         let ended = life.to.is_some_and(|end| end + 1 > from && end < to);
         ended || life.from + 30_000 > from && life.from < to
     });
+    let ran = run.lives.iter().any(|life| life.from <= from && life.to.is_none_or(|end| end >= to));
     let between = |at: u64| at + 60_000 > from && at < to;
-    storm || life || run.jumps.iter().any(|(at, _)| between(*at))
+    storm || life || !ran || run.jumps.iter().any(|(at, _)| between(*at))
 }
 
 /// Nothing is ever belay's own fault.

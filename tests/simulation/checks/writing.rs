@@ -7,6 +7,7 @@ use super::super::findings::{Finding, Findings, hold, is_workload, key_of_path, 
 use super::super::line::Exchange;
 use super::super::repository::Key;
 use super::super::run::Run;
+use super::super::weather::Fortune;
 
 /// It changes and deletes only what the repository names or named, and what it must mark; never what is somebody else's.
 pub fn only_its_own(run: &Run) -> Vec<Finding> {
@@ -156,7 +157,8 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
     for (key, exchange) in run.applies() {
         let Some(open) = exchange.open.first() else { continue };
         let by_hand = run.hands_on(&key).any(|handled| !matches!(handled.hand, Hand::Label));
-        let fine = exchange.code.is_some_and(|code| code < 300);
+        // An answer that ends in the middle was not heard.
+        let fine = exchange.code.is_some_and(|code| code < 300) && exchange.fortune != Fortune::Cut;
         let before = heard.get(&(exchange.process, open.number, key.clone()));
         if let Some(before) = before.filter(|before| before.body == exchange.body && !by_hand && !run.had_twin()) {
             findings.add(format!("{key:?} is applied again at {}, as at {}", exchange.begun, before.begun));

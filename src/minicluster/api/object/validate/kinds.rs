@@ -17,8 +17,6 @@ pub enum Order {
     Before,
     /// After that.
     After,
-    /// Alone: only a new object is looked at by itself.
-    Instead,
 }
 
 type Check = fn(&Value, &mut Errors);
@@ -62,11 +60,6 @@ const fn then(check: Check, change: Change) -> Rules {
 /// What of an object changed is looked at, then it by itself.
 const fn after(change: Change, check: Check) -> Rules {
     Rules { check: Some(check), change: Some(change), order: Order::Before }
-}
-
-/// A new object is looked at by itself, a changed one only for what changed.
-const fn born(check: Check, change: Change) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
 /// The rules of a kind, named by group and kind.

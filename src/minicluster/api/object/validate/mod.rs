@@ -151,9 +151,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             if rules.order == Order::Before {
                 rules.change(old, new, &mut errors);
             }
-            if rules.order != Order::Instead {
-                rules.check(new, &mut errors);
-            }
+            rules.check(new, &mut errors);
             if rules.order != Order::Before {
                 rules.change(old, new, &mut errors);
             }
