@@ -15,6 +15,8 @@ use crate::rollout::{
     template,
 };
 
+/// How soon what fell due meanwhile is seen to.
+const SOON: Duration = Duration::from_secs(1);
 /// How long the judge leaves a workload alone after it has ruled that the world is in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
@@ -173,8 +175,10 @@ impl<'a> Judging<'a> {
         });
         let instant = tokio::time::Instant::now();
         let look_at = self.impatience.as_ref().map(|(_, at)| *at);
-        let wakes = [due.map(|due| due.max(quiet_until)), Some(quiet_until), look_at];
-        let wake = wakes.into_iter().flatten().filter(|wake| *wake > instant).min();
+        // What fell due while something else was asked for is due still. A time that has passed wakes nobody by itself.
+        let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
+        let quiet = Some(quiet_until).filter(|until| *until > instant);
+        let wake = due.into_iter().chain([quiet]).flatten().min();
         let timer = async {
             match wake {
                 Some(wake) => tokio::time::sleep_until(wake).await,

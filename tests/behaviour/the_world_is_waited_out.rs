@@ -69,6 +69,25 @@ async fn a_server_that_goes_away_in_the_middle_is_no_reason_to_go_back() {
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
 }
 
+/// A deadline that ends while belay can't look at the pods is seen when it can again (found by the simulation, seed 110).
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_ends_meanwhile_is_not_missed() {
+    let (mut world, tap) = World::tapped().await;
+    world.config.fail_fast = true;
+    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&good).await;
+    let begun = tokio::time::Instant::now();
+    tap.rule(move |went, _| {
+        let looks = went.path.contains("/replicasets") || went.path.contains("/pods");
+        let away = begun.elapsed() < Duration::from_secs(60);
+        if looks && away { Fate::Fail(503) } else { Fate::Pass }
+    });
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_controller_is_no_reason_to_go_back() {
     let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
