@@ -1,5 +1,6 @@
 //! Whatever is asked of the embedded API server, it does not grow: the same requests again and again, sound ones and
-//! broken ones, and the memory of the process before and after. A program of its own, for nothing else may take memory.
+//! broken ones, and the memory of the process before and after. A program of its own, and one test after the other, for
+//! nothing else may take memory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -10,6 +11,7 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// More writes than the server keeps events of.
@@ -18,14 +20,14 @@ const ROUNDS: usize = 6_000;
 /// What the allocator may keep for itself, in bytes.
 const SLACK: u64 = 24 << 20;
 
+/// Held by the test that measures: tests of one program run side by side.
+static MEASURING: Mutex<()> = Mutex::const_new(());
+
 #[tokio::test]
 async fn the_server_does_not_grow_with_the_requests_that_it_answers() {
     let Some(_) = resident() else { return };
-    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
-    let client = cluster.client();
-    for round in 0..WARM_UP {
-        ask_everything(&client, round).await;
-    }
+    let _alone = MEASURING.lock().await;
+    let (_cluster, client) = warmed_up().await;
     let before = resident().unwrap();
     for round in 0..ROUNDS {
         ask_everything(&client, round).await;
@@ -37,11 +39,8 @@ async fn the_server_does_not_grow_with_the_requests_that_it_answers() {
 #[tokio::test]
 async fn a_thousand_watches_that_nobody_reads_are_given_up() {
     let Some(_) = resident() else { return };
-    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
-    let client = cluster.client();
-    for round in 0..WARM_UP {
-        ask_everything(&client, round).await;
-    }
+    let _alone = MEASURING.lock().await;
+    let (_cluster, client) = warmed_up().await;
     let before = resident().unwrap();
     let watch = || client.send(Request::get(format!("{PODS}?watch=1")).body(Vec::new().into()).unwrap());
     let watches = join_all((0..1_000).map(|_| watch())).await;
@@ -52,6 +51,16 @@ async fn a_thousand_watches_that_nobody_reads_are_given_up() {
     // An event is held once for all who have not read it yet.
     assert!(open < before + 4 * SLACK, "{before} bytes before, {open} with watches that nobody reads");
     drop(watches);
+}
+
+/// A server that has answered for a while.
+async fn warmed_up() -> (MiniCluster, Client) {
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let client = cluster.client();
+    for round in 0..WARM_UP {
+        ask_everything(&client, round).await;
+    }
+    (cluster, client)
 }
 
 /// Objects made, changed and deleted; requests that are refused in every way that there is; a watch opened and left.

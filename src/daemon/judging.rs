@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// How often the pods are looked at where belay is to give up before the deadline.
-const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
 /// A rollout was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,20 @@ pub(super) struct Judging<'a> {
     outcome: Outcome,
     /// What was seen of its pods, and when they are looked at next, where belay is to give up early.
     impatience: Option<(Impatience, tokio::time::Instant)>,
+}
+
+impl Work {
+    /// Says everywhere that the world is in the way, and that nothing is judged meanwhile.
+    pub(super) async fn waits_for_the_world(&self, reason: &Reason) -> Result<(), Cancelled> {
+        let key = &self.planned.wanted.key;
+        warn!(object = %key, %reason, "the world is in the way");
+        self.step(StepKind::Waiting, &reason.message).await?;
+        self.context.status.change(|source| match source.under_way.get_mut(key) {
+            Some(under_way) => set(&mut under_way.in_the_way, Some(reason.clone())),
+            None => false,
+        });
+        Ok(())
+    }
 }
 
 impl<'a> Judging<'a> {
@@ -118,14 +132,9 @@ impl<'a> Judging<'a> {
                 Ok(Some(Ruled::Failed { reason, scene, live: Arc::clone(live) }))
             }
             Ruling::World(reason) => {
-                warn!(object = %key, %reason, "the world is in the way");
-                self.work.step(StepKind::Waiting, &reason.message).await?;
+                self.work.waits_for_the_world(&reason).await?;
                 let message = format!("not rolled back, because the commit is not at fault: {reason}");
                 context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message).await;
-                context.status.change(|source| match source.under_way.get_mut(&key) {
-                    Some(under_way) => set(&mut under_way.in_the_way, Some(reason)),
-                    None => false,
-                });
                 Ok(None)
             }
         }

@@ -35,9 +35,7 @@ impl Source {
         let beside = self.repository.beside.clone();
         self.work.spawn(async move {
             let tidy = move || {
-                if let Some(to) = context.history.mend(now).map_err(|error| error.to_string())? {
-                    warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
-                    context.renewed.notify_waiters();
+                if context.begin_anew_if_damaged().map_err(|error| error.to_string())? {
                     return Ok(());
                 }
                 let mend = |error: HistoryError| {

@@ -136,18 +136,22 @@ impl Context {
         if !trouble.wants_a_new_file() {
             return false;
         }
-        match self.history.mend(self.clock.now()) {
-            Ok(Some(to)) => {
-                warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
-                self.renewed.notify_waiters();
-                true
-            }
-            Ok(None) => true,
+        match self.begin_anew_if_damaged() {
+            // Where it is sound, somebody else was here before.
+            Ok(_) => true,
             Err(error) => {
                 warn!(%error, "failed to begin a fresh history");
                 false
             }
         }
+    }
+
+    /// Looks the history over; a damaged one is set aside, and a fresh one begun. Whether that was so.
+    pub(super) fn begin_anew_if_damaged(&self) -> Result<bool, HistoryError> {
+        let Some(to) = self.history.mend(self.clock.now())? else { return Ok(false) };
+        warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
+        self.renewed.notify_waiters();
+        Ok(true)
     }
 
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.

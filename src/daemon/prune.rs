@@ -50,7 +50,6 @@ impl Source {
         }
         let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
-        let orphans = self.orphans();
         let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
         if !unreadable.is_empty() {
             // What only was in such a file is not known to have left; it is an orphan until the file is mended.
@@ -63,7 +62,7 @@ impl Source {
             }
             return None;
         }
-        for key in orphans {
+        for key in self.orphans() {
             if let Some(charged) = self.charge_orphan(&key) {
                 objects.entry(key).or_insert(charged);
             }

@@ -160,8 +160,7 @@ impl Work {
         if self.apply.takes_over {
             self.take_over().await?;
         }
-        let body = self.apply.body.clone();
-        let written = self.insist_on_apply(&body).await?;
+        let written = self.insist_on_apply(&self.apply.body).await?;
         match written {
             Ok(written) => {
                 let baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -181,8 +180,8 @@ impl Work {
 
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(&mut self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let key = &self.planned.wanted.key.clone();
+    pub(super) async fn insist_on_apply(&self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
         let mut told = false;
         loop {
@@ -312,8 +311,7 @@ impl Work {
             }
             again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
-            let body = self.apply.body.clone();
-            let written = match self.insist_on_apply(&body).await? {
+            let written = match self.insist_on_apply(&self.apply.body).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };

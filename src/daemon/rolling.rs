@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::judging::Cancelled;
+use super::judging::{Cancelled, LOOK_AT_PODS};
 use super::planner::resumed_apply;
 use super::roll_out::{Stage, Work};
-use super::status::{CountersStatus, UnderWay, put_or_remove, set};
+use super::status::{CountersStatus, UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
@@ -26,8 +26,6 @@ use crate::rollout::{
 const LOOK: Duration = Duration::from_secs(3);
 /// How long new pods are left alone, at least, before old ones go.
 const REST: Duration = Duration::from_secs(5);
-/// How often the pods are looked at where belay is to give up before the deadline.
-const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 /// The longest wait until the watch has seen what was written last.
 const UNTIL_SEEN: Duration = Duration::from_secs(5);
 
@@ -276,12 +274,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
                 return Ok(Rolled::Failed(reason, seen));
             }
             Ruling::World(reason) => {
-                warn!(object = %key, %reason, "the world is in the way");
-                work.step(StepKind::Waiting, &reason.message).await?;
-                context.status.change(|source| match source.under_way.get_mut(key) {
-                    Some(under_way) => set(&mut under_way.in_the_way, Some(reason)),
-                    None => false,
-                });
+                work.waits_for_the_world(&reason).await?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Whose turn it is: the objects of one rank side by side, rank after rank.
 
 use std::cmp::Reverse;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -75,7 +76,7 @@ impl Ranks {
 
     /// The turn of one object at that place.
     pub(super) fn turn(&self, place: impl Into<Place>) -> Turn {
-        Turn { ranks: self.clone(), rank: place.into(), through: false }
+        Turn { ranks: self.clone(), rank: place.into(), through: AtomicBool::new(false) }
     }
 }
 
@@ -84,7 +85,7 @@ impl Ranks {
 pub(super) struct Turn {
     ranks: Ranks,
     rank: Place,
-    through: bool,
+    through: AtomicBool,
 }
 
 impl Turn {
@@ -101,8 +102,8 @@ impl Turn {
     }
 
     /// The object does not keep the later ranks waiting any more.
-    pub(super) fn through(&mut self) {
-        if !std::mem::replace(&mut self.through, true) {
+    pub(super) fn through(&self) {
+        if !self.through.swap(true, Ordering::Relaxed) {
             self.ranks.pass(self.rank);
         }
     }
@@ -122,7 +123,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rank_waits_for_all_of_the_one_before() {
         let ranks = Ranks::new([Rank::Definitions, Rank::Definitions, Rank::Workloads]);
-        let mut first = ranks.turn(Rank::Definitions);
+        let first = ranks.turn(Rank::Definitions);
         let second = ranks.turn(Rank::Definitions);
         let workload = ranks.turn(Rank::Workloads);
         let waits = |turn: &Turn| {

@@ -13,8 +13,8 @@ use super::take_back::rollback_failed;
 use crate::cluster::{Backoff, EventKind};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    CommitId, Hold, Outcome, Reason, Record, RecordId, Revision, Trigger, body, marks, same_template, template,
-    template_hash, with_template,
+    CommitId, Hold, Outcome, Reason, Record, Revision, Trigger, body, marks, same_template, template, template_hash,
+    with_template,
 };
 
 /// The code of the reason.
@@ -64,23 +64,13 @@ impl Source {
         }
         info!(object = %key, by, commit = hold.commit.short(), "undone by hand");
         let record = Record {
-            id: RecordId(0),
-            source: source.clone(),
-            commit: hold.commit.clone(),
-            object: key.clone(),
             place: self.read_manifest(key).map(|manifest| manifest.place),
             trigger: Trigger::UndoByHand(by.clone()),
             outcome: Outcome::UnderWay,
-            reason: None,
             manifest_hash: Some(hold.manifest.clone()),
             rolls_out: true,
-            revision: None,
             back_to: back_to.clone(),
-            back_to_revision: None,
-            complaints: Vec::new(),
-            evidence: None,
-            started: hold.since,
-            ended: None,
+            ..Record::planned(source, &hold.commit, key.clone(), hold.since)
         };
         let now = self.context.clock.now();
         let ids = history.begin(source, head, &[record], now)?;
