@@ -11,7 +11,7 @@ use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Format, progress, say, say_value};
 use super::workload::Named;
-use crate::cluster::{Cluster, ClusterError, Mode, Served};
+use crate::cluster::{Cluster, ClusterError, Mode, RollError, Served};
 use crate::kinds::facts;
 use crate::manifest::ObjectKey;
 
@@ -155,7 +155,12 @@ pub(super) async fn each(
         _ => {}
     }
     failures.iter().for_each(|error| progress(format!("error: {error:#}")));
-    Ok(if failures.is_empty() { Exit::Done } else { Exit::Error })
+    let timed_out = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RollError::TimedOut { .. }));
+    Ok(match failures.as_slice() {
+        [] => Exit::Done,
+        failures if failures.iter().all(timed_out) => Exit::TimedOut,
+        _ => Exit::Error,
+    })
 }
 
 /// An object without what nobody reads.

@@ -12,7 +12,7 @@ use super::super::marks;
 use super::build::{kept, written_size};
 use super::label::change;
 use super::names::Controller;
-use super::{DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, SOURCE_ID, Step, Write};
+use super::{ByHand, DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, SOURCE_ID, Step, Write};
 
 impl RollingUpdate {
     /// What is done where the old controller is gone: the rest of a renaming, or nothing.
@@ -31,10 +31,14 @@ impl RollingUpdate {
     /// The controller under the old name, with everything that it will be, but without pods until the other is gone.
     fn parked(&self, next: Controller<'_>, size: i64) -> Value {
         let mut body = kept(next);
-        for mark in [marks::CHANGE_CAUSE, marks::COMMIT] {
+        for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::ROLLED] {
             if let Some(text) = next.annotation(mark) {
                 body["metadata"]["annotations"][mark] = text.into();
             }
+        }
+        // It is the source's own again, as the one before it was.
+        if let Some(source) = ByHand::on(next.0).and_then(|hand| hand.source) {
+            body["metadata"]["labels"][marks::SOURCE] = source.into();
         }
         body["metadata"]["name"] = self.ask.old.clone().into();
         body["metadata"]["annotations"][RENAMED_FROM] = next.name().into();
