@@ -17,6 +17,7 @@ mod basics;
 mod beside_kubectl;
 mod by_hand;
 mod cluster;
+mod controllers;
 mod demo;
 mod docs;
 mod editing;

@@ -1,6 +1,8 @@
 //! The undo of a ReplicationController, which keeps no revisions and replaces no pod by itself: a rolling update to what an
 //! earlier commit said, as the history or Git has it, and then the hold.
 
+use std::time::Duration;
+
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
@@ -15,6 +17,8 @@ use crate::rollout::{
     Hold, Replicas, applied_fields, body, marks, same_template, template, template_hash, with_template,
 };
 
+/// How often the cluster is looked at while pods come and go.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often what is live is looked at anew before it is left to somebody else who keeps changing it.
 const ROUNDS: usize = 5;
 
@@ -154,7 +158,7 @@ impl Rolling<'_> {
 
     async fn roll(&self, ask: Ask) -> anyhow::Result<()> {
         let update = RollingUpdate::new(ask)?;
-        let pace = Pace { update_period: std::time::Duration::from_secs(5), ..Pace::default() };
+        let pace = self.pace();
         let rolled = self.cluster.roll(self.namespace(), update, pace, |line: &str| progress(line)).await;
         match rolled {
             Ok(_) => Ok(()),
@@ -163,6 +167,12 @@ impl Rolling<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// As fast as readiness allows: an undo is in a hurry.
+    fn pace(&self) -> Pace {
+        let rest = self.target.live["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
+        Pace { update_period: rest.max(LOOK), poll_interval: LOOK, ..Pace::default() }
     }
 
     /// Writes the marks and the hold, as the daemon would apply them; and the template, where there were no pods to roll.
