@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::cluster::{Cluster, Pace};
 use belay::rollout::rolling_update::{Ask, ByHand, RollingUpdate};
-use belay::rollout::{Hold, Outcome, Record, TemplateMarks, Trigger, marks};
+use belay::rollout::{Hold, Outcome, Record, TemplateMarks, Trigger, marks, template_hash};
 use serde_json::Value;
 
 use crate::world::daemon::World;
@@ -132,4 +132,25 @@ async fn nothing_is_put_right_before_the_hold_of_an_undo_is_there() {
     // Killed before the hold, it is nobody's.
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(image(&world).await, "web:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_stays_held_and_what_was_rolled_stays() {
+    let (mut world, _) = started().await;
+    let bad = controller("web:2")
+        .replace("ready-after=2s", "never-ready")
+        .replace("name: web\nspec", "name: web\n  annotations: {belay.dev/progress-deadline-seconds: \"30\"}\nspec");
+    let second = world.push("web.yaml", &bad, "Broken");
+    world.through(&second).await;
+    assert_eq!(world.record(&second, OBJECT).outcome, Outcome::RolledBack);
+    roll(&world, Ask { by: Some(by(&world)), ..Ask::image("web", "web:9") }).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    let live = world.get(WEB).await.unwrap();
+    let hold = Hold::on(&live).expect("held");
+    assert_eq!((hold.commit.as_str(), image(&world).await.as_str()), (second.as_str(), "web:9"));
+    assert_eq!(hold.template, template_hash(&live["spec"]["template"]));
+    assert_eq!((of(&world, "rolling-update").len(), of(&world, "retry").len()), (1, 0));
+    let third = world.push("web.yaml", &controller("web:3"), "Mended");
+    world.through(&third).await;
+    assert_eq!((image(&world).await.as_str(), Hold::on(&world.get(WEB).await.unwrap())), ("web:3", None));
 }

@@ -63,7 +63,7 @@ async fn an_undo_rolls_it_back_and_is_held() {
         format!("replicationcontroller/web skipped rollback (current template already matches commit {first})\n")
     );
 
-    // What is rolled by hand is told, and what the hold says comes back.
+    // What is rolled by hand while something is held is told, and stays; and so does the hold.
     let rolled = office.belay("rolling-update web --image=web:3 --update-period 100ms --poll-interval 100ms");
     assert_eq!(rolled.code, 0, "{rolled:?}");
     assert!(rolled.err.contains("belongs to the source \"shop\""), "{}", rolled.err);
@@ -72,5 +72,8 @@ async fn an_undo_rolls_it_back_and_is_held() {
     assert_eq!(record["outcome"], "complete");
     let shown = office.belay("history web -o wide");
     assert!(shown.out.contains("rolling-update ("), "{}", shown.out);
-    office.desk.until(&path("replicationcontrollers", "web"), "what is held", |live| image_of(live) == "web:1").await;
+    let held = office.belay("status web -o json");
+    assert!(held.out.contains("\"state\": \"held\""), "{held:?}");
+    let now = live(&office).await;
+    assert_eq!((image_of(&now), &hold_of(&now).expect("held")["commit"]), ("web:3", &Value::from(second.as_str())));
 }

@@ -49,12 +49,16 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
     body["spec"]["replicas"] = json!(0);
     let source = marks::label(old.0, marks::SOURCE).map(str::to_owned);
     let by_hand = ask.by.clone().map(|hand| ByHand { source, ..hand }.to_annotation());
+    // What is held stays held while a person rolls it to something else; an undo brings its own hold.
+    let stays_held = ask.by.as_ref().is_some_and(|hand| !hand.hold_follows);
+    let hold = old.annotation(marks::HOLD).filter(|_| stays_held).map(str::to_owned);
     let annotations = [
         (DESIRED, Some(desired.to_string())),
         (SOURCE_ID, Some(source_id(old))),
         (marks::CHANGE_CAUSE, ask.marks.change_cause.clone()),
         (marks::COMMIT, ask.marks.commit.clone()),
         (marks::ROLLED, by_hand),
+        (marks::HOLD, hold),
     ];
     annotate(&mut body, annotations);
     Ok(body)

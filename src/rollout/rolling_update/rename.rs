@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::marks;
+use super::super::{Hold, marks, template, template_hash};
 use super::build::{kept, written_size};
 use super::label::change;
 use super::names::Controller;
@@ -31,7 +31,7 @@ impl RollingUpdate {
     /// The controller under the old name, with everything that it will be, but without pods until the other is gone.
     fn parked(&self, next: Controller<'_>, size: i64) -> Value {
         let mut body = kept(next);
-        for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::ROLLED] {
+        for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::ROLLED, marks::HOLD] {
             if let Some(text) = next.annotation(mark) {
                 body["metadata"]["annotations"][mark] = text.into();
             }
@@ -70,11 +70,15 @@ impl RollingUpdate {
         }
         let size = written_size(parked, DESIRED)?.unwrap_or_default();
         let none = Value::Null;
-        let patch = json!({
+        let mut patch = json!({
             "metadata": {"annotations": {RENAMED_FROM: none, DESIRED: none}},
             "spec": {"replicas": size, "selector": {RENAMING: none},
                 "template": {"metadata": {"labels": {RENAMING: none}}}},
         });
+        if let Some(hold) = Hold::on(parked.0) {
+            let hold = Hold { template: template_hash(&final_template(parked)), ..hold };
+            patch["metadata"]["annotations"][marks::HOLD] = hold.to_annotation().into();
+        }
         self.renamed = true;
         Ok(change(parked, patch))
     }
@@ -86,6 +90,15 @@ impl RollingUpdate {
             _ => Step::Done(self.ask.success(&self.ask.old)),
         }
     }
+}
+
+/// The template that a parked controller has in the end: what a hold that it carries is about.
+fn final_template(parked: Controller<'_>) -> Value {
+    let mut template = template(parked.0).cloned().unwrap_or_default();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(RENAMING);
+    }
+    template
 }
 
 /// Whether a controller is the one that is renamed, and not another that has got its name since.
