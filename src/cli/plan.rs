@@ -215,6 +215,7 @@ fn step(planned: &Planned) -> StepAnswer {
         place: wanted.manifest.place.clone(),
         action: ActionWord::Unchanged,
         rolls_out: None,
+        after: After::of(&wanted.manifest).map(|after| after.names),
         changes: None,
         hold: None,
         why: None,

@@ -64,7 +64,7 @@ impl Source {
             known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
         );
         self.begin(begun);
-        self.write_down_undos();
+        self.write_down_by_hand();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.

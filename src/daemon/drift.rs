@@ -80,6 +80,9 @@ impl Source {
         if let Some(hold) = &hold {
             self.note_undo(key, live, hold);
         }
+        if Workload::of(key) == Some(Workload::ReplicationController) {
+            self.note_rolling_update(key, live);
+        }
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
         let complete = Workload::of(key).is_some() && is_complete(key, live);
@@ -173,6 +176,10 @@ impl Source {
             if self.rollouts.contains_key(&key) {
                 continue;
             }
+            if let Some(until) = self.is_being_rolled(&key) {
+                self.doubtful.insert(key, until);
+                continue;
+            }
             wanted.extend(self.want_again(&key));
         }
         let orphans = self.orphans_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
@@ -212,7 +219,7 @@ impl Source {
     }
 
     /// The commit that was charged with an object last, as far as the history knows; else the head.
-    fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
+    pub(super) fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
         let newest = self.newest_record(key);
         newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
     }

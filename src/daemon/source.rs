@@ -24,7 +24,7 @@ use super::roll_out::End;
 use super::shelf::Shelf;
 use super::status::set;
 use super::together::Failed;
-use super::undone::Undo;
+use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::history::Query;
@@ -81,8 +81,10 @@ pub(super) struct Source {
     pub scalers_seen: mpsc::Receiver<Seen>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub known_history: u32,
-    /// What `belay undo` did that is not written down yet.
-    pub undone: BTreeMap<ObjectKey, Undo>,
+    /// What commands did that is not written down yet, and when.
+    pub by_hand: BTreeMap<(ObjectKey, Timestamp), ByHand>,
+    /// Controllers that somebody is just rolling: how they last looked, and since when.
+    pub being_rolled: BTreeMap<ObjectKey, (u64, Instant)>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
     /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.

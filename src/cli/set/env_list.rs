@@ -23,7 +23,7 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
         let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
         let on = On {
             workloads: words.to_vec(),
-            selector: place.selector.clone(),
+            selector: place.selector().map(str::to_owned),
             yes: true,
             dry_run: true,
             output: place.output,
