@@ -108,6 +108,8 @@ fn workloads() -> Vec<(&'static str, Value)> {
     };
     let mut job = pods("job", "work:1");
     job["spec"]["restartPolicy"] = json!("Never");
+    let mut flaky = pods("old", "web:1");
+    flaky["metadata"]["annotations"] = json!({ "kubelet.belay.dev/fate": "crash-after=7s" });
     let job = json!({ "completions": 4, "parallelism": 2, "completionMode": "Indexed", "template": job });
     vec![
         ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "web", json!({ "replicas": 10 }))),
@@ -117,6 +119,14 @@ fn workloads() -> Vec<(&'static str, Value)> {
             apps("StatefulSet", "db", json!({ "replicas": 3, "serviceName": "db" })),
         ),
         ("/apis/apps/v1/namespaces/default/daemonsets", apps("DaemonSet", "agent", json!({}))),
+        ("/apis/apps/v1/namespaces/default/replicasets", apps("ReplicaSet", "set", json!({ "replicas": 2 }))),
+        (
+            "/api/v1/namespaces/default/replicationcontrollers",
+            json!({
+                "apiVersion": "v1", "kind": "ReplicationController", "metadata": { "name": "old" },
+                "spec": { "replicas": 2, "template": flaky },
+            }),
+        ),
         (
             "/apis/batch/v1/namespaces/default/jobs",
             json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "job" }, "spec": job }),
