@@ -105,8 +105,9 @@ impl Stage {
 
     fn which(self) -> Which {
         match self {
-            // Two controllers drive DaemonSets' pods off tainted nodes; which is first is left to chance.
-            Stage::Whole => Which::all().without(&[Controller::TaintEviction]),
+            // Two controllers drive DaemonSets' pods off tainted nodes; which is first is left to chance. And a real
+            // cluster's volumes come from others.
+            Stage::Whole => Which::all().without(&[Controller::TaintEviction, Controller::Volumes]),
             Stage::DeploymentsAlone => Which::only(&[Controller::Deployment, Controller::TaintEviction]),
         }
     }
