@@ -1,5 +1,6 @@
 //! Deletions: at once, after a grace period, or when the last finalizer is gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -237,7 +238,7 @@ impl ApiServer {
 
 /// The finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
         return finalizers;
     }
@@ -251,14 +252,11 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
         None => orphans_by_default.then_some(ORPHAN),
     };
-    let present = |finalizers: &[Value], name: &str| finalizers.iter().any(|known| known == name);
-    finalizers.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
-    if let Some(wanted) = wanted
-        && !present(&finalizers, wanted)
-    {
-        finalizers.push(Value::from(wanted));
-    }
-    finalizers
+    let before: BTreeSet<&str> = finalizers.iter().filter_map(Value::as_str).collect();
+    let mut after: BTreeSet<&str> = before.iter().copied().filter(|known| ![ORPHAN, FOREGROUND].contains(known)).collect();
+    after.extend(wanted);
+    // Where one comes or goes, all stand in order, and each once.
+    if before == after { finalizers } else { after.into_iter().map(Value::from).collect() }
 }
 
 fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
