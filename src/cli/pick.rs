@@ -117,7 +117,7 @@ impl Pick<'_> {
                 let fits = |manifest: &Manifest| self.fits(&manifest.key) && kind(&manifest.key);
                 let found: Vec<_> = all
                     .into_iter()
-                    .filter(|(_, manifest)| fits(manifest) && selector.matches(manifest.value()))
+                    .filter(|(_, manifest)| fits(manifest) && selector.matches(&manifest.value()))
                     .collect();
                 if found.is_empty() {
                     match self.selector.unwrap_or_default() {

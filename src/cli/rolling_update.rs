@@ -159,7 +159,7 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
         let written = manifest.key.namespace.as_deref().unwrap_or_default();
         bail!("the namespace of {shown} is {written:?}, not {namespace:?}; say -n {written}");
     }
-    Ok(manifest.value().clone())
+    Ok(manifest.value())
 }
 
 /// What is known of a commit: by the history, else by the repository that this folder lies in.

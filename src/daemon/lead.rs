@@ -20,6 +20,7 @@ use super::requests::Requests;
 use super::shelf::Shelf;
 use super::source::Source;
 use super::status::{Publisher, SourceStatus, set};
+use super::telling::Telling;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
@@ -126,6 +127,7 @@ impl Parts {
             claimed: BTreeSet::new(),
             waiting: BTreeMap::new(),
             contradicted: BTreeMap::new(),
+            telling: Telling::default(),
             context,
         }
     }

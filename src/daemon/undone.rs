@@ -195,7 +195,7 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
         by: None,
     };
     let replicas = wanted.replicas.on(live);
-    let sent = body(wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
+    let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
     let sent = with_template(sent, &revision.template);
     context.going_back(work.record, &reason, None, Some(revision.number), "as somebody did by hand").await;
     match work.insist_on_apply(&sent).await? {

@@ -179,9 +179,9 @@ async fn waiting_may_begin_before_the_daemon_does() {
     let mut command = belay(stage.home.path());
     command.args(["status", "--commit", &first, "--wait", "--timeout", "60s"]).args(stage.globals());
     let mut waiting = Running(command.stdout(std::process::Stdio::null()).spawn().unwrap());
-    assert!(waiting.ended(Duration::from_millis(300)).await.is_none(), "there is nothing yet");
+    assert!(waiting.ended_within(Duration::from_millis(300)).await.is_none(), "there is nothing yet");
     once(&stage, 0);
-    assert!(waiting.ended(Duration::from_secs(10)).await.expect("it is through").success());
+    assert!(waiting.ended().await.expect("it is through").success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +210,7 @@ async fn the_status_goes_on_being_shown() {
     assert!(text.contains("   under way ") && text.contains("fails in ") && text.contains('○'), "{text}");
     assert_eq!(text.matches("SOURCE").count(), 1, "{text}");
     running.signal("-INT");
-    assert!(running.ended(Duration::from_secs(5)).await.expect("it ends when told").success());
+    assert!(running.ended().await.expect("it ends when told").success());
 }
 
 fn slow() -> String {

@@ -144,7 +144,7 @@ pub(in crate::cli) async fn change(
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
     for (path, manifest) in picked {
-        let ops = change.ops(&manifest.key, manifest.value())?;
+        let ops = change.ops(&manifest.key, &manifest.value())?;
         if ops.is_empty() {
             continue;
         }
@@ -222,7 +222,7 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
     }
     let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words, change).in_file(&file)?;
     for (_, manifest) in picked {
-        let ops = change.ops(&manifest.key, manifest.value())?;
+        let ops = change.ops(&manifest.key, &manifest.value())?;
         text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
     }
     say(text.strip_suffix('\n').unwrap_or(&text));

@@ -159,8 +159,8 @@ impl Memory {
             let Ok(bytes) = mirror.read(entry.blob, FILE_LIMIT) else { continue };
             let file = read_file(&path, &bytes, &Scopes::new(namespace));
             if let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == target.key) {
-                let Some(template) = template(manifest.value()) else { return Ok(None) };
-                return Ok(Some((mirror.commit(&id)?, template.clone())));
+                let Some(template) = template(&manifest.value()).cloned() else { return Ok(None) };
+                return Ok(Some((mirror.commit(&id)?, template)));
             }
         }
         Ok(None)

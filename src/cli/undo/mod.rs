@@ -152,7 +152,7 @@ impl Undo<'_> {
         sent: &mut Value,
         goal: &Goal,
     ) -> anyhow::Result<()> {
-        let would_be = cluster.apply(&target.key, &target.served, sent, Mode::DryRun).await?;
+        let would_be = cluster.apply(&target.key, &target.served, &*sent, Mode::DryRun).await?;
         let fits = template(&would_be.object).is_some_and(|now| same_template(now, &goal.template));
         if fits || mode == Mode::DryRun {
             return Ok(());
