@@ -72,7 +72,11 @@ fn every_command_has_a_page() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let page = std::fs::read_to_string(home.path().join("pages/belay-history.1")).unwrap();
     assert!(page.contains(".TH BELAY-HISTORY 1") && page.contains("belay history"), "{page}");
-    match Command::new("mandoc").args(["-T", "lint", "-W", "error", "pages/belay-history.1"]).current_dir(home.path()).status() {
+    match Command::new("mandoc")
+        .args(["-T", "lint", "-W", "error", "pages/belay-history.1"])
+        .current_dir(home.path())
+        .status()
+    {
         Ok(status) => assert!(status.success(), "mandoc has nothing against it"),
         Err(_) => eprintln!("there is no mandoc: skipped: what it thinks of a page"),
     }
