@@ -13,6 +13,7 @@ mod back;
 mod build;
 mod label;
 mod names;
+mod progress;
 mod refused;
 mod rename;
 mod roll;
