@@ -259,9 +259,15 @@ fn finish_create(
     strategy::admit(definition, &mut object);
     admit(&mut object)?;
     strategy::prepare_create(write, &mut object);
+    let bare = object["metadata"].get("labels").is_none();
     complete(definition, &mut object, EmptyLists::AreNull);
+    // Labels that a job takes over from those that its pods were given are not looked at again.
+    let taken = if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
     let errors = validate::create(definition, &object);
     refuse(definition, &object, errors)?;
+    if let Some(labels) = taken {
+        object["metadata"]["labels"] = labels;
+    }
     warnings.extend(warn::create(definition, &object));
     Ok(Read { object, warnings })
 }
@@ -274,6 +280,9 @@ fn finish_update(
     mut warnings: Vec<String>,
 ) -> Result<Read, ApiError> {
     let definition = write.definition;
+    if write.subresource.is_none() {
+        strategy::admit_change(definition, &mut object);
+    }
     strategy::prepare_update(write, old, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
     let errors = validate::update(definition, write.subresource, old, &object);

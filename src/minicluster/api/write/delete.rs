@@ -1,5 +1,6 @@
 //! Deletions: at once, after a grace period, or when the last finalizer is gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,15 +94,14 @@ impl ApiServer {
             let stored = self.find(target)?;
             let object = Self::served(target, &stored);
             Self::check_preconditions(target, &object, options)?;
-            let whole = object.clone();
-            let done = match self.step(&target.resource, object, options) {
+            let done = match self.step(&target.resource, &object, options) {
                 Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
-                Step::Remove => self.take_away(target, &stored, &whole)?.map(Deletion::Gone),
-                Step::MarkAndRemove(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
-                Step::MarkAndRemove(object) => {
-                    let mark = Self::change(target, stored.name(), Some(stored.revision), object);
+                Step::Remove => self.take_away(target, &stored, &object)?.map(Deletion::Gone),
+                Step::MarkAndRemove(marked) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(marked))),
+                Step::MarkAndRemove(marked) => {
+                    let mark = Self::change(target, stored.name(), Some(stored.revision), marked);
                     match self.commit(vec![mark]) {
-                        Ok(marked) => self.take_away(target, &marked, &whole)?.map(Deletion::Gone),
+                        Ok(marked) => self.take_away(target, &marked, &object)?.map(Deletion::Gone),
                         Err(_) => None,
                     }
                 }
@@ -126,25 +126,26 @@ impl ApiServer {
     }
 
     /// What a deletion has to do to an object as it is.
-    fn step(&self, resource: &Resource, mut object: Value, options: &DeleteOptions) -> Step {
-        let before = object.clone();
-        let finalizers = finalizers(resource, &object, options);
-        let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        let grace = grace_period(resource, &object, options);
+    fn step(&self, resource: &Resource, before: &Value, options: &DeleteOptions) -> Step {
+        let finalizers = finalizers(resource, before, options);
+        let deleting = before["metadata"]["deletionTimestamp"].is_string();
+        let grace = grace_period(resource, before, options);
         if resource.is_definition() {
             if deleting {
                 return Step::Wait;
             }
+            let mut object = before.clone();
             hold_back(&mut object, &rfc3339(self.now()));
             return Step::Mark(object);
         }
         if resource.is("", "namespaces") {
-            return self.namespace_step(object, finalizers);
+            return self.namespace_step(before, finalizers);
         }
         let over = finalizers.is_empty() && grace == 0;
         if over && !resource.is("", "pods") {
             return Step::Remove;
         }
+        let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
         if !deleting {
             let seconds = u64::try_from(grace).unwrap_or_default();
@@ -161,7 +162,7 @@ impl ApiServer {
             object["metadata"]["deletionTimestamp"] = Value::from(rfc3339(end));
             object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
         }
-        match (over, object == before) {
+        match (over, object == *before) {
             (true, true) => Step::Remove,
             (true, false) => Step::MarkAndRemove(object),
             (false, true) => Step::Wait,
@@ -170,18 +171,18 @@ impl ApiServer {
     }
 
     /// A namespace ends when its own finalizer is gone, which its controller takes away through `/finalize`.
-    fn namespace_step(&self, mut object: Value, finalizers: Vec<Value>) -> Step {
-        let held = object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    fn namespace_step(&self, before: &Value, finalizers: Vec<Value>) -> Step {
+        let held = before["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if !held && finalizers.is_empty() {
             return Step::Remove;
         }
-        let before = object.clone();
+        let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
         if !object["metadata"]["deletionTimestamp"].is_string() {
             self.mark(&mut object, &rfc3339(self.now()));
         }
         object["status"]["phase"] = Value::from("Terminating");
-        if object == before { Step::Wait } else { Step::Mark(object) }
+        if object == *before { Step::Wait } else { Step::Mark(object) }
     }
 
     /// Refuses a deletion that was meant for another object, or another state of it.
@@ -237,7 +238,7 @@ impl ApiServer {
 
 /// The finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
         return finalizers;
     }
@@ -251,14 +252,11 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
         None => orphans_by_default.then_some(ORPHAN),
     };
-    let present = |finalizers: &[Value], name: &str| finalizers.iter().any(|known| known == name);
-    finalizers.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
-    if let Some(wanted) = wanted
-        && !present(&finalizers, wanted)
-    {
-        finalizers.push(Value::from(wanted));
-    }
-    finalizers
+    let before: BTreeSet<&str> = finalizers.iter().filter_map(Value::as_str).collect();
+    let mut after: BTreeSet<&str> = before.iter().copied().filter(|known| ![ORPHAN, FOREGROUND].contains(known)).collect();
+    after.extend(wanted);
+    // Where one comes or goes, all stand in order, and each once.
+    if before == after { finalizers } else { after.into_iter().map(Value::from).collect() }
 }
 
 fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {

@@ -13,7 +13,7 @@ use super::{Definition, Write};
 
 pub use pods::quality_of_service;
 pub use service::{Allocate, assign_addresses, create as prepare_service};
-pub use special::admit;
+pub use special::{admit, admit_change};
 pub use table::{Generation, Rules, StatusWrites, Versions, of};
 
 /// Metadata that belongs to the server.

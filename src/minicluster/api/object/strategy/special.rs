@@ -50,6 +50,13 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
     }
 }
 
+/// What admission adds to every changed object that does not say otherwise.
+pub fn admit_change(definition: &Definition, object: &mut Value) {
+    if definition.group.is_empty() && definition.kind == "Pod" {
+        pods::admit(object);
+    }
+}
+
 /// What admission adds to new objects, before the server's own rules.
 pub fn admit(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
@@ -153,7 +160,7 @@ fn data_sources(old: &Value, spec: &mut Value) {
         "VolumeSnapshot" => group == "snapshot.storage.k8s.io",
         _ => false,
     };
-    if !known && !old.has("dataSource") && !old.has("dataSourceRef") {
+    if !known && !spec.has("dataSourceRef") && !old.has("dataSource") && !old.has("dataSourceRef") {
         remove(spec, "dataSource");
     }
     match (spec.some("dataSource").cloned(), spec.some("dataSourceRef").cloned()) {

@@ -88,9 +88,13 @@ fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
         for (index, rule) in matches.list(part).iter().enumerate() {
             let at = list.index(index);
             let named = at.field("resourceNames");
-            let names = rule.list("resourceNames");
-            for (index, name) in names.iter().enumerate().filter(|(index, name)| names[..*index].contains(name)) {
-                errors.duplicate(&named.index(index), name);
+            let known = rule.list("resourceNames");
+            for (index, name) in known.iter().enumerate() {
+                let text = name.as_str().unwrap_or_default();
+                errors.each_invalid(&named.index(index), text, &names::path_segment(text));
+                if known[..index].contains(name) {
+                    errors.duplicate(&named.index(index), name);
+                }
             }
             rule_of(rule, &at, errors);
         }
@@ -109,6 +113,9 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
     }
     if let Some(parameters) = spec.some("paramRef") {
         let at = at.field("paramRef");
+        if parameters.has("selector") {
+            selector::selector(&parameters["selector"], &at.field("selector"), errors);
+        }
         match (parameters.text("name").is_empty(), parameters.has("selector")) {
             (true, false) => errors.required(&at, "one of name or selector must be specified"),
             (false, true) => {
@@ -117,9 +124,6 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
                 }
             }
             _ => {}
-        }
-        if parameters.has("selector") {
-            selector::selector(&parameters["selector"], &at.field("selector"), errors);
         }
         if parameters.has("parameterNotFoundAction") {
             errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);

@@ -1,6 +1,7 @@
 //! What a write is warned of, though it is let through.
 
 mod pod;
+mod service;
 
 use serde_json::Value;
 
@@ -29,12 +30,6 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
             problems.join(" ")
         ));
     }
-    if key == ("", "Service") {
-        warnings.extend(external_addresses(object));
-        if !object["spec"].text("externalName").is_empty() && object["spec"].text("type") != "ExternalName" {
-            warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
-        }
-    }
     warnings.extend(others(key, object));
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
@@ -49,6 +44,7 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
     let spec = &object["spec"];
     let mut said = Vec::new();
     match key {
+        ("", "Service") => service::warnings(object, &mut said),
         ("", "Node") => {
             for name in ["externalID", "configSource"].iter().filter(|name| spec.has(name)) {
                 said.push(format!("spec.{name}: this field is deprecated, and is unused by Kubernetes"));
@@ -79,27 +75,13 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
     said
 }
 
-/// Addresses from outside that a service names itself.
-fn external_addresses(service: &Value) -> Option<String> {
-    let spec = &service["spec"];
-    if spec.list("externalIPs").is_empty() {
-        return None;
-    }
-    Some(match (spec.text("type"), spec.text("clusterIP")) {
-        ("ExternalName", _) => "spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned(),
-        (_, "None") => "spec.externalIPs is ignored for headless services".to_owned(),
-        _ => "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
-    })
-}
-
 /// Warnings about a changed object.
 pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     let definition = write.definition;
     let mut warnings = Vec::new();
     let moved = old["metadata"]["generation"] != new["metadata"]["generation"];
-    let always = matches!(definition.kind.as_str(), "StatefulSet" | "CronJob");
     if write.subresource.is_none()
-        && (moved || always)
+        && moved
         && let Some((path, template)) = template(definition, new)
     {
         pod::warnings(&path, template, &mut warnings);
@@ -108,9 +90,6 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         let key = (definition.group.as_str(), definition.kind.as_str());
         if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
             warnings.extend(others(key, new));
-        }
-        if key == ("", "Service") && old["spec"]["externalIPs"] != new["spec"]["externalIPs"] {
-            warnings.extend(external_addresses(new));
         }
     }
     warnings
