@@ -71,7 +71,9 @@ impl Cluster {
                     // What is told of a write comes before it: killed in it, the last line says where.
                     says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line));
                     told.extend(says);
-                    let Some(sent) = patience.ask(self.write_controller(namespace, &write).await).await? else {
+                    let Some(sent) =
+                        patience.ask(self.write_controller(namespace, &write, update.manager()).await).await?
+                    else {
                         continue;
                     };
                     debug!(?sent, ?write, "rolling update");

@@ -155,7 +155,8 @@ fn no_question_goes_through_everything() {
     meter.within("rebuilt", 200, || history.rebuilt("shop")).unwrap();
     meter.within("followed", 200, || history.followed()).unwrap();
     meter.within("drifts", 200, || history.drifts("shop")).unwrap();
-    meter.within("undo", 500, || history.knows_undo("shop", &object(8), at(8))).unwrap();
+    let undo = Trigger::UndoByHand(String::new());
+    meter.within("undo", 500, || history.knows("shop", &object(8), at(8), &undo)).unwrap();
     meter.within("last good", 5000, || history.last_good("shop", &object(8))).unwrap().unwrap();
 }
 

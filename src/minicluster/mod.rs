@@ -14,6 +14,7 @@ mod pod_logs;
 mod random;
 mod schedule;
 mod tls;
+mod unmanaged;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ pub enum Part {
     Controllers,
     /// The scheduler and the nodes.
     Kubelet,
+    /// What makes volumes for claims, and the default storage class.
+    Volumes,
 }
 
 /// How a small Kubernetes is to be.
@@ -246,8 +249,11 @@ impl Builder {
         }
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let root_certificate = self.root_certificate;
-            let options =
+            let mut options =
                 controllers::Options { root_certificate, ..controllers::Options::new(clock.clone(), of_controllers) };
+            if self.without.contains(&Part::Volumes) {
+                options.which = options.which.without(&[controllers::Controller::Volumes]);
+            }
             controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
         });
         let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {

@@ -79,6 +79,14 @@ impl Schedule {
         }
     }
 
+    /// About how many times it was due after `after` and not after `now`: as many as fit, if it goes on as it begins.
+    pub fn missed(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> i64 {
+        let Some(first) = self.next(after, zone).filter(|first| *first <= now) else { return 0 };
+        let Some(second) = self.next(first, zone) else { return 1 };
+        let step = second.duration_since(first).as_secs().max(1);
+        now.duration_since(first).as_secs() / step + 1
+    }
+
     /// The last time after `after`, and not after `now`, at which it was due.
     pub fn last(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let first = self.next(after, zone).filter(|first| *first <= now)?;
@@ -243,5 +251,10 @@ mod tests {
         assert_eq!(last("0 3 * * *", "2026-01-01T04:00:00Z", "2026-01-02T02:00:00Z"), None);
         let odd = last("0 3,4 * * mon", "2026-01-01T04:00:00Z", "2026-01-14T02:00:00Z");
         assert_eq!(odd.as_deref(), Some("2026-01-12T04:00:00Z"));
+        let missed =
+            |after: &str, now: &str| Schedule::parse("* * * * *").unwrap().missed(at(after), at(now), &TimeZone::UTC);
+        assert_eq!(missed("2026-01-01T10:00:00Z", "2026-01-01T10:00:59Z"), 0);
+        assert_eq!(missed("2026-01-01T10:00:00Z", "2026-01-01T10:01:00Z"), 1);
+        assert_eq!(missed("2026-01-01T10:00:00Z", "2026-01-01T12:00:30Z"), 120);
     }
 }

@@ -7,6 +7,7 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use kube::api::WatchParams;
 use kube::core::{DynamicObject, Request, WatchEvent};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::discovery;
@@ -40,7 +41,7 @@ fn run(seed: u64) -> Vec<String> {
             tokio::spawn(follow(cluster.client(), kind.path(), log.clone()));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        busy(&cluster.client()).await;
+        busy(&cluster).await;
         cluster.stop().await;
         let mut writes = std::mem::take(&mut *log.lock().unwrap());
         writes.sort();
@@ -73,10 +74,11 @@ async fn follow(client: kube::Client, path: String, log: Log) {
     }
 }
 
-/// Workloads of every kind, made, changed, broken and deleted side by side.
-async fn busy(client: &kube::Client) {
-    for (path, object) in workloads() {
-        send(client, "POST", path, &object).await;
+/// Workloads of every kind, made, changed, broken, driven off their nodes and deleted side by side.
+async fn busy(cluster: &MiniCluster) {
+    let client = &cluster.client();
+    for Made { at, object } in workloads() {
+        send(client, "POST", &at, &object).await;
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
     for (plural, name, image) in [
@@ -85,71 +87,51 @@ async fn busy(client: &kube::Client) {
         ("statefulsets", "db", "web:2"),
         ("daemonsets", "agent", "web:2"),
     ] {
-        let path = format!("/apis/apps/v1/namespaces/default/{plural}/{name}");
         let container = json!({ "name": "app", "image": image });
         let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
-        send(client, "PATCH", &path, &patch).await;
+        send(client, "PATCH", &format!("{APPS}/{plural}/{name}"), &patch).await;
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    send(client, "PATCH", "/apis/apps/v1/namespaces/default/deployments/web", &json!({ "spec": { "replicas": 4 } }))
+    faults(cluster).await;
+    send(client, "PATCH", &format!("{APPS}/deployments/web"), &json!({ "spec": { "replicas": 4 } })).await;
+    send(client, "PATCH", &format!("{APPS}/statefulsets/db"), &json!({ "spec": { "replicas": 1 } })).await;
+    send(client, "DELETE", &format!("{APPS}/deployments/api"), &Value::Null).await;
+    send(client, "DELETE", &format!("{APPS}/replicasets/set"), &json!({ "propagationPolicy": "Foreground" })).await;
+    send(client, "DELETE", &format!("{CORE}/replicationcontrollers/old"), &json!({ "propagationPolicy": "Orphan" }))
         .await;
-    send(client, "DELETE", "/apis/apps/v1/namespaces/default/deployments/api", &Value::Null).await;
+    send(client, "DELETE", "/api/v1/namespaces/other", &Value::Null).await;
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// What is made, and where.
-fn workloads() -> Vec<(&'static str, Value)> {
-    let labels = |name: &str| json!({ "app": name });
-    let pods = |name: &str, image: &str| json!({ "metadata": { "labels": labels(name) }, "spec": { "containers": [{ "name": "app", "image": image }] } });
-    let apps = |kind: &str, name: &str, more: Value| {
-        let mut spec = json!({ "selector": { "matchLabels": labels(name) }, "template": pods(name, "web:1") });
-        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": name }, "spec": spec })
-    };
-    let mut job = pods("job", "work:1");
-    job["spec"]["restartPolicy"] = json!("Never");
-    let job = json!({ "completions": 4, "parallelism": 2, "completionMode": "Indexed", "template": job });
-    vec![
-        ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "web", json!({ "replicas": 10 }))),
-        ("/apis/apps/v1/namespaces/default/deployments", apps("Deployment", "api", json!({ "replicas": 5 }))),
-        (
-            "/apis/apps/v1/namespaces/default/statefulsets",
-            apps("StatefulSet", "db", json!({ "replicas": 3, "serviceName": "db" })),
-        ),
-        ("/apis/apps/v1/namespaces/default/daemonsets", apps("DaemonSet", "agent", json!({}))),
-        (
-            "/apis/batch/v1/namespaces/default/jobs",
-            json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "job" }, "spec": job }),
-        ),
-        (
-            "/apis/batch/v1/namespaces/default/cronjobs",
-            json!({
-                "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "tick" },
-                "spec": { "schedule": "* * * * *", "jobTemplate": { "spec": job } },
-            }),
-        ),
-        (
-            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-            json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "web" },
-                "spec": { "maxUnavailable": 1, "selector": { "matchLabels": labels("web") } },
-            }),
-        ),
-        (
-            "/api/v1/namespaces/default/services",
-            json!({
-                "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
-                "spec": { "selector": labels("web"), "ports": [{ "port": 80 }] },
-            }),
-        ),
-        (
-            "/api/v1/namespaces/default/resourcequotas",
-            json!({
-                "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "some" },
-                "spec": { "hard": { "pods": "60" } },
-            }),
-        ),
-    ]
+/// What goes wrong: a node drives its pods off, another takes none, all pods of a workload are deleted at once, and the
+/// server forgets what happened before.
+async fn faults(cluster: &MiniCluster) {
+    let client = &cluster.client();
+    let node = |number: usize| format!("/api/v1/nodes/node-{number}");
+    let taint = json!({ "spec": { "taints": [{ "key": "broken", "effect": "NoExecute" }] } });
+    send(client, "PATCH", &node(1), &taint).await;
+    send(client, "PATCH", &node(2), &json!({ "spec": { "unschedulable": true } })).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    send(client, "DELETE", &format!("{CORE}/pods?labelSelector=app%3Dweb"), &Value::Null).await;
+    cluster.api().compact();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    send(client, "PATCH", &node(1), &json!({ "spec": { "taints": null } })).await;
+    send(client, "PATCH", &node(2), &json!({ "spec": { "unschedulable": null } })).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+}
+
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+const CORE: &str = "/api/v1/namespaces/default";
+
+/// Something that is made, and where.
+#[derive(Deserialize)]
+struct Made {
+    at: String,
+    object: Value,
+}
+
+fn workloads() -> Vec<Made> {
+    serde_yaml::from_str(include_str!("determinism.yaml")).unwrap()
 }
 
 async fn send(client: &kube::Client, method: &str, path: &str, body: &Value) {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Namespace, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service,
-    ServiceAccount,
+    ConfigMap, Endpoints, Namespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota,
+    Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +81,7 @@ cached!(
     Endpoints,
     Job,
     Namespace,
+    PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
     ReplicaSet,
@@ -88,6 +90,7 @@ cached!(
     Service,
     ServiceAccount,
     StatefulSet,
+    StorageClass,
 );
 
 informers! {
@@ -105,7 +108,9 @@ informers! {
     services: Service,
     endpoints: Endpoints,
     endpoint_slices: EndpointSlice,
+    persistent_volumes: PersistentVolume,
     persistent_volume_claims: PersistentVolumeClaim,
+    storage_classes: StorageClass,
     nodes: Node,
     pods: Pod,
 }

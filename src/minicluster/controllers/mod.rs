@@ -35,7 +35,9 @@ mod resource_quota;
 mod routing;
 mod selector;
 mod stateful_set;
+mod taint_eviction;
 mod template;
+mod volumes;
 mod work_queue;
 mod worker;
 
@@ -81,6 +83,10 @@ pub enum Controller {
     Endpoints,
     /// Keeps claims until no pod uses them.
     ClaimProtection,
+    /// Makes the volumes that claims ask for.
+    Volumes,
+    /// Drives pods off nodes whose taints they don't bear.
+    TaintEviction,
     /// Empties namespaces that are to go.
     Namespace,
     /// Makes the ServiceAccount `default` in every namespace.
@@ -111,6 +117,8 @@ impl Which {
         Controller::EndpointSlice,
         Controller::Endpoints,
         Controller::ClaimProtection,
+        Controller::Volumes,
+        Controller::TaintEviction,
         Controller::Namespace,
         Controller::ServiceAccount,
         Controller::RootCertificate,
@@ -206,6 +214,8 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::EndpointSlice => endpoints::slices(&context),
             Controller::Endpoints => endpoints::old(&context),
             Controller::ClaimProtection => claim_protection::prepare(&context),
+            Controller::Volumes => volumes::prepare(&context),
+            Controller::TaintEviction => taint_eviction::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),
             Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),

@@ -26,6 +26,7 @@ use super::requests::Requests;
 use super::scheduler::Scheduler;
 use super::writes::{Done, What, Writes};
 use super::{Options, Ports};
+use crate::minicluster::unmanaged::Unmanaged;
 
 /// Watch events that are taken before the next writes are made.
 const EVENTS_AT_ONCE: usize = 1000;
@@ -120,7 +121,7 @@ async fn register(requests: &Requests, options: &Options, places: Vec<Place>) ->
 }
 
 /// The events of a watch that starts anew after every failure, later each time.
-fn events<K>(api: Api<K>) -> BoxStream<'static, Event<K>>
+fn events<K>(api: Api<Unmanaged<K>>) -> BoxStream<'static, Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -131,7 +132,7 @@ where
         let pause = pause(failures);
         async move {
             match event {
-                Ok(event) => Some(event),
+                Ok(event) => Some(read(event)),
                 Err(error) => {
                     tracing::warn!(%error, "the kubelet's watch broke; starting it anew");
                     tokio::time::sleep(pause).await;
@@ -141,6 +142,16 @@ where
         }
     });
     delayed.filter_map(|event| async { event }).boxed()
+}
+
+fn read<K>(event: Event<Unmanaged<K>>) -> Event<K> {
+    match event {
+        Event::Init => Event::Init,
+        Event::InitApply(Unmanaged(object)) => Event::InitApply(object),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(Unmanaged(object)) => Event::Apply(object),
+        Event::Delete(Unmanaged(object)) => Event::Delete(object),
+    }
 }
 
 async fn reach(wait: Option<SignedDuration>) {

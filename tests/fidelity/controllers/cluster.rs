@@ -89,7 +89,8 @@ struct Embedded {
 pub enum Stage {
     /// All of them.
     Whole,
-    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays.
+    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays. And the
+    /// one that drives pods off tainted nodes, which that of DaemonSets would race.
     DeploymentsAlone,
 }
 
@@ -98,14 +99,16 @@ impl Stage {
     fn names(self) -> &'static str {
         match self {
             Stage::Whole => Manager::JSON.controllers,
-            Stage::DeploymentsAlone => "deployment",
+            Stage::DeploymentsAlone => "deployment,taint-eviction-controller",
         }
     }
 
     fn which(self) -> Which {
         match self {
-            Stage::Whole => Which::all(),
-            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment]),
+            // Two controllers drive DaemonSets' pods off tainted nodes; which is first is left to chance. And a real
+            // cluster's volumes come from others.
+            Stage::Whole => Which::all().without(&[Controller::TaintEviction, Controller::Volumes]),
+            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment, Controller::TaintEviction]),
         }
     }
 }

@@ -94,15 +94,14 @@ impl ApiServer {
             let stored = self.find(target)?;
             let object = Self::served(target, &stored);
             Self::check_preconditions(target, &object, options)?;
-            let whole = object.clone();
-            let done = match self.step(&target.resource, object, options) {
+            let done = match self.step(&target.resource, &object, options) {
                 Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
-                Step::Remove => self.take_away(target, &stored, &whole)?.map(Deletion::Gone),
-                Step::MarkAndRemove(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
-                Step::MarkAndRemove(object) => {
-                    let mark = Self::change(target, stored.name(), Some(stored.revision), object);
+                Step::Remove => self.take_away(target, &stored, &object)?.map(Deletion::Gone),
+                Step::MarkAndRemove(marked) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(marked))),
+                Step::MarkAndRemove(marked) => {
+                    let mark = Self::change(target, stored.name(), Some(stored.revision), marked);
                     match self.commit(vec![mark]) {
-                        Ok(marked) => self.take_away(target, &marked, &whole)?.map(Deletion::Gone),
+                        Ok(marked) => self.take_away(target, &marked, &object)?.map(Deletion::Gone),
                         Err(_) => None,
                     }
                 }
@@ -127,25 +126,26 @@ impl ApiServer {
     }
 
     /// What a deletion has to do to an object as it is.
-    fn step(&self, resource: &Resource, mut object: Value, options: &DeleteOptions) -> Step {
-        let before = object.clone();
-        let finalizers = finalizers(resource, &object, options);
-        let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        let grace = grace_period(resource, &object, options);
+    fn step(&self, resource: &Resource, before: &Value, options: &DeleteOptions) -> Step {
+        let finalizers = finalizers(resource, before, options);
+        let deleting = before["metadata"]["deletionTimestamp"].is_string();
+        let grace = grace_period(resource, before, options);
         if resource.is_definition() {
             if deleting {
                 return Step::Wait;
             }
+            let mut object = before.clone();
             hold_back(&mut object, &rfc3339(self.now()));
             return Step::Mark(object);
         }
         if resource.is("", "namespaces") {
-            return self.namespace_step(object, finalizers);
+            return self.namespace_step(before, finalizers);
         }
         let over = finalizers.is_empty() && grace == 0;
         if over && !resource.is("", "pods") {
             return Step::Remove;
         }
+        let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
         if !deleting {
             let seconds = u64::try_from(grace).unwrap_or_default();
@@ -162,7 +162,7 @@ impl ApiServer {
             object["metadata"]["deletionTimestamp"] = Value::from(rfc3339(end));
             object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
         }
-        match (over, object == before) {
+        match (over, object == *before) {
             (true, true) => Step::Remove,
             (true, false) => Step::MarkAndRemove(object),
             (false, true) => Step::Wait,
@@ -171,18 +171,18 @@ impl ApiServer {
     }
 
     /// A namespace ends when its own finalizer is gone, which its controller takes away through `/finalize`.
-    fn namespace_step(&self, mut object: Value, finalizers: Vec<Value>) -> Step {
-        let held = object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    fn namespace_step(&self, before: &Value, finalizers: Vec<Value>) -> Step {
+        let held = before["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if !held && finalizers.is_empty() {
             return Step::Remove;
         }
-        let before = object.clone();
+        let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
         if !object["metadata"]["deletionTimestamp"].is_string() {
             self.mark(&mut object, &rfc3339(self.now()));
         }
         object["status"]["phase"] = Value::from("Terminating");
-        if object == before { Step::Wait } else { Step::Mark(object) }
+        if object == *before { Step::Wait } else { Step::Mark(object) }
     }
 
     /// Refuses a deletion that was meant for another object, or another state of it.

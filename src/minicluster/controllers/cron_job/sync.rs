@@ -23,6 +23,8 @@ use crate::minicluster::schedule::Schedule;
 
 /// So much after the minute the next look is taken.
 const AFTER: Duration = Duration::from_millis(100);
+/// So many times that were missed are worth a warning.
+const MANY: i64 = 100;
 
 impl Reconciler for CronJobs {
     type Key = Key;
@@ -147,7 +149,13 @@ impl CronJobs {
             let wait = Duration::try_from(next.duration_since(now)).unwrap_or_default() + AFTER;
             self.queue.add_after(key.clone(), wait);
         }
-        let Some(at) = due(owner, status, &schedule, &zone, now) else { return Ok(()) };
+        let Some(since) = unserved(owner, status, now) else { return Ok(()) };
+        if schedule.missed(since, now, &zone) > MANY {
+            let message =
+                "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+            self.recorder.say(owner, Gravity::Warning, "TooManyMissedTimes", message);
+        }
+        let Some(at) = schedule.last(since, now, &zone) else { return Ok(()) };
         let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         if deadline.is_some_and(|deadline| at.checked_add(deadline).is_ok_and(|last| last < now)) {
             let message =
@@ -239,21 +247,13 @@ impl CronJobs {
     }
 }
 
-/// The last time at which a Job should have been made and was not.
-fn due(
-    owner: &CronJob,
-    status: &CronJobStatus,
-    schedule: &Schedule,
-    zone: &TimeZone,
-    now: Timestamp,
-) -> Option<Timestamp> {
+/// From when on times count at which a Job should have been made.
+fn unserved(owner: &CronJob, status: &CronJobStatus, now: Timestamp) -> Option<Timestamp> {
     let created = owner.metadata.creation_timestamp.as_ref()?.0;
-    let mut since = status.last_schedule_time.as_ref().map_or(created, |last| last.0);
+    let since = status.last_schedule_time.as_ref().map_or(created, |last| last.0);
     let deadline = owner.spec.starting_deadline_seconds;
-    if let Some(earliest) = deadline.and_then(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).ok()) {
-        since = since.max(earliest);
-    }
-    schedule.last(since, now, zone)
+    let earliest = deadline.and_then(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).ok());
+    Some(earliest.map_or(since, |earliest| since.max(earliest)))
 }
 
 fn is_active(status: &CronJobStatus, job: &Job) -> bool {

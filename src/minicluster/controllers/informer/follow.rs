@@ -6,9 +6,11 @@ use futures::TryStreamExt as _;
 use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Status, WatchEvent};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::{Cached, Change, Extent, Informer, lock};
 use crate::minicluster::Random;
+use crate::minicluster::unmanaged::Unmanaged;
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -23,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
-#[serde(bound = "K: Cached")]
+#[serde(bound = "K: DeserializeOwned")]
 struct Page<K> {
     metadata: PageMeta,
     /// Null where there is nothing, on a real server.
@@ -95,7 +97,7 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
             Extent::Metadata => request.list_metadata(&params),
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = tokio::time::timeout(LIST_PATIENCE, client.request::<Page<K>>(request)).await;
+        let answer = tokio::time::timeout(LIST_PATIENCE, client.request::<Page<Unmanaged<K>>>(request)).await;
         let page = match answer {
             Ok(Ok(page)) => page,
             Ok(Err(kube::Error::Api(status))) if status.code == 410 && params.continue_token.is_some() => {
@@ -107,7 +109,7 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(kube::Error::Service("no answer to a list within a minute".into())),
         };
-        objects.extend(page.items.into_iter().flatten().map(trimmed));
+        objects.extend(page.items.into_iter().flatten().map(|object| trimmed(object.0)));
         match page.metadata.next.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => break page.metadata.resource_version,
@@ -145,7 +147,7 @@ async fn watch_for<K: Cached>(
         Ok(request) => request,
         Err(error) => return End::Failed(kube::Error::BuildRequest(error)),
     };
-    let events = match client.request_events::<K>(request).await {
+    let events = match client.request_events::<Unmanaged<K>>(request).await {
         Ok(events) => events,
         Err(error) => return ended(error),
     };
@@ -164,15 +166,15 @@ async fn watch_for<K: Cached>(
     }
 }
 
-fn take<K: Cached>(informer: &Informer<K>, event: WatchEvent<K>, version: &mut String) {
+fn take<K: Cached>(informer: &Informer<K>, event: WatchEvent<Unmanaged<K>>, version: &mut String) {
     let mut changes: Vec<Change<K>> = Vec::with_capacity(1);
     match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+        WatchEvent::Added(Unmanaged(object)) | WatchEvent::Modified(Unmanaged(object)) => {
             let object = trimmed(object);
             note(version, &object);
             lock(&informer.0.cache).put(object, &mut changes);
         }
-        WatchEvent::Deleted(object) => {
+        WatchEvent::Deleted(Unmanaged(object)) => {
             note(version, &object);
             lock(&informer.0.cache).remove(&object, &mut changes);
         }

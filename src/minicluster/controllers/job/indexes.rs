@@ -44,9 +44,14 @@ impl Indexes {
         self.0.insert(index);
     }
 
-    /// The first `count` indexes below `completions` that are in neither.
-    pub fn missing(&self, other: &Indexes, count: usize, completions: i32) -> Vec<i32> {
-        (0..completions).filter(|index| !self.has(*index) && !other.has(*index)).take(count).collect()
+    /// Adds all of another set.
+    pub fn merge(&mut self, other: &Indexes) {
+        self.0.extend(&other.0);
+    }
+
+    /// The first `count` indexes below `completions` that are not among them.
+    pub fn missing(&self, count: usize, completions: i32) -> Vec<i32> {
+        (0..completions).filter(|index| !self.has(*index)).take(count).collect()
     }
 }
 
@@ -93,8 +98,9 @@ mod tests {
 
     #[test]
     fn missing_ones_are_the_lowest() {
-        let (done, running) = (Indexes::read("0-2", 9), Indexes::read("4", 9));
-        assert_eq!(done.missing(&running, 3, 9), [3, 5, 6]);
-        assert_eq!(done.missing(&running, 9, 6), [3, 5]);
+        let mut taken = Indexes::read("0-2", 9);
+        taken.merge(&Indexes::read("4", 9));
+        assert_eq!(taken.missing(3, 9), [3, 5, 6]);
+        assert_eq!(taken.missing(9, 6), [3, 5]);
     }
 }

@@ -1,11 +1,10 @@
 //! Runs the pods of Jobs until enough have succeeded, or too many failed, or too much time has passed.
 //!
-//! Every pod is counted exactly once: it carries a finalizer until its Job's status has it. Not here: limits for single
-//! indexes (`backoffLimitPerIndex`, `maxFailedIndexes`, the action `FailIndex`); such Jobs are run as if they did not say
-//! so.
+//! Every pod is counted exactly once: it carries a finalizer until its Job's status has it.
 
 mod indexes;
 mod outcome;
+mod per_index;
 mod plan;
 mod policy;
 mod sync;

@@ -53,6 +53,20 @@ impl Outcome {
         Outcome { succeeded: false, reason: "PodFailurePolicy".to_owned(), message: why }
     }
 
+    /// More indexes have failed than may.
+    pub fn too_many_indexes() -> Outcome {
+        Outcome {
+            succeeded: false,
+            reason: "MaxFailedIndexesExceeded".to_owned(),
+            message: "Job has exceeded the specified maximal number of failed indexes".to_owned(),
+        }
+    }
+
+    /// Every index has ended, and some of them failed.
+    pub fn failed_indexes() -> Outcome {
+        Outcome { succeeded: false, reason: "FailedIndexes".to_owned(), message: "Job has failed indexes".to_owned() }
+    }
+
     /// What the rule at this place of the Job's own asks for has succeeded.
     pub fn by_success_policy(rule: usize) -> Outcome {
         let message = format!("Matched rules at index {rule}");

@@ -8,6 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 
 use super::indexes::{self, Indexes};
 use super::is_indexed;
+use super::per_index::PerIndex;
 use crate::minicluster::controllers::pod::Pod;
 use crate::minicluster::controllers::replica_set::{Candidate, choose};
 
@@ -21,12 +22,14 @@ pub struct View<'a> {
     pub job: &'a Job,
     /// Its pods that are neither finished nor going.
     pub active: &'a [Arc<Pod>],
-    /// How many are going.
-    pub terminating: i32,
+    /// Its pods that are going and have not ended.
+    pub leaving: &'a [Arc<Pod>],
     /// How many have succeeded.
     pub succeeded: i32,
     /// The indexes that have succeeded, where there are indexes.
     pub done: &'a Indexes,
+    /// How they fare, where each has a limit of its own.
+    pub per_index: Option<&'a PerIndex>,
     /// How long to wait after failures before the next pod is made.
     pub pause: SignedDuration,
     /// The present moment.
@@ -67,22 +70,28 @@ impl View<'_> {
         }
         // Pods that are going may have to be gone before others come in their place.
         let waits_for_failed = spec.pod_replacement_policy.as_deref() == Some("Failed");
-        let going = if waits_for_failed { self.terminating } else { 0 };
+        let going = if waits_for_failed { count(self.leaving.len()) } else { 0 };
         let missing = wanted.saturating_sub(active).saturating_sub(going);
         if missing <= 0 {
             return Changes::default();
         }
-        if self.pause > SignedDuration::ZERO {
+        if self.per_index.is_none() && self.pause > SignedDuration::ZERO {
             return Changes { again: Some(self.pause), ..Changes::default() };
         }
         let create = usize::try_from(missing).unwrap_or(0);
         let Some(completions) = spec.completions.filter(|_| is_indexed(self.job)) else {
             return Changes { create, ..Changes::default() };
         };
-        let mut running = Indexes::default();
-        self.active.iter().filter_map(|pod| indexes::of(pod, completions)).for_each(|index| running.add(index));
-        let indexes = self.done.missing(&running, create, completions);
-        Changes { create: indexes.len(), indexes, ..Changes::default() }
+        let leaving = if waits_for_failed { self.leaving } else { &[] };
+        let mut taken = self.done.clone();
+        let pods = self.active.iter().chain(leaving);
+        pods.filter_map(|pod| indexes::of(pod, completions)).for_each(|index| taken.add(index));
+        if let Some(per_index) = self.per_index {
+            taken.merge(&per_index.failed);
+        }
+        let wanted = taken.missing(create, completions);
+        let (indexes, again) = self.per_index.map_or((wanted.clone(), None), |limits| limits.due(&wanted, self.now));
+        Changes { create: indexes.len(), indexes, again, ..Changes::default() }
     }
 
     /// Pods that share an index, and `more`; pods without an index go first.
@@ -127,13 +136,18 @@ pub fn pause(finished: &[Arc<Pod>], now: Timestamp) -> SignedDuration {
         .filter(|at| last_success.is_none_or(|success| *at > success))
         .collect();
     let Some(last) = failures.iter().max() else { return SignedDuration::ZERO };
-    let doublings = u32::try_from(failures.len() - 1).unwrap_or(u32::MAX).min(10);
+    pause_after(count(failures.len()), *last, now)
+}
+
+/// How much is left of the pause after so many failures, the last of them then.
+pub fn pause_after(failures: i32, last: Timestamp, now: Timestamp) -> SignedDuration {
+    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(10);
     let pause = (FIRST_PAUSE * 2_i32.pow(doublings)).min(LAST_PAUSE);
-    (pause - now.duration_since(*last)).max(SignedDuration::ZERO)
+    (pause - now.duration_since(last)).max(SignedDuration::ZERO)
 }
 
 /// When the last of a pod's containers ended, or what comes closest to it.
-fn ended_at(pod: &Pod) -> Option<Timestamp> {
+pub fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let of_container = |status: &crate::minicluster::controllers::pod::PodContainerStatus| {
         status.state.terminated.as_ref()?.finished_at.as_ref().map(|time| time.0)
     };
@@ -173,7 +187,7 @@ mod tests {
         let job = serde_json::from_value(job).unwrap();
         let done = Indexes::read(done, 100);
         let (pause, now) = (SignedDuration::ZERO, Timestamp::UNIX_EPOCH);
-        View { job: &job, active, terminating: 0, succeeded, done: &done, pause, now }.changes()
+        View { job: &job, active, leaving: &[], succeeded, done: &done, per_index: None, pause, now }.changes()
     }
 
     #[test]

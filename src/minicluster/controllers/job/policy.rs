@@ -13,13 +13,15 @@ use crate::minicluster::controllers::pod::Pod;
 pub enum Meaning {
     /// One failure more, as without rules.
     Counts,
+    /// The end of its index, whatever the index's limit; one failure more for the Job.
+    FailsIndex,
     /// Nothing: it is not counted.
     Ignored,
     /// The end of the Job, and why.
     FailsJob(String),
 }
 
-/// What the first rule that a failed pod matches makes of it. That an index fails is not known here: it counts.
+/// What the first rule that a failed pod matches makes of it.
 pub fn meaning(job: &Job, pod: &Pod) -> Meaning {
     let policy = job.spec.as_ref().and_then(|spec| spec.pod_failure_policy.as_ref());
     let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
@@ -27,6 +29,7 @@ pub fn meaning(job: &Job, pod: &Pod) -> Meaning {
         let Some(what) = matched(rule, pod) else { continue };
         return match rule.action.as_str() {
             "Ignore" => Meaning::Ignored,
+            "FailIndex" => Meaning::FailsIndex,
             "FailJob" => Meaning::FailsJob(format!("{what} matching FailJob rule at index {index}")),
             _ => Meaning::Counts,
         };

@@ -10,8 +10,10 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::outcome::{self, Outcome};
+use super::per_index::{Failures, PerIndex};
 use super::plan::{self, Changes, View};
 use super::policy::{self, Meaning};
+use super::template::Turn;
 use super::track::{self, Over, Tally};
 use super::{FINALIZER, Jobs, ORPHAN, has_finalizer, is_indexed, selector, template};
 use crate::minicluster::controllers::error::Error;
@@ -77,7 +79,7 @@ enum Counting {
 /// A Job's pods, sorted by how they are.
 struct Sorted {
     active: Vec<Arc<Pod>>,
-    terminating: i32,
+    leaving: Vec<Arc<Pod>>,
 }
 
 impl Jobs {
@@ -112,7 +114,7 @@ impl Jobs {
         track::settle(&mut status, &held);
         let mut sorted = Sorted {
             active: pods.iter().filter(|pod| pod.is_active()).cloned().collect(),
-            terminating: count(pods.iter().filter(|pod| pod.is_leaving()).count()),
+            leaving: pods.iter().filter(|pod| pod.is_leaving()).cloned().collect(),
         };
         let tally = track::name_ended(job, &mut status, pods, Over::NotYet);
         let mut verdict = self.verdict(job, &status, pods, &sorted, &tally);
@@ -134,7 +136,7 @@ impl Jobs {
         }
         status.active = Some(count(sorted.active.len())).filter(|active| *active != 0);
         status.ready = Some(count(sorted.active.iter().filter(|pod| pod.is_ready()).count()));
-        status.terminating = Some(sorted.terminating);
+        status.terminating = Some(count(sorted.leaving.len()));
         // With the Job over, pods that are still there count as they are.
         let tally = match &verdict {
             Some(verdict) => {
@@ -173,7 +175,7 @@ impl Jobs {
         if let Some(verdict) = verdict
             && is_settled
             && sorted.active.is_empty()
-            && sorted.terminating == 0
+            && sorted.leaving.is_empty()
             && outcome::set(&mut status, verdict.last(), "True", &verdict.reason, &verdict.message, now)
         {
             if verdict.succeeded {
@@ -217,6 +219,9 @@ impl Jobs {
         if left.is_some_and(|left| left <= SignedDuration::ZERO) {
             return Some(Outcome::too_late());
         }
+        if let Some(verdict) = tally.per_index.as_ref().and_then(|limits| limits.verdict(job, &tally.done)) {
+            return Some(verdict);
+        }
         policy::fulfilled(job, &tally.done).map(Outcome::by_success_policy)
     }
 
@@ -225,6 +230,8 @@ impl Jobs {
         let reason = match verdict.reason.as_str() {
             "DeadlineExceeded" => "DeadlineExceeded",
             "PodFailurePolicy" => "PodFailurePolicy",
+            "MaxFailedIndexesExceeded" => "MaxFailedIndexesExceeded",
+            "FailedIndexes" => "FailedIndexes",
             _ => "BackoffLimitExceeded",
         };
         self.recorder.say(job, Gravity::Warning, reason, verdict.message.clone());
@@ -260,9 +267,10 @@ impl Jobs {
         let view = View {
             job,
             active: &sorted.active,
-            terminating: sorted.terminating,
+            leaving: &sorted.leaving,
             succeeded: tally.succeeded,
             done: &tally.done,
+            per_index: tally.per_index.as_ref(),
             pause: plan::pause(&finished, now),
             now,
         };
@@ -271,17 +279,27 @@ impl Jobs {
             self.queue.add_after(key.clone(), Duration::try_from(again).unwrap_or_default());
         }
         let deleted = self.delete_some(key, job, sorted, &changes.delete, Counting::NotAtAll).await;
-        let (made, error) = self.create(key, job, &changes).await;
+        let (made, error) = self.create(key, job, &changes, tally.per_index.as_ref()).await;
         sorted.active.extend(made.into_iter().map(Arc::new));
         deleted.or(error)
     }
 
-    async fn create(&self, key: &Key, job: &Job, changes: &Changes) -> (Vec<Pod>, Option<Error>) {
+    async fn create(
+        &self,
+        key: &Key,
+        job: &Job,
+        changes: &Changes,
+        per_index: Option<&PerIndex>,
+    ) -> (Vec<Pod>, Option<Error>) {
         let control = PodControl { requests: &self.context.requests, recorder: &self.recorder, owner: job };
         let made = std::sync::Mutex::new(Vec::new());
         let (_, errors) = slow_start(changes.create.min(BURST), |number| {
             let index = changes.indexes.get(number).copied().filter(|_| is_indexed(job));
-            let (metadata, spec) = template::of(job, controller_reference::<Job>(&job.metadata), index);
+            let turn = index.map(|index| {
+                let before = |limits: &PerIndex| Failures::after(job, limits.kept.get(&index).map(|pod| &**pod));
+                Turn { index, failures: per_index.map(before) }
+            });
+            let (metadata, spec) = template::of(job, controller_reference::<Job>(&job.metadata), turn);
             let (control, made) = (&control, &made);
             async move {
                 match control.create(&metadata, spec.as_ref()).await {
@@ -331,7 +349,7 @@ impl Jobs {
                 Ok(()) => {
                     self.expectations.deleted(key, Key::of(&pod.metadata), uid_of(&pod.metadata));
                     sorted.active.retain(|active| !Arc::ptr_eq(active, pod));
-                    sorted.terminating = sorted.terminating.saturating_add(1);
+                    sorted.leaving.push(pod.clone());
                 }
                 Err(error) => errors.push(error),
             }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::FINALIZER;
 use super::indexes::INDEX;
+use super::per_index::{FAILURES, Failures, IGNORED};
 use crate::minicluster::controllers::key::name_of;
 use crate::minicluster::controllers::pod_control::metadata_from;
 
@@ -14,8 +15,17 @@ const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// The longest name of a pod with an index, so that a random end of five letters still fits into a host name.
 const LONGEST: usize = 58;
 
+/// What a pod with an index is told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The index.
+    pub index: i32,
+    /// How often the index has failed, where the Job limits that.
+    pub failures: Option<Failures>,
+}
+
 /// The metadata and specification of a pod, with its index where it has one.
-pub fn of(job: &Job, reference: OwnerReference, index: Option<i32>) -> (ObjectMeta, Option<PodSpec>) {
+pub fn of(job: &Job, reference: OwnerReference, turn: Option<Turn>) -> (ObjectMeta, Option<PodSpec>) {
     let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let mut metadata = metadata_from(&template, &job.metadata, reference);
     let finalizers = metadata.finalizers.get_or_insert_default();
@@ -23,10 +33,17 @@ pub fn of(job: &Job, reference: OwnerReference, index: Option<i32>) -> (ObjectMe
         finalizers.push(FINALIZER.to_owned());
     }
     let mut spec = template.spec;
-    if let Some(index) = index {
+    if let Some(Turn { index, failures }) = turn {
         let name = name_of(&job.metadata);
         metadata.annotations.get_or_insert_default().insert(INDEX.to_owned(), index.to_string());
         metadata.labels.get_or_insert_default().insert(INDEX.to_owned(), index.to_string());
+        if let Some(failures) = failures {
+            let annotations = metadata.annotations.get_or_insert_default();
+            annotations.insert(FAILURES.to_owned(), failures.counted.to_string());
+            if failures.ignored > 0 {
+                annotations.insert(IGNORED.to_owned(), failures.ignored.to_string());
+            }
+        }
         metadata.generate_name = Some(prefix(name, index));
         if let Some(spec) = &mut spec {
             spec.hostname = Some(format!("{name}-{index}"));

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
 
 use super::indexes::{self, Indexes};
+use super::per_index::PerIndex;
 use super::policy::{self, Meaning};
 use super::{Jobs, has_finalizer, is_indexed};
 use crate::minicluster::controllers::error::Error;
@@ -24,6 +25,8 @@ pub struct Tally {
     pub ended: Vec<Arc<Pod>>,
     /// Indexes that have succeeded.
     pub done: Indexes,
+    /// How the indexes fare, where each has a limit of its own.
+    pub per_index: Option<PerIndex>,
     /// How many have succeeded, those included that the status only names so far.
     pub succeeded: i32,
     /// How many have failed, likewise.
@@ -33,7 +36,7 @@ pub struct Tally {
 }
 
 /// Whether a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it has ended.
-fn has_failed(job: &Job, pod: &Pod) -> bool {
+pub fn has_failed(job: &Job, pod: &Pod) -> bool {
     let waits = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref()) == Some("Failed");
     pod.phase() == "Failed" || (!waits && is_terminating(&pod.metadata) && pod.phase() != "Succeeded")
 }
@@ -72,12 +75,22 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
     let completions = job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or(0);
     let mut done = Indexes::read(status.completed_indexes.as_deref().unwrap_or_default(), completions);
     let known = done.count();
+    let succeeded = pods.iter().filter(|pod| has_finalizer(pod) && pod.phase() == "Succeeded");
+    let mut all_done = done.clone();
+    succeeded.filter_map(|pod| indexes::of(pod, completions)).for_each(|index| all_done.add(index));
+    let per_index = PerIndex::of(job, pods, &all_done).filter(|_| is_indexed(job));
+    let is_over = over != Over::NotYet || is_terminating(&job.metadata);
+    let mut kept = 0;
     let mut named = status.uncounted_terminated_pods.take().unwrap_or_default();
     let mut ended = Vec::new();
     let mut more = false;
     for pod in pods.iter().filter(|pod| has_finalizer(pod)) {
         let failed = has_failed(job, pod);
         if !pod.is_finished() && !failed && over == Over::NotYet {
+            continue;
+        }
+        if !is_over && per_index.as_ref().is_some_and(|limits| limits.keeps(pod)) {
+            kept += i32::from(policy::meaning(job, pod) != Meaning::Ignored);
             continue;
         }
         if ended.len() >= AT_ONCE {
@@ -97,9 +110,10 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
     }
     let waiting = |uids: &Option<Vec<String>>| i32::try_from(uids.as_ref().map_or(0, Vec::len)).unwrap_or(0);
     let succeeded = if indexed { done.count() } else { status.succeeded.unwrap_or(0) + waiting(&named.succeeded) };
-    let failed = status.failed.unwrap_or(0) + waiting(&named.failed);
+    let failed = status.failed.unwrap_or(0) + waiting(&named.failed) + kept;
+    status.failed_indexes = per_index.as_ref().map(|limits| limits.failed.to_string());
     status.uncounted_terminated_pods = Some(named);
-    Tally { ended, done, succeeded, failed, more }
+    Tally { ended, done, per_index, succeeded, failed, more }
 }
 
 fn name_one(

@@ -1,4 +1,4 @@
-//! J: Jobs and CronJobs.
+//! J: Jobs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::world::{Cascade, World, active_pods, condition};
 use super::super::{Case, Fate, case};
 
 pub fn cases() -> Vec<Case> {
-    [ended(), failed(), suspended(), indexed(), scheduled()].concat()
+    [ended(), failed(), suspended(), indexed()].concat()
 }
 
 fn ended() -> Vec<Case> {
@@ -230,38 +230,10 @@ fn indexed() -> Vec<Case> {
     ]
 }
 
-fn scheduled() -> Vec<Case> {
-    vec![
-        case!("J40", "made every minute", |w| {
-            w.fate("v1", Fate::Exits(0));
-            w.create(cron_job(json!({}))).await?;
-            let made = |seen: &Seen| {
-                seen.all("Job").iter().any(|job| condition(job, "Complete").is_some())
-                    && seen.get("CronJob", "work").is_some_and(|cron| cron["status"]["lastSuccessfulTime"].is_string())
-            };
-            w.until_within(std::time::Duration::from_secs(80), "a job that was made and ended", made).await?;
-            w.merge("CronJob", "work", json!({ "spec": { "suspend": true } })).await?;
-            w.settle().await?;
-            let job = w.look(|seen| seen.all("Job")[0].clone());
-            let at = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"].clone();
-            let at: jiff::Timestamp = at.as_str().unwrap_or_default().parse()?;
-            w.check(at.as_second() % 60 == 0, "for a whole minute")?;
-            w.check(job["metadata"]["name"] == format!("work-{}", at.as_second() / 60), "named for it")?;
-            w.delete("CronJob", "work", Cascade::Background).await?;
-            w.until("nothing left", |seen| seen.all("Job").is_empty() && seen.all("Pod").is_empty()).await?;
-        }),
-        case!("J41", "not made while suspended", |w| {
-            w.create(cron_job(json!({ "suspend": true }))).await?;
-            w.settle().await?;
-            w.check(w.look(|seen| seen.all("Job").is_empty()), "no job")?;
-        }),
-    ]
-}
-
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// A Job `work` of pods `v1`.
-fn job(more: Value) -> Value {
+pub fn job(more: Value) -> Value {
     let mut template = template("work", "v1");
     template["spec"]["restartPolicy"] = json!("Never");
     let mut spec = json!({ "template": template });
@@ -269,33 +241,25 @@ fn job(more: Value) -> Value {
     json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "work" }, "spec": spec })
 }
 
-fn cron_job(more: Value) -> Value {
-    let mut spec = json!({ "schedule": "* * * * *", "jobTemplate": {
-        "metadata": { "labels": { "of": "work" } }, "spec": job(json!({}))["spec"],
-    } });
-    merge(&mut spec, more);
-    json!({ "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "work" }, "spec": spec })
-}
-
-async fn until_condition(w: &World, kind: &'static str) -> Result<()> {
+pub async fn until_condition(w: &World, kind: &'static str) -> Result<()> {
     w.until_object("Job", "work", kind, move |job| condition(job, kind).is_some_and(|(status, _)| status == "True"))
         .await
 }
 
-fn running(seen: &Seen) -> Vec<Arc<Value>> {
+pub fn running(seen: &Seen) -> Vec<Arc<Value>> {
     let mut pods = active_pods(seen, None);
     pods.retain(|pod| pod["status"]["phase"] == "Running");
     pods
 }
 
-fn indexes(seen: &Seen) -> String {
+pub fn indexes(seen: &Seen) -> String {
     let pods = running(seen);
     let mut all: Vec<&str> = pods.iter().filter_map(|pod| pod["metadata"]["labels"][INDEX].as_str()).collect();
     all.sort_unstable();
     all.join(" ")
 }
 
-fn of_index(seen: &Seen, index: &str) -> Arc<Value> {
+pub fn of_index(seen: &Seen, index: &str) -> Arc<Value> {
     let mut pods = running(seen).into_iter();
     pods.find(|pod| pod["metadata"]["labels"][INDEX] == index).unwrap_or_default()
 }

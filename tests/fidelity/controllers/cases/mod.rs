@@ -3,10 +3,12 @@
 mod api;
 mod budgets;
 mod creation;
+mod cron_jobs;
 mod daemon;
 mod deleting;
 mod endpoints;
 mod history;
+mod job_rules;
 mod jobs;
 mod kubectl_text;
 mod pausing;
@@ -16,6 +18,7 @@ mod replicas;
 mod rolling;
 mod scaling;
 mod stateful;
+mod taints;
 mod validation;
 
 use super::Case;
@@ -35,6 +38,9 @@ pub fn all() -> Vec<Case> {
         stateful::cases(),
         daemon::cases(),
         jobs::cases(),
+        job_rules::cases(),
+        cron_jobs::cases(),
+        taints::cases(),
         budgets::cases(),
         endpoints::cases(),
         validation::cases(),
