@@ -22,6 +22,7 @@ mod validate;
 mod warn;
 mod words;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ use crate::kinds::Type;
 use canonical::EmptyLists;
 use look::Look;
 
-pub use custom::{Schema, converted, shape};
+pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
@@ -62,6 +63,8 @@ pub struct Definition {
 pub struct Custom {
     /// The definition's `openAPIV3Schema`.
     pub schema: Arc<Schema>,
+    /// Those of all versions, by their names, served or not.
+    pub versions: Arc<BTreeMap<String, Schema>>,
     /// Whether `/status` is served, so that status and the rest are written apart.
     pub status: bool,
     /// Where the scale subresource finds its numbers, if it is served.
@@ -262,7 +265,8 @@ fn finish_create(
     let bare = object["metadata"].get("labels").is_none();
     complete(definition, &mut object, EmptyLists::AreNull);
     // Labels that a job takes over from those that its pods were given are not looked at again.
-    let taken = if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
+    let taken =
+        if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
     let errors = validate::create(definition, &object);
     refuse(definition, &object, errors)?;
     if let Some(labels) = taken {
