@@ -262,7 +262,8 @@ fn finish_create(
     let bare = object["metadata"].get("labels").is_none();
     complete(definition, &mut object, EmptyLists::AreNull);
     // Labels that a job takes over from those that its pods were given are not looked at again.
-    let taken = if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
+    let taken =
+        if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
     let errors = validate::create(definition, &object);
     refuse(definition, &object, errors)?;
     if let Some(labels) = taken {

@@ -253,7 +253,8 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         None => orphans_by_default.then_some(ORPHAN),
     };
     let before: BTreeSet<&str> = finalizers.iter().filter_map(Value::as_str).collect();
-    let mut after: BTreeSet<&str> = before.iter().copied().filter(|known| ![ORPHAN, FOREGROUND].contains(known)).collect();
+    let mut after: BTreeSet<&str> =
+        before.iter().copied().filter(|known| ![ORPHAN, FOREGROUND].contains(known)).collect();
     after.extend(wanted);
     // Where one comes or goes, all stand in order, and each once.
     if before == after { finalizers } else { after.into_iter().map(Value::from).collect() }

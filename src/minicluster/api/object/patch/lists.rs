@@ -173,12 +173,7 @@ fn place(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
 
 /// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
 /// tells. An item without the key has no place.
-fn in_order(
-    merged: Vec<Value>,
-    order: &[Value],
-    server: &[Value],
-    key: Option<&str>,
-) -> Result<Vec<Value>, ApiError> {
+fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Result<Vec<Value>, ApiError> {
     if let Some(key) = key
         && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))
     {

@@ -58,9 +58,8 @@ fn address(text: &str, place: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         let usual = address.to_string();
         let unusual = address.is_ipv6() && usual != text;
-        return unusual.then(|| {
-            format!("{place}: IPv6 address {text:?} should be in RFC 5952 canonical format ({usual:?})")
-        });
+        return unusual
+            .then(|| format!("{place}: IPv6 address {text:?} should be in RFC 5952 canonical format ({usual:?})"));
     }
     let usual = without_zeros(text)?;
     Some(format!("{place}: non-standard IP address {text:?} is invalid: use \"{usual}\""))
@@ -68,7 +67,8 @@ fn address(text: &str, place: &str) -> Option<String> {
 
 /// An IPv4 address some of whose numbers begin with zeros, without these.
 fn without_zeros(text: &str) -> Option<IpAddr> {
-    let parts: Vec<String> = text.split('.').map(|part| part.parse::<u8>().map(|part| part.to_string()).ok()).collect::<Option<_>>()?;
+    let parts: Vec<String> =
+        text.split('.').map(|part| part.parse::<u8>().map(|part| part.to_string()).ok()).collect::<Option<_>>()?;
     parts.join(".").parse().ok()
 }
 
