@@ -174,6 +174,11 @@ fn status(body: &mut Value) {
             // A port that was given out.
             cause["message"] = json!(message.replace(|letter: char| letter.is_ascii_digit(), ""));
         }
+        if let Some((start, rest)) = message.split_once("IPAddress.networking.k8s.io \"10.") {
+            // An address that would have been given out.
+            let end = rest.split_once('"').map_or("", |(_, end)| end);
+            cause["message"] = json!(format!("{start}{end}"));
+        }
         if cause["field"] == "patch" {
             // The whole object stands there, its keys in the order of Go's types.
             let text = cause["message"].as_str().unwrap();

@@ -22,6 +22,7 @@ mod validate;
 mod warn;
 mod words;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ use crate::kinds::Type;
 use canonical::EmptyLists;
 use look::Look;
 
-pub use custom::{Schema, converted, shape};
+pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
@@ -62,6 +63,8 @@ pub struct Definition {
 pub struct Custom {
     /// The definition's `openAPIV3Schema`.
     pub schema: Arc<Schema>,
+    /// Those of all versions, by their names, served or not.
+    pub versions: Arc<BTreeMap<String, Schema>>,
     /// Whether `/status` is served, so that status and the rest are written apart.
     pub status: bool,
     /// Where the scale subresource finds its numbers, if it is served.

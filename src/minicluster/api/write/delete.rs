@@ -242,6 +242,13 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
         return finalizers;
     }
+    let waits = resource.is("", "namespaces")
+        && object["metadata"]["deletionTimestamp"].is_string()
+        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+    if waits {
+        // How it goes was said by who deleted it first.
+        return finalizers;
+    }
     let orphans_by_default = resource.is("", "replicationcontrollers") || resource.is("batch", "jobs");
     let wanted = match options.propagation {
         Some(Propagation::Orphan) => Some(ORPHAN),
@@ -252,12 +259,17 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
         None => orphans_by_default.then_some(ORPHAN),
     };
-    let before: BTreeSet<&str> = finalizers.iter().filter_map(Value::as_str).collect();
-    let mut after: BTreeSet<&str> =
-        before.iter().copied().filter(|known| ![ORPHAN, FOREGROUND].contains(known)).collect();
-    after.extend(wanted);
-    // Where one comes or goes, all stand in order, and each once.
-    if before == after { finalizers } else { after.into_iter().map(Value::from).collect() }
+    let mut kept = finalizers.clone();
+    kept.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
+    if let Some(wanted) = wanted.filter(|wanted| !kept.iter().any(|known| known == wanted)) {
+        kept.push(Value::from(wanted));
+    }
+    if resource.is("", "namespaces") && kept != finalizers {
+        // Those of a namespace are a set.
+        let set: BTreeSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+        return set.into_iter().map(Value::from).collect();
+    }
+    kept
 }
 
 fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {

@@ -34,9 +34,10 @@ pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
 }
 
 /// Fields of features that are off: group, kind, where they are, what they are called.
-const DISABLED: [(&str, &str, &str, &str); 5] = [
+const DISABLED: [(&str, &str, &str, &str); 6] = [
     ("", "Node", "/spec", "configSource"),
     ("coordination.k8s.io", "Lease", "/spec", "preferredHolder"),
+    ("", "Node", "/status", "config"),
     ("coordination.k8s.io", "Lease", "/spec", "strategy"),
     ("storage.k8s.io", "CSIDriver", "/spec", "preventPodSchedulingIfMissing"),
     ("apps", "StatefulSet", "/spec/updateStrategy/rollingUpdate", "maxUnavailable"),

@@ -72,6 +72,7 @@ pub fn admit(definition: &Definition, object: &mut Value) {
         }
         ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "VolumeAttributesClass") => protect(object, "kubernetes.io/vac-protection"),
         _ => {}
     }
 }
@@ -99,6 +100,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
 pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::status(old, object),
+        ("", "Node") if !old["status"].has("config") => remove(&mut object["status"], "config"),
         ("apps", "DaemonSet") => {
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(template_generation(old).to_string());
         }

@@ -126,9 +126,7 @@ fn source_of(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
         "pods" => {
             identifier(&source["metric"], &at.field("metric"), errors);
             amounts(target, &target_at, errors);
-            let positive = target.some("averageValue").and_then(Value::as_str);
-            let positive = positive.and_then(|text| Quantity::parse(text).ok()).is_some_and(|it| it.sign() == 1);
-            if !positive {
+            if !average {
                 errors.required(&target_at.field("averageValue"), "must specify a positive target averageValue");
             }
         }

@@ -2,6 +2,7 @@
 
 mod pod;
 mod service;
+mod unenforced;
 
 use serde_json::Value;
 
@@ -31,6 +32,7 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
         ));
     }
     warnings.extend(others(key, object));
+    warnings.extend(unenforced::warning(key, object));
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
     } else if let Some((path, template)) = template(definition, object) {
@@ -91,6 +93,7 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
             warnings.extend(others(key, new));
         }
+        warnings.extend(unenforced::warning(key, new));
     }
     warnings
 }

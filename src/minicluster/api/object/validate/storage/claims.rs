@@ -52,11 +52,6 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(class) = spec.some("storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
         errors.each_invalid(&at.field("storageClassName"), class, &names::object_name(class));
     }
-    if let Some(class) =
-        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
-    {
-        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
-    }
     if let Some(mode) = spec.some("volumeMode").and_then(Value::as_str)
         && !["Block", "Filesystem"].contains(&mode)
     {
@@ -66,6 +61,11 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     data_source(&spec["dataSourceRef"], &at.field("dataSourceRef"), errors);
     if spec.has("dataSource") && spec.has("dataSourceRef") && spec["dataSource"] != spec["dataSourceRef"] {
         errors.invalid(at, Shown::Plain("{}".to_owned()), "must match dataSourceRef");
+    }
+    if let Some(class) =
+        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
+    {
+        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
     }
 }
 
