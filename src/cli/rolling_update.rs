@@ -95,7 +95,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             progress("stopped: nothing changes any more; the same command goes on, --rollback goes back");
             return Ok(Exit::Error);
         }
-        rolled = cluster.roll(&namespace, update, pace, |line: &str| progress(line)) => rolled,
+        rolled = cluster.roll(&namespace, update, pace, |line: &str, _| progress(line)) => rolled,
     };
     match rolled {
         Ok(last) => {

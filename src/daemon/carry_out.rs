@@ -189,7 +189,7 @@ impl Source {
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
-        let work = Work {
+        let work = Box::new(Work {
             context: Arc::clone(&self.context),
             turn: ranks.turn(Place::of(&planned)),
             planned,
@@ -202,7 +202,7 @@ impl Source {
             stage,
             told: None,
             well: None,
-        };
+        });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, cancel, ended, live: send, give_up, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);

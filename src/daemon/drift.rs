@@ -109,6 +109,9 @@ impl Source {
             if held.as_ref().is_some_and(told) {
                 return false;
             }
+            if let Some(Hold { commit, reason, since, .. }) = &held {
+                warn!(object = %key, commit = commit.short(), %since, reason, "Git and the cluster differ: it is held");
+            }
             let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
             put_or_remove(&mut source.held, key, held)
         });
@@ -247,7 +250,11 @@ impl Source {
 
     /// The newest record of an object, as far as the history knows.
     pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
-        self.context.history.newest(&self.context.config.name, key).ok().flatten()
+        let newest = self.context.history.newest(&self.context.config.name, key);
+        newest.unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read its newest record; going on as if there were none");
+            None
+        })
     }
 
     /// What the check of doubtful objects brought.

@@ -111,7 +111,7 @@ pub(super) enum End {
 
 impl Work {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
-    pub(super) async fn run(mut self) -> Ended {
+    pub(super) async fn run(mut self: Box<Work>) -> Ended {
         let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
@@ -424,4 +424,26 @@ fn waits_for(key: &ObjectKey) -> bool {
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a function of this kind makes.
+    fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn thousands_of_rollouts_that_wait_are_small() {
+        // What one has besides its manifest and the object's text. Debug builds are the larger ones.
+        let run = size(Work::run);
+        let apply = size(|work: &'static mut Work| work.apply_manifest());
+        let work = size_of::<Work>();
+        assert!(
+            run <= 3072 && apply <= 3072 && work <= 1536,
+            "a task {run}, its apply {apply}, its facts {work} bytes"
+        );
+    }
 }

@@ -11,15 +11,15 @@ use tracing::{info, warn};
 use super::judging::{Cancelled, LOOK_AT_PODS};
 use super::planner::resumed_apply;
 use super::roll_out::{Stage, Work};
-use super::status::{CountersStatus, UnderWay, put_or_remove};
+use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use crate::rollout::{
-    Baseline, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks, WayBack, marks,
-    progress_deadline_seconds, same_template, template, with_template,
+    Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
+    WayBack, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -241,7 +241,8 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             Err(refused) => return Ok(Rolled::Failed(refused_reason(&refused.to_string()), Scene::default())),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let rolling = context.cluster.roll(namespace, update, pace, |line| told(work, outcome, line));
+        let rolling =
+            context.cluster.roll(namespace, update, pace, |line, counters| told(work, outcome, line, counters));
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
@@ -299,7 +300,7 @@ fn refused_reason(message: &str) -> Reason {
 }
 
 /// Writes down and publishes what a rolling update tells.
-fn told(work: &Work, outcome: Outcome, line: &str) {
+fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let step = Step { at: context.clock.now(), kind: StepKind::Progress, detail: line.to_owned() };
     if let Err(error) = context.history.step(work.record, &step) {
@@ -308,7 +309,7 @@ fn told(work: &Work, outcome: Outcome, line: &str) {
     let under_way = UnderWay {
         commit: wanted.commit.id.clone(),
         outcome,
-        counters: CountersStatus::default(),
+        counters: counters.into(),
         message: line.to_owned(),
         until: None,
         in_the_way: None,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{History, Opened, Query, Update};
 use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind};
+use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
 
 /// One statement that has run: its text, how many steps it took, and how many of them went through a whole table.
 type Ran = (String, i32, i32);

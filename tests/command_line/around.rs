@@ -72,8 +72,18 @@ fn every_command_has_a_page() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let page = std::fs::read_to_string(home.path().join("pages/belay-history.1")).unwrap();
     assert!(page.contains(".TH BELAY-HISTORY 1") && page.contains("belay history"), "{page}");
+    match Command::new("mandoc")
+        .args(["-T", "lint", "-W", "error", "pages/belay-history.1"])
+        .current_dir(home.path())
+        .status()
+    {
+        Ok(status) => assert!(status.success(), "mandoc has nothing against it"),
+        Err(_) => eprintln!("there is no mandoc: skipped: what it thinks of a page"),
+    }
     let whole = run(home.path(), &["man"]).out;
     assert!(whole.contains(".TH BELAY 1") && whole.contains("rolling"), "{whole}");
+    let nested = run(home.path(), &["man", "set", "image"]);
+    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-21 \"belay "), "{nested:?}");
     let none = run(home.path(), &["man", "histroy"]);
     assert!(none.code == 1 && none.err.contains("history"), "{none:?}");
 }

@@ -29,6 +29,17 @@ impl Office {
         Office { desk: Desk::embedded().await, repository: Repository::new(), daemon: None }
     }
 
+    /// The same, with a daemon that has brought up two versions of a manifest, by their images: their commits.
+    async fn with_two_versions(text: impl Fn(&str) -> String) -> (Office, String, String) {
+        let mut office = Office::new().await;
+        let first = office.push(&text("web:1"), "First version");
+        office.start();
+        office.until(&first, "complete").await;
+        let second = office.push(&text("web:2"), "Second version");
+        office.until(&second, "complete").await;
+        (office, first, second)
+    }
+
     pub fn start(&mut self) {
         let mut command = belay(self.desk.home.path());
         let repository = self.repository.path().display().to_string();
@@ -117,12 +128,7 @@ pub fn hold_of(live: &Value) -> Option<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_left_until_a_newer_commit() {
-    let mut office = Office::new().await;
-    let first = office.push(&deployment("web", "web:1", ""), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&deployment("web", "web:2", ""), "Second version");
-    office.until(&second, "complete").await;
+    let (mut office, first, second) = Office::with_two_versions(|image| deployment("web", image, "")).await;
 
     let tried = office.belay("undo web --dry-run");
     assert_eq!(
@@ -222,12 +228,7 @@ async fn an_undo_ends_the_rollout_under_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_with_kubectl_says_so() {
-    let mut office = Office::new().await;
-    let first = office.push(&deployment("web", "web:1", ""), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&deployment("web", "web:2", ""), "Second version");
-    office.until(&second, "complete").await;
+    let (office, _, second) = Office::with_two_versions(|image| deployment("web", image, "")).await;
     let sets = office.desk.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
     let set = sets["items"].as_array().unwrap().iter().find(|set| image_of(set) == "web:1").unwrap();
     // As kubectl does it: the template, and the annotations of the revision.
@@ -250,13 +251,8 @@ async fn an_undo_with_kubectl_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn past_the_history_limit_the_history_and_git_remember() {
-    let mut office = Office::new().await;
     let text = |image: &str| deployment("web", image, "  revisionHistoryLimit: 0\n");
-    let first = office.push(&text("web:1"), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&text("web:2"), "Second version");
-    office.until(&second, "complete").await;
+    let (mut office, first, second) = Office::with_two_versions(text).await;
     office.stop();
     let sets = "apis/apps/v1/namespaces/default/replicasets";
     office.desk.until(sets, "one ReplicaSet", |list| list["items"].as_array().unwrap().len() == 1).await;

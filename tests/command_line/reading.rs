@@ -62,7 +62,7 @@ async fn the_history_is_read_in_every_way() {
     let yaml: Value = serde_yaml::from_str(&stage.run(&["history", "-o", "yaml"]).out).unwrap();
     assert_eq!(yaml["records"][0]["outcome"], "rolled-back");
     assert!(stage.run(&["history", "-o", "wide"]).out.contains("web.yaml:1:1"));
-    assert_eq!(stage.run(&["history", "statefulset/web"]).out, "Nothing was rolled out.\n");
+    assert_eq!(stage.run(&["history", "statefulset/web"]).code, 1, "there is none");
     let stats = stage.run(&["history", "--stats"]);
     let lines: Vec<&str> = stats.out.lines().collect();
     assert!(lines[0].starts_with("SOURCE    ROLLOUTS   PER DAY   LEAD TIME"), "{}", stats.out);

@@ -116,7 +116,12 @@ zpty -d z
     let mut args = vec!["-f", "tab.zsh"];
     args.extend(typed.iter().map(String::as_str));
     let Some(ran) = in_shell(stage, "zsh", &args) else { return };
-    let got: Vec<&str> = ran.out.lines().map(|line| line.split('<').nth(1).unwrap_or_default()).collect();
+    let got: Vec<&str> = ran
+        .out
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split('<').nth(1).unwrap_or_default())
+        .collect();
     let ends = [
         "history",
         "undo deployment/web",

@@ -25,12 +25,8 @@ const ROUNDS: usize = 5;
 /// Takes one back.
 pub(super) async fn take_back(undo: &Undo<'_>, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
     let Some(source) = marks::label(&target.live, marks::SOURCE) else {
-        bail!(
-            "{} keeps no revisions, and belay has not applied it; belay rolling-update {} rolls it to another image, and back \
-             with --rollback",
-            target.quoted(),
-            target.key.name
-        );
+        // As kubectl says it: without a history there is nothing to go back to.
+        bail!("no rollbacker has been implemented for {:?}", target.key.kind);
     };
     let goal = goal(undo, target, source)?;
     refuse_what_is_held(target, &goal)?;

@@ -14,6 +14,7 @@ mod build;
 mod by_hand;
 mod label;
 mod names;
+mod progress;
 mod refused;
 mod rename;
 mod roll;
