@@ -15,6 +15,8 @@
 #[path = "../tests/world/control_plane.rs"]
 #[allow(dead_code, reason = "it serves tests too")]
 mod control_plane;
+#[path = "daemon/process.rs"]
+mod process;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,6 +31,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
+use process::most_memory;
 use serde_json::{Value, json};
 
 /// Pods for which a node has room.
@@ -117,13 +120,6 @@ fn paused<T>(work: impl Future<Output = T>) -> T {
 fn real_time<T>(work: impl Future<Output = T>) -> T {
     drop(rustls::crypto::ring::default_provider().install_default());
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work)
-}
-
-/// The most memory that this process has had, in MiB.
-fn most_memory() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
 async fn cluster(pods: usize) -> MiniCluster {

@@ -16,10 +16,14 @@
 #[path = "../tests/world/mod.rs"]
 mod world;
 
+#[path = "daemon/applies.rs"]
+mod applies;
 #[path = "daemon/line.rs"]
 mod line;
 #[path = "daemon/parts.rs"]
 mod parts;
+#[path = "daemon/process.rs"]
+mod process;
 #[path = "daemon/said.rs"]
 mod said;
 
@@ -82,7 +86,9 @@ fn all(divisor: usize, only: Option<&str>) {
             let measured = part("idle", count);
             promises.at_most(&format!("idle with {count} workloads: requests"), measured["requests"], 2.0, "a minute");
             promises.at_most(&format!("idle with {count} workloads: CPU"), measured["cpu_ms"], 100.0, "ms a min.");
-            promises.at_most("1,000 changes of pods' status: events heard", measured["pods"], 0.0, "");
+            let what = |text: &str| format!("{} changes of pods' status: {text}", measured["changes"]);
+            promises.at_most(&what("requests"), measured["requests_of_changes"], 2.0, "a minute");
+            promises.at_most(&what("heard of them"), measured["bytes_of_changes"] / 1024.0, 1.0, "KiB");
         }
     }
     std::process::exit(i32::from(!promises.0));
@@ -118,7 +124,12 @@ fn first(promises: &mut Promises, count: usize) {
     let settled = best(|round| round.1["settled"]);
     println!("{:<78} {settled:>9.2} s", format!("{count} Deployments: belay, until all are complete and recorded"));
     let requests = best(|round| round.1["requests"]) / count as f64;
-    println!("{:<78} {requests:>9.2}", format!("{count} Deployments: belay's requests for each"));
+    println!("{:<78} {requests:>9.2}", format!("{count} Deployments: belay's requests for each, events left out"));
+    let used = |bare: f64, belay: f64| format!("{:.2} s beside {:.2} s", belay / 1000.0, bare / 1000.0);
+    let (bare_cpu, belay_cpu) = (best(|round| round.0["cpu_ms"]), best(|round| round.1["cpu_ms"]));
+    println!("{:<78} {}", format!("{count} Deployments: processor time"), used(bare_cpu, belay_cpu));
+    let before = best(|round| round.1["before"]);
+    println!("{:<78} {before:>9.2} s", format!("{count} Deployments: belay, from its start to the first apply"));
     promises.at_most(&format!("{count} Deployments: belay beside the bare client"), belay / bare, 1.2, "x");
     promises.at_most(&format!("{count} Deployments: memory"), best(|round| round.1["mebibytes"]), 100.0, "MiB");
 }

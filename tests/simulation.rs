@@ -116,6 +116,7 @@ fn failure(seed: u64) -> Option<String> {
         eprintln!("{}\n{}", story::scenario(&scenario), run.as_ref().map(story::whole).unwrap_or_default());
     }
     let first = findings.first()?;
+    eprintln!("seed {seed}: {first}");
     let mut text = format!(
         "\nseed {seed} fails; again with: BELAY_SEED={seed} cargo test --test simulation seeds -- --nocapture\n"
     );

@@ -1,8 +1,11 @@
 //! belay's line to the cluster, with everything that went over it written down.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 
 /// One request.
@@ -37,7 +40,10 @@ impl Sent {
 
 /// What went over the line since it was asked last.
 #[derive(Clone, Default)]
-pub struct Line(Arc<Mutex<Vec<Sent>>>);
+pub struct Line {
+    sent: Arc<Mutex<Vec<Sent>>>,
+    heard: Arc<AtomicUsize>,
+}
 
 impl Line {
     /// A client whose requests are written down.
@@ -47,21 +53,37 @@ impl Line {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let at = Instant::now();
             let (method, uri) = (request.method().to_string(), request.uri().to_string());
-            own.0.lock().unwrap().push(Sent { at, took: Duration::ZERO, method, uri });
+            own.sent.lock().unwrap().push(Sent { at, took: Duration::ZERO, method, uri });
             let (client, own) = (client.clone(), own.clone());
             async move {
                 let answer = client.send(request).await;
-                if let Some(sent) = own.0.lock().unwrap().iter_mut().rev().find(|sent| sent.at == at) {
+                if let Some(sent) = own.sent.lock().unwrap().iter_mut().rev().find(|sent| sent.at == at) {
                     sent.took = at.elapsed();
                 }
-                answer
+                answer.map(|answer| answer.map(|body| own.listen(body)))
             }
         });
         (line, kube::Client::new(service, namespace))
     }
 
     pub fn take(&self) -> Vec<Sent> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.sent.lock().unwrap())
+    }
+
+    /// How many bytes have come as answers, those of watches among them.
+    pub fn heard(&self) -> usize {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    fn listen(
+        &self,
+        body: Body,
+    ) -> impl http_body::Body<Data = Bytes, Error = <Body as http_body::Body>::Error> + use<> {
+        let heard = Arc::clone(&self.heard);
+        body.map_frame(move |frame| {
+            heard.fetch_add(frame.data_ref().map_or(0, Bytes::len), Ordering::Relaxed);
+            frame
+        })
     }
 
     /// Requests that are part of the work: no watches, no events.

@@ -8,17 +8,14 @@ use belay::config::Span;
 use belay::minicluster::{MiniCluster, NodeSpec};
 use futures::StreamExt as _;
 use kube::Client;
-use serde_json::Value;
 
+use super::applies::{bare, first, idle};
 use super::line::{Line, Sent};
 use super::said::Said;
-use super::world::control_plane::{self, ControlPlane, Controllers};
 use super::world::daemon::{World, deployment};
 
 /// How many commits are measured; the median counts.
 const COMMITS: usize = 11;
-/// How many applies the bare client has under way at once: as many as belay.
-const AT_ONCE: usize = 32;
 
 pub fn measure(part: &str, size: usize) {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -41,10 +38,10 @@ pub fn measure(part: &str, size: usize) {
     runtime.shutdown_background();
 }
 
-type Figures = Vec<(&'static str, f64)>;
+pub type Figures = Vec<(&'static str, f64)>;
 
 /// A Deployment without pods, in a folder with nine others.
-fn deployment_of_none(number: usize) -> (String, String) {
+pub fn deployment_of_none(number: usize) -> (String, String) {
     let name = format!("app-{number}");
     let text = deployment(&name, "web:1", "").replace("replicas: 2", "replicas: 0");
     (format!("team-{}/{name}.yaml", number / 10), text)
@@ -69,7 +66,7 @@ fn mixed(number: usize) -> (String, String) {
 }
 
 /// Commits and pushes so many manifests.
-fn fill(world: &mut World, count: usize, manifest: impl Fn(usize) -> (String, String)) -> String {
+pub fn fill(world: &mut World, count: usize, manifest: impl Fn(usize) -> (String, String)) -> String {
     for number in 0..count {
         let (path, text) = manifest(number);
         world.repository.write(path, text);
@@ -206,100 +203,4 @@ fn failures(client: Client) -> Failures {
         }
     });
     Failures(receiver)
-}
-
-/// The same applies as belay's first, by a client that does nothing else.
-async fn bare(count: usize) -> Figures {
-    let assets = control_plane::assets("the real control plane").unwrap();
-    let plane = ControlPlane::start(&assets, Controllers::Real).await;
-    let client = plane.client();
-    let bodies: Vec<(String, Value)> = (0..count)
-        .map(|number| {
-            let text = deployment_of_none(number).1;
-            (format!("app-{number}"), serde_yaml::from_str(&text).expect("a manifest"))
-        })
-        .collect();
-    let begin = Instant::now();
-    futures::stream::iter(bodies)
-        .for_each_concurrent(AT_ONCE, |(name, body)| {
-            let client = client.clone();
-            async move {
-                let path = "/apis/apps/v1/namespaces/default/deployments";
-                let request = http::Request::patch(format!("{path}/{name}?fieldManager=bare"))
-                    .header("Content-Type", "application/apply-patch+yaml")
-                    .body(body.to_string().into_bytes())
-                    .unwrap();
-                client.request::<Value>(request).await.unwrap();
-            }
-        })
-        .await;
-    vec![("seconds", begin.elapsed().as_secs_f64())]
-}
-
-/// belay's first apply, on the real API server.
-async fn first(count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
-    let assets = control_plane::assets("the real control plane").unwrap();
-    let plane = ControlPlane::start(&assets, Controllers::Real).await;
-    let mut world = World::on(plane.client(), Clock::system(), None);
-    let (line, client) = Line::on(plane.client());
-    world.give_belay(client);
-    world.config.interval = Span(Duration::from_secs(600));
-    let commit = fill(&mut world, count, manifest);
-    let begin = Instant::now();
-    world.start();
-    world.through(&commit).await;
-    let settled = begin.elapsed().as_secs_f64();
-    let sent = line.take();
-    let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_write() && sent.method == "PATCH").collect();
-    assert!(applied.len() >= count, "each is applied: {} of {count}", applied.len());
-    let last = applied.iter().map(|sent| sent.at + sent.took).max().expect("an apply");
-    world.stop().await;
-    vec![
-        ("seconds", (last - begin).as_secs_f64()),
-        ("settled", settled),
-        ("requests", sent.iter().filter(|sent| !sent.is_watch()).count() as f64),
-        ("mebibytes", most_memory()),
-    ]
-}
-
-/// A minute of nothing to do, and a thousand changes of pods.
-async fn idle(count: usize) -> Figures {
-    let assets = control_plane::assets("the real control plane").unwrap();
-    let plane = ControlPlane::start(&assets, Controllers::Real).await;
-    let mut world = World::on(plane.client(), Clock::system(), None);
-    let (line, client) = Line::on(plane.client());
-    world.give_belay(client);
-    world.config.interval = Span(Duration::from_secs(60));
-    let commit = fill(&mut world, count, deployment_of_none);
-    world.start();
-    world.through(&commit).await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    let watched_pods = line.take().iter().filter(|sent| sent.uri.contains("/pods")).count();
-    let before = cpu();
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let used = cpu() - before;
-    let sent = line.take();
-    let figures = vec![
-        ("requests", sent.iter().filter(|sent| !sent.is_watch()).count() as f64),
-        ("cpu_ms", used),
-        ("pods", watched_pods as f64),
-    ];
-    world.stop().await;
-    figures
-}
-
-/// The processor time that this process has used, in milliseconds.
-fn cpu() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let after_name = stat.rsplit(')').next().unwrap();
-    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
-    // Linux counts in hundredths of a second everywhere where belay runs.
-    ticks * 10.0
-}
-
-/// The most memory that this process has had, in MiB.
-fn most_memory() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }

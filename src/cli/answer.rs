@@ -234,6 +234,9 @@ pub(super) struct StepAnswer {
     /// Whether the pod template changes; of `create` and `update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolls_out: Option<bool>,
+    /// The workloads that must be complete before it is applied; absent where it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<ObjectKey>>,
     /// The fields that change; of `create` and `update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,

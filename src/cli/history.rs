@@ -1,20 +1,23 @@
 //! `belay history`
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 
-use super::Globals;
 use super::answer::{HistoryAnswer, RecordAnswer};
 use super::book::Book;
 use super::exit::Exit;
+use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
 use super::stats::{self, Each};
 use super::workload::Named;
+use super::{Globals, target};
 use crate::clock::Clock;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
+use crate::manifest::ObjectKey;
 use crate::rollout::{Outcome, Record, Trigger};
 
 /// What `belay history` understands.
@@ -88,11 +91,46 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         ..Query::default()
     };
     let records = book.records(&query)?;
+    if records.is_empty() {
+        check(&book, &query)?;
+    }
     print(&book, &records, output, now)?;
     Ok(Exit::Done)
 }
 
-fn every_outcome_but_unchanged() -> std::collections::BTreeSet<Outcome> {
+/// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. That an author, a time
+/// or an outcome fits nothing is an answer.
+fn check(book: &Book, query: &Query) -> anyhow::Result<()> {
+    /// Among how many of the newest records a name is looked for that is like the one that was typed.
+    const NEWEST: u32 = 2000;
+    const ALIKE: u16 = 600;
+    let Query { source, name, kind, namespace, commit, .. } = query.clone();
+    let any = |query: Query| anyhow::Ok(!book.records(&Query { limit: Some(1), ..query })?.is_empty());
+    let newest = || book.records(&Query { limit: Some(NEWEST), ..Query::default() });
+    if let Some(source) = source
+        && !any(Query { source: Some(source.clone()), ..Query::default() })?
+    {
+        let there: BTreeSet<String> = newest()?.into_iter().map(|record| record.source).collect();
+        let hint = there_is(&source, there.iter().map(|name| (name.as_str(), name.clone())), 0);
+        bail!("nothing was rolled out of a source {source:?}{hint}");
+    }
+    if let Some(name) = name
+        && !any(Query { name: Some(name.clone()), kind, namespace: namespace.clone(), ..Query::default() })?
+    {
+        let there: BTreeSet<ObjectKey> = newest()?.into_iter().map(|record| record.object).collect();
+        let hint = there_is(&name, there.iter().map(|key| (key.name.as_str(), target::named(key))), ALIKE);
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+        bail!("nothing was rolled out that is called {name:?}{place}{hint}");
+    }
+    if let Some(commit) = commit
+        && !any(Query { commit: Some(commit.clone()), ..Query::default() })?
+    {
+        bail!("nothing was rolled out by a commit that begins with {commit:?}; belay show {commit} tells why");
+    }
+    Ok(())
+}
+
+fn every_outcome_but_unchanged() -> BTreeSet<Outcome> {
     Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Unchanged).collect()
 }
 

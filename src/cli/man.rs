@@ -11,6 +11,9 @@ use super::command_line;
 use super::exit::Exit;
 use super::output::progress;
 
+/// When the pages were last looked over; a reader of them wants a date.
+const DATE: &str = "2026-11-21";
+
 /// What `belay man` understands.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
@@ -19,8 +22,8 @@ Examples:
   belay man history | man -l -       # read belay-history(1)
   belay man --dir /usr/local/share/man/man1")]
 pub struct Args {
-    /// The command whose page is printed [default: that of belay itself]
-    command: Option<String>,
+    /// The command whose page is printed: history, set image [default: that of belay itself]
+    command: Vec<String>,
     /// Write all pages into this folder instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
@@ -33,10 +36,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         progress(format!("{} pages in {}", pages.len(), folder.display()));
         return Ok(Exit::Done);
     }
-    let wanted = args.command.as_ref().map_or_else(|| "belay".to_owned(), |command| format!("belay-{command}"));
+    let wanted = std::iter::once("belay").chain(args.command.iter().map(String::as_str)).collect::<Vec<_>>().join("-");
     let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
         let known: Vec<&str> = pages.iter().filter_map(|(name, _)| name.strip_prefix("belay-")).collect();
-        bail!("there is no command {:?}; there are {}", args.command.clone().unwrap_or_default(), known.join(", "));
+        bail!("there is no command {:?}; there are {}", args.command.join(" "), known.join(", "));
     };
     // A reader that has gone away is not an error.
     let _ = std::io::stdout().write_all(page);
@@ -50,18 +53,24 @@ fn pages() -> Vec<(String, Vec<u8>)> {
     whole.build();
     let subs = whole.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
     let mut pages = vec![("belay".to_owned(), page(&whole, "belay"))];
-    pages.extend(subs.map(|sub| {
-        let name = format!("belay-{}", sub.get_name());
-        (name.clone(), page(sub, &name))
-    }));
+    subs.for_each(|sub| below(sub, "belay", &mut pages));
     pages
+}
+
+/// The page of a command, and those of the commands below it: `belay-set`, `belay-set-image`.
+fn below(command: &Command, of: &str, pages: &mut Vec<(String, Vec<u8>)>) {
+    let name = format!("{of}-{}", command.get_name());
+    pages.push((name.clone(), page(command, &name)));
+    let subs = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    subs.for_each(|sub| below(sub, &name, pages));
 }
 
 fn page(command: &Command, name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let command = command.clone().display_name(name.to_owned());
     // Writing to memory can't fail.
-    let _ = Man::new(command).title(name.to_uppercase()).manual("belay").render(&mut bytes);
+    let page = Man::new(command).title(name.to_uppercase()).manual("belay").date(DATE);
+    let _ = page.source(concat!("belay ", env!("CARGO_PKG_VERSION"))).render(&mut bytes);
     bytes
 }
 

@@ -59,7 +59,7 @@ fn step(planned: &Planned) -> (String, String) {
     match &planned.action {
         Action::Unchanged => (format!("{key} is unchanged"), String::new()),
         Action::Apply(apply) if apply.creates => {
-            (format!("<b>{key}</b> is new ({place}){waits}"), of(Unified::of_new(&apply.body)))
+            (format!("<b>{key}</b> is new ({place}){waits}"), of(Unified::of_new(&apply.body.read())))
         }
         Action::Apply(apply) => {
             (format!("<b>{key}</b> {} ({place}){waits}", what(apply)), of(Unified::of_changes(&apply.changes)))

@@ -48,6 +48,7 @@ mod undo;
 mod unified;
 mod version;
 mod wait;
+mod who;
 mod why;
 mod working;
 mod workload;

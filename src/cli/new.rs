@@ -260,7 +260,8 @@ mod tests {
             prop_assert!(file.complaints.is_empty(), "{:?}\n{text}", file.complaints);
             let made = file.manifests.last().unwrap();
             prop_assert_eq!(&made.key.name, &name);
-            let container = &made.value()["spec"]["template"]["spec"]["containers"][0];
+            let made = made.value();
+            let container = &made["spec"]["template"]["spec"]["containers"][0];
             prop_assert_eq!(&container["image"], &image);
             prop_assert_eq!(&container["env"][0]["value"], &value);
         }

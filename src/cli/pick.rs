@@ -117,13 +117,13 @@ impl Pick<'_> {
                 let fits = |manifest: &Manifest| self.fits(&manifest.key) && kind(&manifest.key);
                 let found: Vec<_> = all
                     .into_iter()
-                    .filter(|(_, manifest)| fits(manifest) && selector.matches(manifest.value()))
+                    .filter(|(_, manifest)| fits(manifest) && selector.matches(&manifest.value()))
                     .collect();
                 if found.is_empty() {
-                    bail!(
-                        "no manifest here has the labels {:?} and can be changed so",
-                        self.selector.unwrap_or_default()
-                    );
+                    match self.selector.unwrap_or_default() {
+                        "" => bail!("no manifest here can be changed so"),
+                        labels => bail!("no manifest here has the labels {labels:?} and can be changed so"),
+                    }
                 }
                 Ok(found)
             }

@@ -100,7 +100,7 @@ fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit
 fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
     let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
     let configuration = |manifest: &crate::manifest::Manifest| {
-        let names = named_configuration(template(manifest.value())?, manifest.key.namespace.as_deref());
+        let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
         let known: Vec<_> = all
             .iter()
             .filter(|other| names.contains(&other.key))
@@ -145,7 +145,7 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
             Action::Unchanged => {}
             Action::Apply(apply) if apply.creates => {
                 say(diff::heading(&format!("{key} is new ({}){}", step.wanted.manifest.place, waits(step))));
-                Unified::of_new(&apply.body).say();
+                Unified::of_new(&apply.body.read()).say();
             }
             Action::Apply(apply) => {
                 say(diff::heading(&format!("{key} {} ({}){}", what(apply), step.wanted.manifest.place, waits(step))));
@@ -215,6 +215,7 @@ fn step(planned: &Planned) -> StepAnswer {
         place: wanted.manifest.place.clone(),
         action: ActionWord::Unchanged,
         rolls_out: None,
+        after: After::of(&wanted.manifest).map(|after| after.names),
         changes: None,
         hold: None,
         why: None,

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::exit::Exit;
 use super::output::{Format, output_width, progress, say, say_value};
-use super::{Globals, history, signals};
+use super::{Globals, history, signals, who};
+use crate::clock::Clock;
 use crate::cluster::{Cluster, Pace, RollError};
 use crate::config::Span;
 use crate::git::WorkingCopy;
 use crate::history::Resolved;
 use crate::manifest::{Colour, ObjectKey, Scopes, read_file, render};
-use crate::rollout::rolling_update::{Ask, Bounds, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
+use crate::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
 use crate::rollout::{Commit, TemplateMarks, marks};
 
 /// What `belay rolling-update` understands.
@@ -94,7 +95,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             progress("stopped: nothing changes any more; the same command goes on, --rollback goes back");
             return Ok(Exit::Error);
         }
-        rolled = cluster.roll(&namespace, update, pace, |line: &str| progress(line)) => rolled,
+        rolled = cluster.roll(&namespace, update, pace, |line: &str, _| progress(line)) => rolled,
     };
     match rolled {
         Ok(last) => {
@@ -129,6 +130,7 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
         pull_policy: args.image_pull_policy.clone(),
         marks,
         bounds: Bounds::default(),
+        by: Some(ByHand { by: who::who(globals), since: Clock::system().now(), source: None, hold_follows: false }),
     })
 }
 
@@ -157,7 +159,7 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
         let written = manifest.key.namespace.as_deref().unwrap_or_default();
         bail!("the namespace of {shown} is {written:?}, not {namespace:?}; say -n {written}");
     }
-    Ok(manifest.value().clone())
+    Ok(manifest.value())
 }
 
 /// What is known of a commit: by the history, else by the repository that this folder lies in.
@@ -180,7 +182,8 @@ fn warn_of_owner(live: &Live, old: &str) {
     let owned = live.controllers.iter().find(|one| one["metadata"]["name"] == old);
     if let Some(source) = owned.and_then(|old| marks::label(old, marks::SOURCE)) {
         progress(format!(
-            "warning: {old} belongs to the source {source:?}: belay puts back what its repository says; change the manifest too"
+            "warning: {old} belongs to the source {source:?}: belay leaves it alone while this goes on, and then puts back what its \
+             repository says; change the manifest too"
         ));
     }
 }

@@ -11,7 +11,7 @@ use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
 use super::{Globals, history, plan, why};
 use crate::history::{History, Query, Resolved};
-use crate::rollout::{Commit, CommitId, Evidence, PodSeen, Record, Trigger};
+use crate::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, Trigger};
 
 /// How many commits are named where the one that was asked for is not known.
 const CANDIDATES: u32 = 5;
@@ -147,10 +147,19 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if steps {
         say("  steps:");
         for step in history.steps(record.id)? {
-            say(format!("    {}  {:?} {}", step.at, step.kind, step.detail));
+            let detail = plain(&told(&step));
+            say(format!("    {}  {:16}  {detail}", step.at, step.kind.word()).trim_end());
         }
     }
     Ok(())
+}
+
+/// What a step says, for people: of a write what it is judged by is kept, of which only the generation is worth reading.
+fn told(step: &Step) -> String {
+    match serde_json::from_str::<Baseline>(&step.detail) {
+        Ok(baseline) => format!("as generation {}", baseline.generation),
+        Err(_) => step.detail.clone(),
+    }
 }
 
 /// What was seen when it failed.

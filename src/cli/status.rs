@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::answer::{SourceAnswer, State, StatusAnswer, WorkloadAnswer};
 use super::exit::Exit;
+use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
 use super::progress::Screen;
 use super::workload::Named;
-use super::{Globals, history, remembered, signals, wait};
+use super::{Globals, history, remembered, signals, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
@@ -80,6 +82,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         return look.watch(globals, output).await;
     }
     let mut rows = look.rows().await?;
+    look.check(&rows).await?;
     let (sources, lines) = heads(globals, &mut rows);
     match output {
         Format::Json | Format::Yaml => say_value(&StatusAnswer { sources, workloads: rows.clone() }, output)?,
@@ -109,6 +112,31 @@ impl Look {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
         Ok(rows)
+    }
+
+    /// Refuses a workload or a commit that there is none of, naming those that there are.
+    async fn check(&self, rows: &[WorkloadAnswer]) -> anyhow::Result<()> {
+        const ALIKE: u16 = 600;
+        if !rows.is_empty() {
+            return Ok(());
+        }
+        let (namespace, labels) = (self.namespace.as_deref(), &self.labels);
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace} (-A: in all)"));
+        if let Some(named) = &self.workload {
+            let there = self.cluster.workloads(namespace, labels).await?;
+            let there: Vec<ObjectKey> = there.into_iter().map(|(key, _)| key).collect();
+            if !there.iter().any(|key| named.means(key, None)) {
+                let hint =
+                    there_is(&named.name, there.iter().map(|key| (key.name.as_str(), target::named(key))), ALIKE);
+                bail!("belay has applied no workload {:?}{place}{hint}", named.name);
+            }
+        }
+        if let Some(commit) = &self.commit {
+            bail!(
+                "no workload{place} is at a commit that begins with {commit:?}; belay show {commit} tells what became of it"
+            );
+        }
+        Ok(())
     }
 
     /// Adds what only the history knows: which objects wait for others, and which holds a newer commit has gone back to.
@@ -161,6 +189,9 @@ impl Look {
         tokio::pin!(enough);
         loop {
             let mut rows = self.rows().await?;
+            if before.is_empty() {
+                self.check(&rows).await?;
+            }
             let (_, mut lines) = heads(globals, &mut rows);
             match format {
                 Format::Json | Format::Yaml | Format::Name => {

@@ -11,7 +11,7 @@ use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Format, progress, say, say_value};
 use super::workload::Named;
-use crate::cluster::{Cluster, ClusterError, Mode, Served};
+use crate::cluster::{Cluster, ClusterError, Mode, RollError, Served};
 use crate::kinds::facts;
 use crate::manifest::ObjectKey;
 
@@ -155,7 +155,12 @@ pub(super) async fn each(
         _ => {}
     }
     failures.iter().for_each(|error| progress(format!("error: {error:#}")));
-    Ok(if failures.is_empty() { Exit::Done } else { Exit::Error })
+    let timed_out = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RollError::TimedOut { .. }));
+    Ok(match failures.as_slice() {
+        [] => Exit::Done,
+        failures if failures.iter().all(timed_out) => Exit::TimedOut,
+        _ => Exit::Error,
+    })
 }
 
 /// An object without what nobody reads.
@@ -190,8 +195,11 @@ pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For)
     match meant(&on.workloads, on.selector.is_some())? {
         Meant::Kinds(kinds, names) if names.is_empty() => {
             let selector = on.selector.as_deref().unwrap_or_default();
+            // Where no kind is said, what belongs to another object is changed with that one.
+            let any_kind = kinds.is_none();
             for (api_version, kind) in kinds.unwrap_or_else(|| search.own_kinds()) {
-                found.extend(search.all(&api_version, &kind, selector).await?);
+                let all = search.all(&api_version, &kind, selector).await?.into_iter();
+                found.extend(all.filter(|target| !any_kind || !is_owned(&target.live)));
             }
         }
         Meant::Kinds(kinds, names) => {
@@ -217,6 +225,12 @@ pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For)
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|target| seen.insert(target.key.clone()));
     Ok((found, failures))
+}
+
+/// Whether another object controls this one: a Deployment its ReplicaSets, a Job its pods.
+fn is_owned(live: &Value) -> bool {
+    let mut owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| owner["controller"] == true)
 }
 
 /// What the words of a command line mean.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
 /// Whether a write is stored.
@@ -37,9 +37,10 @@ impl Cluster {
         &self,
         key: &ObjectKey,
         served: &Served,
-        body: &Value,
+        body: impl Into<Compact>,
         mode: Mode,
     ) -> Result<Written, ClusterError> {
+        let body: Compact = body.into();
         let what = match mode {
             Mode::DryRun => format!("try {key}"),
             Mode::Real => format!("apply {key}"),
@@ -47,7 +48,7 @@ impl Cluster {
         let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
         let manager = marks::FIELD_MANAGER;
         let path = format!("{}?fieldManager={manager}&force=true&fieldValidation=Strict{dry}", served.path_of(key));
-        let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.to_string().into_bytes());
+        let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.text().as_bytes().to_vec());
         let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
         let answer = answer.map_err(|error| lost_a_race(what, error))?;
         Ok(Written { object: answer.value, warnings: answer.warnings, created: answer.code == 201 })

@@ -48,7 +48,7 @@ pub(super) fn request(method: Method, path: &str, media_type: &str, body: Vec<u8
 impl Cluster {
     /// Sends a request for one JSON answer.
     pub(super) async fn call(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<Answer, ClusterError> {
-        let (code, warnings, bytes) = self.exchange(purpose, request).await?;
+        let (code, warnings, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
             return Err(refusal(purpose, code, &bytes));
         }
@@ -59,13 +59,14 @@ impl Cluster {
 
     /// Sends a request for a text.
     pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<String, ClusterError> {
-        let (code, _, bytes) = self.exchange(purpose, request).await?;
+        let (code, _, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
             return Err(refusal(purpose, code, &bytes));
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Boxed where it is called: thousands of rollouts wait side by side, and few of them for an answer.
     async fn exchange(
         &self,
         purpose: Purpose<'_>,

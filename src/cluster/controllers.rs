@@ -20,6 +20,13 @@ pub enum Sent {
     Outdated,
 }
 
+/// Where something is written, and under which name.
+#[derive(Clone, Copy)]
+struct By<'a> {
+    namespace: &'a str,
+    manager: &'a str,
+}
+
 impl Cluster {
     /// What is live of what a rolling update is about: the controllers of a namespace, and those pods that it needs.
     ///
@@ -37,17 +44,18 @@ impl Cluster {
         Ok(Live { controllers, pods: pods.into_values().collect() })
     }
 
-    /// Does one write of a rolling update.
+    /// Does one write of a rolling update, under the name of that manager.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them; what only means that somebody else was faster is [`Sent::Outdated`].
-    pub async fn write_controller(&self, namespace: &str, write: &Write) -> Result<Sent, ClusterError> {
+    pub async fn write_controller(&self, namespace: &str, write: &Write, manager: &str) -> Result<Sent, ClusterError> {
+        let by = By { namespace, manager };
         let controller = self.served("v1", "ReplicationController").await?;
         let pod = self.served("v1", "Pod").await?;
         let answer = match write {
-            Write::Create(body) => self.create(&controller, namespace, body).await,
-            Write::Change { name, patch, .. } => self.merge(&controller, namespace, name, patch).await,
-            Write::ChangePod { name, patch } => self.merge(&pod, namespace, name, patch).await,
+            Write::Create(body) => self.create(&controller, by, body).await,
+            Write::Change { name, patch, .. } => self.merge(&controller, by, name, patch).await,
+            Write::ChangePod { name, patch } => self.merge(&pod, by, name, patch).await,
             Write::Delete { name, uid, pods } => self.remove(&controller, namespace, name, uid, *pods).await,
             Write::DeletePod { name, uid } => self.remove(&pod, namespace, name, uid, Left::Deleted).await,
         };
@@ -58,18 +66,18 @@ impl Cluster {
         }
     }
 
-    async fn create(&self, served: &Served, namespace: &str, body: &Value) -> Result<Value, ClusterError> {
+    async fn create(&self, served: &Served, by: By<'_>, body: &Value) -> Result<Value, ClusterError> {
+        let By { namespace, manager } = by;
         let what = format!("create {}", key(served, namespace, body["metadata"]["name"].as_str().unwrap_or_default()));
-        let manager = marks::FIELD_MANAGER;
         let path = format!("{}?fieldManager={manager}&fieldValidation=Strict", served.path(Some(namespace), ""));
         let request = request(Method::POST, &path, "application/json", body.to_string().into_bytes());
         Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
     }
 
-    async fn merge(&self, served: &Served, namespace: &str, name: &str, patch: &Value) -> Result<Value, ClusterError> {
-        let key = key(served, namespace, name);
+    async fn merge(&self, served: &Served, by: By<'_>, name: &str, patch: &Value) -> Result<Value, ClusterError> {
+        let key = key(served, by.namespace, name);
         let what = format!("change {key}");
-        let path = format!("{}?fieldManager={}", served.path_of(&key), marks::FIELD_MANAGER);
+        let path = format!("{}?fieldManager={}", served.path_of(&key), by.manager);
         let request = request(Method::PATCH, &path, "application/merge-patch+json", patch.to_string().into_bytes());
         Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
     }

@@ -56,7 +56,7 @@ impl Cluster {
             Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
             None => Vec::new(),
         };
-        let masking = self.masking(key, live, &mut missing).await;
+        let masking = self.masking(key, live, &pods, &mut missing).await;
         pods.iter_mut().for_each(|pod| masking.apply_within(&mut pod["status"]));
         let now = self.clock.now();
         let lost = self.lost_nodes(&pods, &mut missing).await;

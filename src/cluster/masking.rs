@@ -29,12 +29,30 @@ pub(super) struct Masking {
 }
 
 impl Cluster {
-    /// What the pods of a workload's template may know and nobody should read. What can't be read is named in `missing`:
-    /// a Secret that belay may not read can't be looked for.
-    pub(super) async fn masking(&self, key: &ObjectKey, live: &Value, missing: &mut Vec<String>) -> Masking {
-        let named = template(live).map(|template| named_configuration(template, key.namespace.as_deref()));
+    /// What the pods of a workload may know and nobody should read: the Secrets that its template names, and those that
+    /// the pods themselves do, to which others (webhooks, for one) may have added some. What can't be read is named in
+    /// `missing`: a Secret that belay may not read can't be looked for.
+    pub(super) async fn masking(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        pods: &[Value],
+        missing: &mut Vec<String>,
+    ) -> Masking {
+        let namespace = key.namespace.as_deref();
+        let mut named: Vec<ObjectKey> = Vec::new();
+        for of in template(live).into_iter().chain(pods) {
+            let more = named_configuration(of, namespace).into_iter().filter(|named| named.kind == "Secret");
+            named.extend(more.filter(|more| !named.contains(more)).collect::<Vec<_>>());
+        }
         let mut masking = Masking::default();
-        for secret in named.into_iter().flatten().filter(|named| named.kind == "Secret").take(SECRETS) {
+        let left = named.len().saturating_sub(SECRETS);
+        if left > 0 {
+            missing.push(format!(
+                "{left} more Secrets, whose values are therefore not masked: at most {SECRETS} are read"
+            ));
+        }
+        for secret in named.into_iter().take(SECRETS) {
             match self.secret(&secret).await {
                 Ok(Some(secret)) => masking.hide(&secret),
                 Ok(None) => {}
@@ -57,6 +75,20 @@ impl Masking {
             let Ok(value) = STANDARD.decode(encoded) else { continue };
             self.hide_value(encoded.as_bytes());
             self.hide_value(&value);
+            self.hide_registries(&value);
+        }
+    }
+
+    /// Hides the passwords of a `.dockerconfigjson`, which are in base64 once more in it.
+    fn hide_registries(&mut self, value: &[u8]) {
+        let Ok(config) = serde_json::from_slice::<Value>(value) else { return };
+        let registries = config.get("auths").unwrap_or(&config).as_object().into_iter().flatten();
+        for auth in registries.filter_map(|(_, registry)| registry["auth"].as_str()) {
+            let Ok(login) = STANDARD.decode(auth) else { continue };
+            self.hide_value(&login);
+            if let Some(colon) = login.iter().position(|byte| *byte == b':') {
+                self.hide_value(&login[colon + 1..]);
+            }
         }
     }
 
@@ -135,6 +167,14 @@ mod tests {
         is("given Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5", "given ***");
         is("zwölf Boxkämpfer jagen", "*** jagen");
         is("nothing of it", "nothing of it");
+    }
+
+    #[test]
+    fn the_password_of_a_registry_is_taken_out() {
+        let auth = STANDARD.encode("ada:horse7");
+        let masking = of(&[&json!({"auths": {"registry.example.com": {"auth": auth}}}).to_string()]);
+        assert_eq!(masking.apply("login with horse7 failed"), "login with *** failed");
+        assert_eq!(masking.apply(&format!("Basic {auth}")), "Basic ***");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod retry;
 mod revision;
 mod rolling_update;
 mod watch;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;

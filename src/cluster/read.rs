@@ -119,7 +119,7 @@ impl Cluster {
 }
 
 /// The objects of a typed list come without their kind.
-fn named(mut item: Value, served: &Served) -> Value {
+pub(super) fn named(mut item: Value, served: &Served) -> Value {
     if let Some(fields) = item.as_object_mut() {
         fields.entry("apiVersion").or_insert_with(|| served.api_version().into());
         fields.entry("kind").or_insert_with(|| served.kind.clone().into());

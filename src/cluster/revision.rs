@@ -63,7 +63,7 @@ impl Cluster {
         let mut accounts: Vec<PodAccount> = pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect();
         // What they say is quoted where one is given up on.
         if accounts.iter().any(|account| !account.seen.message.is_empty()) {
-            let masking = self.masking(key, live, &mut Vec::new()).await;
+            let masking = self.masking(key, live, &pods, &mut Vec::new()).await;
             accounts.iter_mut().for_each(|account| account.seen.message = masking.apply(&account.seen.message));
         }
         Ok(accounts)

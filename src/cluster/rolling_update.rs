@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::{Backoff, Cluster, ClusterError, Sent};
+use crate::rollout::Counters;
 use crate::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
 
 /// How fast a rolling update goes.
@@ -58,20 +59,24 @@ impl Cluster {
         namespace: &str,
         mut update: RollingUpdate,
         pace: Pace,
-        mut say: impl FnMut(&str),
+        mut say: impl FnMut(&str, Counters),
     ) -> Result<String, RollError> {
         let mut patience = Patience::new(pace.timeout);
         // Lines of a write that must be made again are not told again.
         let mut told: Vec<String> = Vec::new();
         loop {
             let Some(live) = patience.ask(self.look_at_controllers(&update, namespace).await).await? else { continue };
-            match update.step(&live)? {
+            let step = update.step(&live)?;
+            let counters = update.counters(&live);
+            match step {
                 Step::Done(last) => return Ok(last),
                 Step::Write { write, says, last } => {
                     // What is told of a write comes before it: killed in it, the last line says where.
-                    says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line));
+                    says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line, counters));
                     told.extend(says);
-                    let Some(sent) = patience.ask(self.write_controller(namespace, &write).await).await? else {
+                    let Some(sent) =
+                        patience.ask(self.write_controller(namespace, &write, update.manager()).await).await?
+                    else {
                         continue;
                     };
                     debug!(?sent, ?write, "rolling update");
@@ -86,11 +91,11 @@ impl Cluster {
                     patience.moved();
                 }
                 Step::Wait { what, says } => {
-                    says.iter().for_each(|line| say(line));
+                    says.iter().for_each(|line| say(line, counters));
                     patience.wait(pace.poll_interval, &format!("waited for {what}")).await?;
                 }
                 Step::Rest { sizes, says } => {
-                    says.iter().for_each(|line| say(line));
+                    says.iter().for_each(|line| say(line, counters));
                     patience.wait(pace.update_period, &waiting_for(&sizes)).await?;
                     update.rested();
                 }

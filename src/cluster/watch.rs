@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_objects};
@@ -18,11 +18,16 @@ use tower::BoxError;
 use tracing::warn;
 
 use super::credentials::without_credentials;
+use super::read::named;
+use super::whole::Whole;
 use super::{Cluster, Served};
 use crate::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
 const WAITING: usize = 64;
+
+/// How many objects a page of a watch's first list has: all of a page are in memory at once.
+const PAGE: u32 = 100;
 
 /// What a watch has seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,8 +106,8 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
         plural: served.resource.clone(),
     };
     let client = impatient(cluster.client.clone(), cluster.request_timeout);
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let config = watcher::Config::default().labels(&labels);
+    let api: Api<Whole> = Api::all_with(client, &resource);
+    let config = watcher::Config::default().labels(&labels).page_size(PAGE);
     let mut events = watch_objects(api, config).backoff(Doubling::default()).boxed();
     let mut known: BTreeMap<ObjectKey, ()> = BTreeMap::new();
     let mut present: BTreeMap<ObjectKey, ()> = BTreeMap::new();
@@ -113,7 +118,7 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
                 Vec::new()
             }
             Ok(Event::InitApply(object)) => {
-                let (key, value) = told(&served, &object);
+                let (key, value) = told(&served, object);
                 present.insert(key.clone(), ());
                 vec![Seen::Live(key, Box::new(value))]
             }
@@ -124,12 +129,12 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
                 told
             }
             Ok(Event::Apply(object)) => {
-                let (key, value) = told(&served, &object);
+                let (key, value) = told(&served, object);
                 known.insert(key.clone(), ());
                 vec![Seen::Live(key, Box::new(value))]
             }
             Ok(Event::Delete(object)) => {
-                let (key, _) = told(&served, &object);
+                let (key, _) = told(&served, object);
                 known.remove(&key);
                 vec![Seen::Gone(key)]
             }
@@ -171,20 +176,14 @@ fn impatient(client: Client, limit: Duration) -> Client {
     Client::new(service, namespace)
 }
 
-fn told(served: &Served, object: &DynamicObject) -> (ObjectKey, Value) {
+fn told(served: &Served, object: Whole) -> (ObjectKey, Value) {
     let key = ObjectKey {
         group: served.group.clone(),
         kind: served.kind.clone(),
         namespace: object.meta().namespace.clone().filter(|_| served.namespaced),
         name: object.meta().name.clone().unwrap_or_default(),
     };
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    // The objects of a typed list come without their kind.
-    if let Some(fields) = value.as_object_mut() {
-        fields.entry("apiVersion").or_insert_with(|| served.api_version().into());
-        fields.entry("kind").or_insert_with(|| served.kind.clone().into());
-    }
-    (key, value)
+    (key, named(object.value, served))
 }
 
 /// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -14,7 +13,7 @@ use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
 use super::status::set;
 use super::turn::{Place, Ranks};
-use crate::manifest::{Complaint, ObjectKey};
+use crate::manifest::{Compact, Complaint, ObjectKey};
 use crate::rollout::{
     Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
 };
@@ -64,7 +63,7 @@ impl Source {
             known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
         );
         self.begin(begun);
-        self.write_down_undos();
+        self.write_down_by_hand();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -187,10 +186,10 @@ impl Source {
             // Taken up again: what would be sent if somebody else interferes.
             _ => planner::resumed_apply(&planned.wanted, &self.context.config.name),
         };
-        let (send, live) = watch::channel(None::<Arc<Value>>);
+        let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
-        let work = Work {
+        let work = Box::new(Work {
             context: Arc::clone(&self.context),
             turn: ranks.turn(Place::of(&planned)),
             planned,
@@ -201,11 +200,13 @@ impl Source {
             live,
             give_up: given_up,
             stage,
-        };
+            told: None,
+            well: None,
+        });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, cancel, ended, live: send, give_up, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
-        self.work.spawn(async move { Done::RolledOut(key, Box::pin(work.run()).await) });
+        self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }
 
     /// A manifest waits for something that is not there yet: it is looked at again, under the same record.

@@ -13,14 +13,14 @@ use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
 use super::prune;
-use super::roll_out::Stage;
+use super::roll_out::{Stage, Well};
 use super::source::{Done, GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Seen, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, is_as_applied, marks, template, template_hash,
@@ -37,11 +37,10 @@ impl Source {
         match seen {
             Seen::Live(key, live) => {
                 self.context.status.trouble("cluster", None);
-                let live = Arc::new(*live);
                 self.note(&key, &live);
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
-                        rollout.live.send_replace(Some(live));
+                        rollout.live.send_replace(Some(Compact::of(&live)));
                     }
                     None => self.look_at(&key, &live),
                 }
@@ -80,6 +79,9 @@ impl Source {
         if let Some(hold) = &hold {
             self.note_undo(key, live, hold);
         }
+        if Workload::of(key) == Some(Workload::ReplicationController) {
+            self.note_rolling_update(key, live);
+        }
         let facts = self.live.entry(key.clone()).or_default();
         facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
         let complete = Workload::of(key).is_some() && is_complete(key, live);
@@ -107,6 +109,9 @@ impl Source {
             if held.as_ref().is_some_and(told) {
                 return false;
             }
+            if let Some(Hold { commit, reason, since, .. }) = &held {
+                warn!(object = %key, commit = commit.short(), %since, reason, "Git and the cluster differ: it is held");
+            }
             let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
             put_or_remove(&mut source.held, key, held)
         });
@@ -119,6 +124,30 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 
+    /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
+    pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<Well>) {
+        let still = |well: &Well| {
+            well.digest == digest(live)
+                && well.replicas == self.replicas(key)
+                && Hold::on(live).is_none()
+                && self.shelf().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
+        };
+        match well.filter(still) {
+            Some(well) => self.found_well(key, well.digest),
+            None => self.look_at(key, live),
+        }
+    }
+
+    fn found_well(&mut self, key: &ObjectKey, digest: u64) {
+        let facts = self.live.entry(key.clone()).or_default();
+        if facts.suspended {
+            return;
+        }
+        facts.well = Some(digest);
+        self.doubtful.remove(key);
+        self.no_drift(key);
+    }
+
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
     pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
         let digest = digest(live);
@@ -127,9 +156,7 @@ impl Source {
             return;
         }
         if self.is_as_it_should_be(key, live) {
-            self.live.entry(key.clone()).or_default().well = Some(digest);
-            self.doubtful.remove(key);
-            self.no_drift(key);
+            self.found_well(key, digest);
         } else {
             self.doubt(key.clone(), Duration::ZERO);
         }
@@ -144,12 +171,12 @@ impl Source {
         let keeps =
             |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
         let Some(hold) = Hold::on(live).filter(keeps) else {
-            return is_as_applied(live, &body(manifest.value(), source, &TemplateMarks::on(live), None, replicas));
+            return is_as_applied(live, &body(&manifest.value(), source, &TemplateMarks::on(live), None, replicas));
         };
         match template(live).filter(|_| !hold.template.is_empty()) {
             Some(present) => {
                 let marks = TemplateMarks::on(live);
-                let sent = held_body(manifest.value(), source, &marks, &hold, Some(present), replicas);
+                let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present), replicas);
                 template_hash(present) == hold.template && is_as_applied(live, &sent)
             }
             // What it was before stands in Git: who plans reads it, beside this loop.
@@ -171,6 +198,10 @@ impl Source {
         for key in due {
             self.doubtful.remove(&key);
             if self.rollouts.contains_key(&key) {
+                continue;
+            }
+            if let Some(until) = self.is_being_rolled(&key) {
+                self.doubtful.insert(key, until);
                 continue;
             }
             wanted.extend(self.want_again(&key));
@@ -212,14 +243,18 @@ impl Source {
     }
 
     /// The commit that was charged with an object last, as far as the history knows; else the head.
-    fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
+    pub(super) fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
         let newest = self.newest_record(key);
         newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
     }
 
     /// The newest record of an object, as far as the history knows.
     pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
-        self.context.history.newest(&self.context.config.name, key).ok().flatten()
+        let newest = self.context.history.newest(&self.context.config.name, key);
+        newest.unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read its newest record; going on as if there were none");
+            None
+        })
     }
 
     /// What the check of doubtful objects brought.

@@ -10,9 +10,10 @@ use tracing::{debug, info, warn};
 use super::roll_out::Work;
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, EventKind, Scene};
+use crate::manifest::Compact;
 use crate::rollout::{
-    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, same_template,
-    template,
+    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, template,
+    template_hash,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -51,12 +52,16 @@ pub(super) enum Ruled {
 pub(super) struct Judging<'a> {
     work: &'a mut Work,
     judge: Judge,
-    /// The template as the server answered it; a live one that differs is somebody else's.
-    applied: Option<Value>,
+    /// The hash of the template as the server answered it; a live one that differs is somebody else's.
+    applied: Option<String>,
     /// What is published of it meanwhile.
     outcome: Outcome,
     /// What was seen of its pods, and when they are looked at next, where belay is to give up early.
     impatience: Option<(Impatience, tokio::time::Instant)>,
+    /// Until when nothing is suspected.
+    quiet_until: tokio::time::Instant,
+    /// How far it was when that was written down last.
+    told: Option<Counters>,
 }
 
 impl Work {
@@ -75,49 +80,55 @@ impl Work {
 
 impl<'a> Judging<'a> {
     /// Judges the rollout that `work` began, or took back.
-    pub(super) fn new(work: &'a mut Work, judge: Judge, applied: Option<Value>, outcome: Outcome) -> Judging<'a> {
+    pub(super) fn new(work: &'a mut Work, judge: Judge, applied: Option<String>, outcome: Outcome) -> Judging<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.apply.rolls_out;
         let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
-        Judging { work, judge, applied, outcome, impatience }
+        let quiet_until = tokio::time::Instant::now();
+        Judging { work, judge, applied, outcome, impatience, quiet_until, told: None }
     }
 
     /// Watches from `live` on, the object as the write left it.
-    pub(super) async fn until_ruled(&mut self, live: Option<Arc<Value>>) -> Result<Ruled, Cancelled> {
+    pub(super) async fn until_ruled(&mut self, live: Option<Compact>) -> Result<Ruled, Cancelled> {
         let Some(mut live) = live else { return Ok(Ruled::Gone) };
-        let mut quiet_until = tokio::time::Instant::now();
-        let mut told: Option<Counters> = None;
         loop {
-            if self.is_taken_over(&live) {
-                return Ok(Ruled::TakenOver(live));
-            }
-            if let Some(reason) = self.given_up() {
-                let scene = self.scene(&live).await?;
-                return Ok(Ruled::Failed { reason, scene, live });
-            }
-            let now = self.work.context.clock.now();
-            let suspicion = match self.judge.observe(&live, now) {
-                Verdict::Complete => return Ok(Ruled::Complete(live)),
-                Verdict::Suspect(reason) => Some(reason),
-                Verdict::Waiting(waiting) => {
-                    self.publish(&waiting, &mut told).await?;
-                    self.judge.overdue(now)
-                }
-            };
-            if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= quiet_until) {
-                if let Some(ruled) = self.rule(suspicion, &live).await? {
-                    return Ok(ruled);
-                }
-                quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
-            }
-            if let Some(ruled) = self.look_at_pods(&live).await? {
+            // Thousands wait at once: while one does, it has nothing but the object's text.
+            if let Some(ruled) = Box::pin(self.look(&live)).await? {
                 return Ok(ruled);
             }
-            match self.next(quiet_until, &live).await? {
+            match self.next(&live).await? {
                 Some(next) => live = next,
                 None => return Ok(Ruled::Gone),
             }
         }
+    }
+
+    /// Looks at the object as it is now; `None` where it is still to be waited for.
+    async fn look(&mut self, live: &Compact) -> Result<Option<Ruled>, Cancelled> {
+        let live = Arc::new(live.read());
+        if self.is_taken_over(&live) {
+            return Ok(Some(Ruled::TakenOver(live)));
+        }
+        if let Some(reason) = self.given_up() {
+            let scene = self.scene(&live).await?;
+            return Ok(Some(Ruled::Failed { reason, scene, live }));
+        }
+        let now = self.work.context.clock.now();
+        let suspicion = match self.judge.observe(&live, now) {
+            Verdict::Complete => return Ok(Some(Ruled::Complete(live))),
+            Verdict::Suspect(reason) => Some(reason),
+            Verdict::Waiting(waiting) => {
+                self.publish(&waiting).await?;
+                self.judge.overdue(now)
+            }
+        };
+        if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {
+            if let Some(ruled) = self.rule(suspicion, &live).await? {
+                return Ok(Some(ruled));
+            }
+            self.quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
+        }
+        self.look_at_pods(&live).await
     }
 
     /// Looks at the pods and rules; `None` where the world is in the way.
@@ -172,11 +183,8 @@ impl<'a> Judging<'a> {
     }
 
     /// The next state of the object, or the same one when it is time to look again; `None` when it is gone.
-    async fn next(
-        &mut self,
-        quiet_until: tokio::time::Instant,
-        live: &Arc<Value>,
-    ) -> Result<Option<Arc<Value>>, Cancelled> {
+    async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
+        let quiet_until = self.quiet_until;
         let now = self.work.context.clock.now();
         let due = self.judge.due().map(|due| {
             let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
@@ -203,19 +211,19 @@ impl<'a> Judging<'a> {
                 // The source is stopping.
                 Err(_) => Err(Cancelled),
             },
-            () = told(give_up) => Ok(Some(Arc::clone(live))),
-            () = timer => Ok(Some(Arc::clone(live))),
+            () = told(give_up) => Ok(Some(live.clone())),
+            () = timer => Ok(Some(live.clone())),
         }
     }
 
     fn is_taken_over(&self, live: &Value) -> bool {
         match (&self.applied, template(live)) {
-            (Some(applied), Some(present)) => !self.judge.is_from_before(live) && !same_template(applied, present),
+            (Some(applied), Some(present)) => !self.judge.is_from_before(live) && template_hash(present) != *applied,
             _ => false,
         }
     }
 
-    async fn publish(&self, waiting: &Waiting, told: &mut Option<Counters>) -> Result<(), Cancelled> {
+    async fn publish(&mut self, waiting: &Waiting) -> Result<(), Cancelled> {
         let wanted = &self.work.planned.wanted;
         let under_way = UnderWay {
             commit: wanted.commit.id.clone(),
@@ -230,9 +238,9 @@ impl<'a> Judging<'a> {
             put_or_remove(&mut source.under_way, &wanted.key, Some(UnderWay { in_the_way: before, ..under_way }))
         });
         debug!(object = %wanted.key, message = waiting.message, "waiting");
-        let moved = told.is_none_or(|told| waiting.counters.progressed_since(&told));
+        let moved = self.told.is_none_or(|told| waiting.counters.progressed_since(&told));
         if moved && waiting.on == WaitingOn::Pods {
-            *told = Some(waiting.counters);
+            self.told = Some(waiting.counters);
             self.work.step(StepKind::Progress, &waiting.message).await?;
         }
         Ok(())

@@ -20,6 +20,7 @@ use super::requests::Requests;
 use super::shelf::Shelf;
 use super::source::Source;
 use super::status::{Publisher, SourceStatus, set};
+use super::telling::Telling;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
@@ -118,13 +119,15 @@ impl Parts {
             orphans_due: None,
             next_tidy: Instant::now(),
             failed: BTreeMap::new(),
-            undone: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            being_rolled: BTreeMap::new(),
             known_history: self.history.begun(),
             scalers,
             scalers_seen,
             claimed: BTreeSet::new(),
             waiting: BTreeMap::new(),
             contradicted: BTreeMap::new(),
+            telling: Telling::default(),
             context,
         }
     }

@@ -20,8 +20,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 impl Context {
     /// Writes a step.
     pub(super) async fn step(&self, record: RecordId, kind: StepKind, detail: &str) {
-        let step = Step { at: self.clock.now(), kind, detail: detail.to_owned() };
+        let step = self.now(kind, detail);
         self.remember(|| self.history.step(record, &step)).await;
+    }
+
+    fn now(&self, kind: StepKind, detail: &str) -> Step {
+        Step { at: self.clock.now(), kind, detail: detail.to_owned() }
     }
 
     /// The revision that the cluster has given to the new template.
@@ -32,22 +36,18 @@ impl Context {
 
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
-        let update = Update { outcome: Some(Outcome::UnderWay), ..Update::default() };
+        let steps = vec![self.now(StepKind::Applied, &baseline_text(baseline))];
+        let update = Update { outcome: Some(Outcome::UnderWay), steps, ..Update::default() };
         self.remember(|| self.history.update(record, &update)).await;
-        self.step(record, StepKind::Applied, &baseline_text(baseline)).await;
     }
 
     /// The verdict, and what was to be seen.
     pub(super) async fn save_evidence(&self, record: RecordId, reason: &Reason, evidence: &Evidence) {
-        self.step(record, StepKind::Verdict, &reason.message).await;
-        let update = Update { reason: Some(reason.clone()), evidence: Some(evidence.clone()), ..Update::default() };
+        let kept = format!("{} pods, {} events", evidence.pods.len(), evidence.events.len());
+        let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
+        let (reason, evidence) = (Some(reason.clone()), Some(evidence.clone()));
+        let update = Update { reason, evidence, steps, ..Update::default() };
         self.remember(|| self.history.update(record, &update)).await;
-        self.step(
-            record,
-            StepKind::Evidence,
-            &format!("{} pods, {} events", evidence.pods.len(), evidence.events.len()),
-        )
-        .await;
     }
 
     /// About to go back.
@@ -64,10 +64,10 @@ impl Context {
             reason: Some(reason.clone()),
             back_to: back_to.cloned(),
             back_to_revision,
+            steps: vec![self.now(StepKind::GoingBack, to)],
             ..Update::default()
         };
         self.remember(|| self.history.update(record, &update)).await;
-        self.step(record, StepKind::GoingBack, to).await;
     }
 
     /// The API server has the earlier template, and the hold.

@@ -28,6 +28,7 @@ mod shelf;
 mod source;
 mod status;
 mod take_back;
+mod telling;
 mod together;
 mod turn;
 mod undone;

@@ -13,7 +13,7 @@ use super::refused::complaints;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
@@ -200,7 +200,7 @@ impl Planner<'_> {
                 Some(live) => self.keep(served, wanted, live, hold).await?,
                 None => Action::Held(hold),
             },
-            Intent::Make(body) if !try_new => make(wanted, body),
+            Intent::Make(body) if !try_new => make(wanted, &body),
             Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &body)) => Action::Unchanged,
             Intent::Make(body) | Intent::Try(body) => {
                 let tried =
@@ -215,7 +215,7 @@ impl Planner<'_> {
                         }
                     }
                     // What it needs may come with this very plan.
-                    Err(ClusterError::Missing { .. }) => make(wanted, body),
+                    Err(ClusterError::Missing { .. }) => make(wanted, &body),
                     Err(error) if self.gives_up(&error) => return Err(error),
                     // Whoever gives belay its rights may not have come to this one yet; the others go on.
                     Err(error @ ClusterError::Denied { .. }) => Action::Blocked(error.to_reason()),
@@ -251,16 +251,16 @@ impl Planner<'_> {
             let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
             let beside = repository.beside.clone();
             let turned = beside.run(move || repository.turned_by(&key, &commit)).await.ok().flatten();
-            return Ok(turned.map(|turned| body(turned.former.manifest.value(), &TemplateMarks::default(), None)));
+            return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
         if template_hash(present) == hold.template {
-            return Ok(Some(body(manifest, &TemplateMarks::on(live), Some(present))));
+            return Ok(Some(body(&manifest, &TemplateMarks::on(live), Some(present))));
         }
         let kept = self.ask(&wanted.key, || self.cluster.revisions(&wanted.key, live)).await;
         let kept = self.or_nothing(kept)?.into_iter().find(|one| template_hash(&one.template) == hold.template);
         Ok(Some(match kept {
-            Some(revision) => body(manifest, &revision.marks, Some(&revision.template)),
-            None => body(manifest, &TemplateMarks::on(live), Some(present)),
+            Some(revision) => body(&manifest, &revision.marks, Some(&revision.template)),
+            None => body(&manifest, &TemplateMarks::on(live), Some(present)),
         }))
     }
 
@@ -354,7 +354,7 @@ fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
 pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
     let marks = TemplateMarks::of(&wanted.commit);
     let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
-    let body = body(wanted.manifest.value(), source, &marks, None, wanted.replicas);
+    let body = body(&wanted.manifest.value(), source, &marks, None, wanted.replicas);
     let rolls_out = Workload::of(&wanted.key).is_some();
-    Apply { body, creates: false, rolls_out, takes_over: false, changes: Vec::new() }
+    Apply { body: Compact::of(&body), creates: false, rolls_out, takes_over: false, changes: Vec::new() }
 }

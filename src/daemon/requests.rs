@@ -1,13 +1,17 @@
 //! How many requests are under way at once: bounded over the whole daemon, and shared fairly among its sources.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The most writes and dry runs of the whole daemon that are under way at once.
 pub(super) const AT_ONCE: usize = 64;
 /// The most of one source. Less than all, so that a cluster that answers slowly does not take the room of the others.
 pub(super) const OF_ONE_SOURCE: usize = 32;
+/// The longest wait until nothing else is to be done.
+const CALM: Duration = Duration::from_mins(1);
 
 /// One source's part in the daemon's requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -16,6 +20,32 @@ pub(super) struct Requests {
     /// The head of the source's own line: only that one stands in the line of all.
     line: Arc<Semaphore>,
     all: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
+/// How many of one source's requests wait for room.
+#[derive(Debug, Default)]
+struct Waiting {
+    count: AtomicUsize,
+    none: Notify,
+}
+
+/// One of them.
+struct Waits<'a>(&'a Waiting);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a Waiting) -> Waits<'a> {
+        waiting.count.fetch_add(1, Ordering::Relaxed);
+        Waits(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
 }
 
 /// Room for one request.
@@ -37,6 +67,7 @@ impl Requests {
             own: Arc::new(Semaphore::new(OF_ONE_SOURCE)),
             line: Arc::new(Semaphore::new(1)),
             all: Arc::clone(all),
+            waiting: Arc::default(),
         }
     }
 
@@ -44,10 +75,28 @@ impl Requests {
     /// turns, however many requests each has.
     pub(super) async fn room(&self) -> Room {
         let closed = "the semaphores are never closed";
+        let _waits = Waits::new(&self.waiting);
         let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
         Room { _own: own, _all: all }
+    }
+
+    /// Waits until none of the source's requests waits for room; at most a minute, so that what is asked all the time does
+    /// not keep what is only told waiting for ever.
+    pub(super) async fn calm(&self) {
+        let calm = async {
+            loop {
+                // Before looking: what ends after it is heard.
+                let none = self.waiting.none.notified();
+                if self.waiting.count.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
+                none.await;
+            }
+        };
+        // Late is as good as calm: it is told all the same.
+        drop(tokio::time::timeout(CALM, calm).await);
     }
 }
 
@@ -82,6 +131,27 @@ mod tests {
         let order = order(4, &[3000, 1]).await;
         let place = order.iter().position(|source| *source == 1).unwrap();
         assert!(place <= 5, "{place}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_only_told_waits_for_what_is_to_be_done() {
+        let share = Requests::share(&Arc::new(Semaphore::new(1)));
+        share.calm().await;
+        let first = share.room().await;
+        share.calm().await;
+        let mut second = std::pin::pin!(share.room());
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        let calm = tokio::time::timeout(Duration::from_secs(59), share.calm()).await;
+        assert!(calm.is_err(), "one waits for room");
+        drop(first);
+        let room = second.await;
+        share.calm().await;
+        let (third, never) = (share.room(), tokio::time::Instant::now());
+        let mut third = std::pin::pin!(third);
+        assert!(futures::poll!(third.as_mut()).is_pending());
+        share.calm().await;
+        assert_eq!(never.elapsed(), CALM, "not for ever");
+        drop(room);
     }
 
     #[tokio::test(start_paused = true)]

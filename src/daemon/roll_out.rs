@@ -17,19 +17,21 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::judging::{Cancelled, Judging, Ruled};
+use super::live::digest;
 use super::refused::complaints;
 use super::take_back::{self, TakeBack};
+use super::telling::Told;
 use super::turn::Turn;
 use super::{prune, rolling, undone, unstick};
-use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
-use crate::manifest::ObjectKey;
+use crate::cluster::{Backoff, ClusterError, Mode, Served};
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
-    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Wish, Workload, health, marks,
-    takeover, template, wish,
+    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, Replicas, StepKind, Wish, Workload, health,
+    is_as_applied, marks, takeover, template, template_hash, wish,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
-pub(super) type LiveObject = watch::Receiver<Option<Arc<Value>>>;
+pub(super) type LiveObject = watch::Receiver<Option<Compact>>;
 
 /// The wait before a rollout that others have disturbed for the second time is begun again; it doubles.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -49,6 +51,21 @@ pub(super) struct Work {
     /// Says that it is to be given up, and why.
     pub give_up: watch::Receiver<Option<Reason>>,
     pub stage: Stage,
+    /// What is to be told of it at its end.
+    pub told: Option<Told>,
+    /// What it is known to be at its end.
+    pub well: Option<Well>,
+}
+
+/// What a workload was seen to be: exactly as it was applied, and complete.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Well {
+    /// The live object's digest.
+    pub digest: u64,
+    /// The hash of the manifest.
+    pub hash: String,
+    /// What was sent of its replicas.
+    pub replicas: Replicas,
 }
 
 /// Where a rollout is taken up.
@@ -71,6 +88,16 @@ pub(super) enum Stage {
     Prune,
 }
 
+/// How a rollout ended, and what else its source is to know of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ended {
+    pub end: End,
+    /// What is to be told of it.
+    pub told: Option<Told>,
+    /// What it was last.
+    pub well: Option<Well>,
+}
+
 /// How a rollout ended, for the source that began it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -84,8 +111,8 @@ pub(super) enum End {
 
 impl Work {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
-    pub(super) async fn run(mut self) -> End {
-        let end = match AssertUnwindSafe(Box::pin(self.story())).catch_unwind().await {
+    pub(super) async fn run(mut self: Box<Work>) -> Ended {
+        let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(panic_text(&*panic)),
@@ -95,7 +122,7 @@ impl Work {
             let (was_under_way, trouble) = (source.under_way.remove(&key), source.trouble.remove(&key.to_string()));
             was_under_way.is_some() || trouble.is_some()
         });
-        end
+        Ended { end, told: self.told, well: self.well }
     }
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
@@ -107,11 +134,11 @@ impl Work {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
                     && let Some(live) = self.read().await?
-                    && let Some(outcome) = undone::undone_by_hand(self, &live).await?
+                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live)).await?
                 {
                     return Ok(outcome);
                 }
-                let written = match self.apply_manifest().await? {
+                let written = match Box::pin(self.apply_manifest()).await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
                 };
@@ -122,10 +149,11 @@ impl Work {
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
                 if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
-                    && let Some(outcome) = undone::undone_by_hand(self, live).await?
+                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, live)).await?
                 {
                     return Ok(outcome);
                 }
+                let live = live.map(|live| Compact::of(&live));
                 self.judge_from(baseline, live).await
             }
             Stage::GoingBack { reason, went } => {
@@ -134,23 +162,25 @@ impl Work {
                 self.step(StepKind::Resumed, "going back again").await?;
                 self.take_back(TakeBack { reason, scene: None, went }, live).await
             }
-            Stage::Prune => prune::delete(self).await,
+            Stage::Prune => Box::pin(prune::delete(self)).await,
         }
     }
 
     /// After the write: nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         if !self.apply.rolls_out {
-            self.wait_until_established(&written).await?;
+            Box::pin(self.wait_until_established(&written)).await?;
             self.turn.through();
             return match waits_for(&self.planned.wanted.key) {
-                true if Hold::on(&written).is_none() => self.wait_until_healthy(written).await,
+                true if Hold::on(&written).is_none() => Box::pin(self.wait_until_healthy(written)).await,
                 _ => self.end(Outcome::Complete, None).await,
             };
         }
         self.turn.through();
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
-        self.judge_from(baseline, Some(Arc::new(written))).await
+        let live = Compact::of(&written);
+        drop(written);
+        self.judge_from(baseline, Some(live)).await
     }
 
     /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
@@ -180,7 +210,11 @@ impl Work {
 
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(&self, body: &Value) -> Result<Result<Value, ClusterError>, Cancelled> {
+    pub(super) async fn insist_on_apply(
+        &self,
+        body: impl Into<Compact>,
+    ) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let body: Compact = body.into();
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
         let mut told = false;
@@ -189,7 +223,7 @@ impl Work {
                 return Err(Cancelled);
             }
             let room = self.unless_cancelled(self.context.requests.room()).await?;
-            let error = match self.context.cluster.apply(key, &self.served, body, Mode::Real).await {
+            let error = match self.context.cluster.apply(key, &self.served, &body, Mode::Real).await {
                 Ok(written) => {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
@@ -222,7 +256,7 @@ impl Work {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let Some(over) = takeover(&live, &self.apply.body) else { return Ok(()) };
+            let Some(over) = takeover(&live, &self.apply.body.read()) else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over.patch);
             match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
@@ -250,7 +284,7 @@ impl Work {
         }
         let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        match judging.until_ruled(Some(written)).await? {
+        match judging.until_ruled(Some(Compact::of(&written))).await? {
             Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
                 let back = TakeBack { reason, scene: Some(scene), went: None };
                 self.take_back(back, Some(live)).await
@@ -264,23 +298,18 @@ impl Work {
     }
 
     fn planned_wish(&self, live: &Value) -> Option<Wish> {
-        wish(self.planned.wanted.manifest.value(), live)
+        wish(&self.planned.wanted.manifest.value(), live)
     }
 
     /// Judges the rollout that a write began.
-    pub(super) async fn judge_from(
-        &mut self,
-        baseline: Baseline,
-        live: Option<Arc<Value>>,
-    ) -> Result<Outcome, Cancelled> {
+    pub(super) async fn judge_from(&mut self, baseline: Baseline, live: Option<Compact>) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
         let mut live = live;
         let mut again: Option<Duration> = None;
         loop {
             let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
-            let applied = live.as_deref().and_then(template).cloned();
-            let unsticking =
-                unstick::failed_pods(Arc::clone(&self.context), self.planned.wanted.clone(), self.served.clone());
+            let applied = live.as_ref().and_then(|live| template(&live.read()).map(template_hash));
+            let unsticking = unstick::failed_pods(self);
             let mut judging = Judging::new(self, judge, applied, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
@@ -288,14 +317,14 @@ impl Work {
                 never = unsticking => match never {},
             };
             match ruled {
-                Ruled::Complete(live) => return self.complete(&live).await,
+                Ruled::Complete(live) => return Box::pin(self.complete(&live)).await,
                 Ruled::Failed { reason, scene, live } => {
                     self.context.revised(self.record, &live).await;
                     let back = TakeBack { reason, scene: Some(scene), went: None };
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
-                    if let Some(outcome) = undone::undone_by_hand(self, &live).await? {
+                    if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live)).await? {
                         return Ok(outcome);
                     }
                 }
@@ -311,13 +340,13 @@ impl Work {
             }
             again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
-            let written = match self.insist_on_apply(&self.apply.body).await? {
+            let written = match Box::pin(self.insist_on_apply(&self.apply.body)).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, &baseline).await;
-            live = Some(Arc::new(written));
+            live = Some(Compact::of(&written));
         }
     }
 
@@ -327,13 +356,17 @@ impl Work {
         self.context.revised(self.record, live).await;
         if Workload::of(&wanted.key).is_some() {
             let message = format!("{} is complete", wanted.commit.change_cause());
-            self.context.tell(&wanted.key, live, EventKind::Normal, "RolloutComplete", message).await;
+            self.told = Some(Told::of(&wanted.key, live, message));
+        }
+        if is_as_applied(live, &self.apply.body.read()) {
+            let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
+            self.well = Some(Well { digest: digest(live), hash, replicas });
         }
         self.end(Outcome::Complete, None).await
     }
 
     async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
-        take_back::take_back(self, back, live).await
+        Box::pin(take_back::take_back(self, back, live)).await
     }
 
     /// A definition is there when it is served; what is of it comes in a later rank.
@@ -343,7 +376,7 @@ impl Work {
         }
         let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
+        judging.until_ruled(Some(Compact::of(written))).await.map(|_| ())
     }
 
     /// Whether the live pod template is the one that this rollout's commit made, by its mark.
@@ -391,4 +424,26 @@ fn waits_for(key: &ObjectKey) -> bool {
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a function of this kind makes.
+    fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn thousands_of_rollouts_that_wait_are_small() {
+        // What one has besides its manifest and the object's text. Debug builds are the larger ones.
+        let run = size(Work::run);
+        let apply = size(|work: &'static mut Work| work.apply_manifest());
+        let work = size_of::<Work>();
+        assert!(
+            run <= 3072 && apply <= 3072 && work <= 1536,
+            "a task {run}, its apply {apply}, its facts {work} bytes"
+        );
+    }
 }

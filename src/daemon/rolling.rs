@@ -11,15 +11,15 @@ use tracing::{info, warn};
 use super::judging::{Cancelled, LOOK_AT_PODS};
 use super::planner::resumed_apply;
 use super::roll_out::{Stage, Work};
-use super::status::{CountersStatus, UnderWay, put_or_remove};
+use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use crate::rollout::{
-    Baseline, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks, WayBack, marks,
-    progress_deadline_seconds, same_template, template, with_template,
+    Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
+    WayBack, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -55,6 +55,7 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
             if live.as_ref().is_none_or(|live| is_ours(work, live)) {
+                let live = live.map(|live| Compact::of(&live));
                 return work.judge_from(baseline, live).await;
             }
         }
@@ -134,7 +135,7 @@ pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) 
         }
         _ => match find_way(work, live).await? {
             Ok(found) => {
-                let manifest = with_template(work.planned.wanted.manifest.value().clone(), &found.template);
+                let manifest = with_template(work.planned.wanted.manifest.value(), &found.template);
                 let ask = Ask::template(manifest, found.marks.clone());
                 (found, Some(ask))
             }
@@ -216,7 +217,7 @@ fn is_ours(work: &Work, live: &Value) -> bool {
 
 fn ask(work: &Work) -> Ask {
     let wanted = &work.planned.wanted;
-    let mut manifest = wanted.manifest.value().clone();
+    let mut manifest = wanted.manifest.value();
     if wanted.replicas != crate::rollout::Replicas::AsWritten
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {
@@ -240,7 +241,8 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             Err(refused) => return Ok(Rolled::Failed(refused_reason(&refused.to_string()), Scene::default())),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let rolling = context.cluster.roll(namespace, update, pace, |line| told(work, outcome, line));
+        let rolling =
+            context.cluster.roll(namespace, update, pace, |line, counters| told(work, outcome, line, counters));
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
@@ -283,7 +285,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
 fn pace(work: &Work, outcome: Outcome) -> Pace {
     let manifest = work.planned.wanted.manifest.value();
     let deadline =
-        progress_deadline_seconds(&work.planned.wanted.key, manifest).and_then(|seconds| seconds.try_into().ok());
+        progress_deadline_seconds(&work.planned.wanted.key, &manifest).and_then(|seconds| seconds.try_into().ok());
     let deadline = deadline.map_or(Duration::from_hours(24), Duration::from_secs);
     let more = match outcome {
         Outcome::RollingBack => work.context.config.rollback_budget.0,
@@ -298,7 +300,7 @@ fn refused_reason(message: &str) -> Reason {
 }
 
 /// Writes down and publishes what a rolling update tells.
-fn told(work: &Work, outcome: Outcome, line: &str) {
+fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let step = Step { at: context.clock.now(), kind: StepKind::Progress, detail: line.to_owned() };
     if let Err(error) = context.history.step(work.record, &step) {
@@ -307,7 +309,7 @@ fn told(work: &Work, outcome: Outcome, line: &str) {
     let under_way = UnderWay {
         commit: wanted.commit.id.clone(),
         outcome,
-        counters: CountersStatus::default(),
+        counters: counters.into(),
         message: line.to_owned(),
         until: None,
         in_the_way: None,
@@ -365,7 +367,7 @@ async fn given_up(work: &Work, outcome: Outcome) -> Reason {
 async fn until_seen(work: &mut Work, written: &Value) -> Result<(), Cancelled> {
     let uid = marks::uid(written).to_owned();
     let cancel = work.cancel.clone();
-    let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(live) == uid));
+    let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(&live.read()) == uid));
     tokio::select! {
         biased;
         () = cancel.cancelled() => Err(Cancelled),

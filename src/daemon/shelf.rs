@@ -27,6 +27,8 @@ pub(super) struct Shelf {
     notes: BTreeMap<Arc<str>, Note>,
     /// ConfigMaps and Secrets, and the workloads whose templates name them.
     users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// The files with objects that wait for others.
+    waiting: BTreeSet<Arc<str>>,
     /// What HorizontalPodAutoscalers target, and the files that those are in.
     scaled: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
 }
@@ -54,6 +56,7 @@ impl Shelf {
             set: ManifestSet::new(),
             notes: BTreeMap::new(),
             users: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             scaled: BTreeMap::new(),
         }
     }
@@ -94,6 +97,7 @@ impl Shelf {
         let Note { names: named, scaled, .. } = self.notes.remove(path).unwrap_or_default();
         named.iter().for_each(|(name, user)| take_out(&mut self.users, name, user));
         scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
+        self.waiting.remove(path);
         let Some(ReadFile { file, blob }) = read else { return };
         let note = Note {
             blob: *blob,
@@ -111,6 +115,9 @@ impl Shelf {
         }
         for target in &note.scaled {
             self.scaled.entry(target.clone()).or_default().insert(Arc::clone(path));
+        }
+        if !note.after.is_empty() {
+            self.waiting.insert(Arc::clone(path));
         }
         self.notes.insert(Arc::clone(path), note);
     }
@@ -188,7 +195,7 @@ impl Shelf {
 
     /// The objects that wait for others.
     pub(super) fn after(&self) -> impl Iterator<Item = &After> {
-        self.notes.values().flat_map(|note| &note.after)
+        self.waiting.iter().filter_map(|path| self.notes.get(path)).flat_map(|note| &note.after)
     }
 
     /// What an object waits for.
@@ -216,7 +223,7 @@ impl Shelf {
 
     /// The hash of the ConfigMaps and Secrets of this repository that a workload's template names.
     pub(super) fn configuration(&self, manifest: &Manifest) -> Option<String> {
-        let names = named_configuration(template(manifest.value())?, manifest.key.namespace.as_deref());
+        let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
         let known: Vec<(ObjectKey, String)> =
             names.into_iter().filter_map(|key| self.hash(&key).map(|hash| (key, hash.to_string()))).collect();
         configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str())))
@@ -245,11 +252,12 @@ fn take_out<V: Ord>(index: &mut BTreeMap<ObjectKey, BTreeSet<V>>, key: &ObjectKe
 
 /// The configuration that a workload names, each with the workload.
 fn names(manifest: &Manifest) -> Vec<(ObjectKey, ObjectKey)> {
-    let Some(template) = template(manifest.value()) else { return Vec::new() };
+    let value = manifest.value();
+    let Some(template) = template(&value) else { return Vec::new() };
     let names = named_configuration(template, manifest.key.namespace.as_deref());
     names.into_iter().map(|name| (name, manifest.key.clone())).collect()
 }
 
 fn scale_target(manifest: &Manifest) -> Option<ObjectKey> {
-    scaled_by(&manifest.key, manifest.value())
+    scaled_by(&manifest.key, &manifest.value())
 }

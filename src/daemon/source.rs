@@ -8,7 +8,6 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -20,15 +19,16 @@ use super::context::Context;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
 use super::planner::Prepared;
-use super::roll_out::End;
+use super::roll_out::{End, Ended};
 use super::shelf::Shelf;
 use super::status::set;
+use super::telling::Telling;
 use super::together::Failed;
-use super::undone::Undo;
+use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::history::Query;
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId, is_well};
 
 /// How long changes of live objects gather before they are checked together.
@@ -81,14 +81,18 @@ pub(super) struct Source {
     pub scalers_seen: mpsc::Receiver<Seen>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub known_history: u32,
-    /// What `belay undo` did that is not written down yet.
-    pub undone: BTreeMap<ObjectKey, Undo>,
+    /// What commands did that is not written down yet, and when.
+    pub by_hand: BTreeMap<(ObjectKey, Timestamp), ByHand>,
+    /// Controllers that somebody is just rolling: how they last looked, and since when.
+    pub being_rolled: BTreeMap<ObjectKey, (u64, Instant)>,
     /// Objects of this source that belong to others, by owner.
     pub claimed: BTreeSet<(String, ObjectKey)>,
     /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
     pub waiting: BTreeMap<ObjectKey, String>,
     /// Objects whose manifests the head contradicts elsewhere, and how.
     pub contradicted: BTreeMap<ObjectKey, String>,
+    /// What is to be told as soon as nothing else is to be done.
+    pub telling: Telling,
 }
 
 /// A rollout under way.
@@ -97,7 +101,7 @@ pub(super) struct Rollout {
     pub cancel: CancellationToken,
     /// Cancelled when the rollout's task has ended.
     pub ended: CancellationToken,
-    pub live: watch::Sender<Option<Arc<Value>>>,
+    pub live: watch::Sender<Option<Compact>>,
     /// Told when it is to be given up, and why.
     pub give_up: watch::Sender<Option<Reason>>,
     /// The commit that takes its place.
@@ -117,7 +121,9 @@ pub(super) enum Done {
     /// Something was kept or forgotten, or what was in the way of it.
     Kept(Option<String>),
     /// A rollout ended.
-    RolledOut(ObjectKey, End),
+    RolledOut(ObjectKey, Ended),
+    /// Something was told.
+    Told,
 }
 
 /// What a look at the repository brought.
@@ -184,7 +190,8 @@ impl Source {
                 self.checked(prepared);
             }
             Done::Kept(trouble) => self.kept(trouble),
-            Done::RolledOut(key, end) => self.rolled_out(&key, end),
+            Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
+            Done::Told => self.told(),
         }
     }
 
@@ -195,6 +202,7 @@ impl Source {
         self.looking = None;
         self.checking = false;
         self.planning = None;
+        self.telling = Telling::default();
         self.shelf().forget();
         self.next_look = Instant::now() + self.context.config.interval.0;
     }
@@ -260,8 +268,12 @@ impl Source {
         self.repository.shelf()
     }
 
-    fn rolled_out(&mut self, key: &ObjectKey, end: End) {
+    fn rolled_out(&mut self, key: &ObjectKey, ended: Ended) {
         let Some(rollout) = self.rollouts.remove(key) else { return };
+        let Ended { end, told, well } = ended;
+        if let Some(told) = told {
+            self.tell_later(told);
+        }
         match end {
             End::Recorded(outcome) => {
                 if outcome == Outcome::Complete {
@@ -276,7 +288,7 @@ impl Source {
                     self.doubt(key.clone(), again);
                 }
                 match live.filter(|_| outcome != Outcome::Rejected) {
-                    Some(live) => self.look_at(key, &live),
+                    Some(live) => self.look_after(key, &live.read(), well),
                     None if outcome == Outcome::Rejected => {}
                     None => self.doubt(key.clone(), Duration::ZERO),
                 }

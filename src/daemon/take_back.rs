@@ -13,7 +13,7 @@ use super::way::find_way;
 use super::{rolling, undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
-use crate::manifest::ObjectKey;
+use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
     body, same_template, template, template_hash, wish, with_template,
@@ -73,7 +73,7 @@ pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str>
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
     }
-    match (wish(work.planned.wanted.manifest.value(), live), work.context.config.on_failure) {
+    match (wish(&work.planned.wanted.manifest.value(), live), work.context.config.on_failure) {
         (Some(Wish::Report), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
         _ => Ok(()),
     }
@@ -176,7 +176,7 @@ pub(super) async fn write_back(
 fn sent_back(work: &Work, found: &WayBack, hold: &Hold, live: &Value) -> Value {
     let wanted = &work.planned.wanted;
     let replicas = wanted.replicas.on(live);
-    let sent = body(wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
+    let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
     with_template(sent, &found.template)
 }
 
@@ -214,12 +214,12 @@ async fn watch_back(
     let context = Arc::clone(&work.context);
     let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = Judge::new(key.clone(), baseline, context.clock.now()).with_budget(budget);
-    let applied = template(&live).cloned();
-    let unsticking = unstick::failed_pods(Arc::clone(&context), work.planned.wanted.clone(), work.served.clone());
+    let applied = template(&live).map(template_hash);
+    let unsticking = unstick::failed_pods(work);
     let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {
         biased;
-        ruled = judging.until_ruled(Some(live)) => ruled?,
+        ruled = judging.until_ruled(Some(Compact::of(&live))) => ruled?,
         never = unsticking => match never {},
     };
     if let Ruled::TakenOver(live) = &ruled

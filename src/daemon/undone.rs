@@ -1,30 +1,45 @@
 //! An undo by hand is respected and written down: with `belay undo`, which leaves its hold, or with another tool, where
-//! the template is one of the workload's own earlier revisions and somebody else wrote it.
+//! the template is one of the workload's own earlier revisions and somebody else wrote it. What `belay rolling-update`
+//! did is written down here, too.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::judging::Cancelled;
+use super::live::digest;
 use super::roll_out::Work;
 use super::source::Source;
 use super::take_back::rollback_failed;
 use crate::cluster::{Backoff, EventKind};
 use crate::manifest::ObjectKey;
 use crate::rollout::{
-    CommitId, Hold, Outcome, Reason, Record, Revision, Trigger, body, marks, same_template, template, template_hash,
-    with_template,
+    CommitId, Hold, Outcome, Reason, Record, Revision, Trigger, body, marks, rolling_update, same_template, template,
+    template_hash, with_template,
 };
+
+/// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
+/// up after 5 minutes, if nobody said otherwise.
+const ROLLED_FOR: Duration = Duration::from_mins(10);
 
 /// The code of the reason.
 const CODE: &str = "UndoneByHand";
 
-/// What `belay undo` left on an object, to be written down.
+/// What somebody did by hand with a command of belay, as it was found on an object, to be written down.
 #[derive(Clone, Debug)]
-pub(super) struct Undo {
-    hold: Hold,
-    /// Whose template the object has now.
+pub(super) struct ByHand {
+    trigger: Trigger,
+    outcome: Outcome,
+    since: Timestamp,
+    /// Whose manifest it is about; where nobody said, the one that was charged with the object last.
+    commit: Option<CommitId>,
+    manifest: Option<String>,
+    reason: Option<Reason>,
+    /// Whose template the object has now, where that is an earlier one.
     back_to: Option<CommitId>,
 }
 
@@ -35,48 +50,93 @@ impl Source {
         if hold.by.is_none() || hold.manifest.is_empty() || before == Some(hold) {
             return;
         }
-        let back_to = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
-        self.undone.insert(key.clone(), Undo { hold: hold.clone(), back_to });
-        self.write_down_undos();
+        self.by_hand.insert(
+            (key.clone(), hold.since),
+            ByHand {
+                trigger: Trigger::UndoByHand(hold.by.clone().unwrap_or_default()),
+                outcome: Outcome::RolledBack,
+                since: hold.since,
+                commit: Some(hold.commit.clone()),
+                manifest: Some(hold.manifest.clone()),
+                reason: Some(Reason { code: CODE.to_owned(), message: hold.reason.clone() }),
+                back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
+            },
+        );
+        self.write_down_by_hand();
     }
 
-    /// Writes down what was undone by hand. Before the first plan there is nothing that it could be a part of.
-    pub(super) fn write_down_undos(&mut self) {
+    /// Notices a rolling update by `belay rolling-update` that is under way, or that is through: that is written down, once.
+    /// What `belay undo` did that way is told by its hold.
+    pub(super) fn note_rolling_update(&mut self, key: &ObjectKey, live: &Value) {
+        if rolling_update::is_under_way(live) {
+            let (digest, now) = (digest(live), Instant::now());
+            let known = self.being_rolled.entry(key.clone()).or_insert((digest, now));
+            if known.0 != digest {
+                *known = (digest, now);
+            }
+            return;
+        }
+        self.being_rolled.remove(key);
+        let Some(hand) = rolling_update::ByHand::through(live).filter(|hand| !hand.hold_follows) else { return };
+        let done = ByHand {
+            trigger: Trigger::RollingUpdate(hand.by),
+            outcome: Outcome::Complete,
+            since: hand.since,
+            commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
+            manifest: None,
+            reason: None,
+            back_to: None,
+        };
+        self.by_hand.insert((key.clone(), hand.since), done);
+        self.write_down_by_hand();
+    }
+
+    /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
+    /// has not moved for long. A newer commit does not wait for it.
+    pub(super) fn is_being_rolled(&self, key: &ObjectKey) -> Option<Instant> {
+        let until = self.being_rolled.get(key)?.1 + ROLLED_FOR;
+        (until > Instant::now()).then_some(until)
+    }
+
+    /// Writes down what was done by hand. Before the first plan there is nothing that it could be a part of.
+    pub(super) fn write_down_by_hand(&mut self) {
         let Some(head) = self.planned.clone() else { return };
-        for (key, undo) in std::mem::take(&mut self.undone) {
-            if let Err(error) = self.write_down_undo(&head, &key, &undo) {
-                warn!(object = %key, %error, "failed to write down an undo, trying again with the next plan");
-                self.undone.insert(key, undo);
+        for ((key, since), done) in std::mem::take(&mut self.by_hand) {
+            if let Err(error) = self.write_down_one(&head, &key, &done) {
+                warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
+                self.by_hand.insert((key, since), done);
             }
         }
     }
 
-    fn write_down_undo(
+    fn write_down_one(
         &self,
         head: &CommitId,
         key: &ObjectKey,
-        Undo { hold, back_to }: &Undo,
+        done: &ByHand,
     ) -> Result<(), crate::history::HistoryError> {
         let (history, source) = (&self.context.history, &self.context.config.name);
-        let Some(by) = &hold.by else { return Ok(()) };
-        if history.knows_undo(source, key, hold.since)? {
+        if history.knows(source, key, done.since, &done.trigger)? {
             return Ok(());
         }
-        info!(object = %key, by, commit = hold.commit.short(), "undone by hand");
+        let said = done.commit.as_ref().filter(|commit| self.commit(commit).is_some());
+        let charged = || self.last_charged(key).map(|commit| commit.id.clone());
+        let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
+        info!(object = %key, by = done.trigger.who(), what = done.trigger.word(), commit = commit.short(), "done by hand");
         let record = Record {
             place: self.read_manifest(key).map(|manifest| manifest.place),
-            trigger: Trigger::UndoByHand(by.clone()),
+            trigger: done.trigger.clone(),
             outcome: Outcome::UnderWay,
-            manifest_hash: Some(hold.manifest.clone()),
-            rolls_out: true,
-            back_to: back_to.clone(),
-            ..Record::planned(source, &hold.commit, key.clone(), hold.since)
+            manifest_hash: done.manifest.clone(),
+            // What no commit is named for was nobody's good revision, however well it runs.
+            rolls_out: done.commit.is_some(),
+            back_to: done.back_to.clone(),
+            ..Record::planned(source, &commit, key.clone(), done.since)
         };
         let now = self.context.clock.now();
         let ids = history.begin(source, head, &[record], now)?;
-        let reason = Reason { code: CODE.to_owned(), message: hold.reason.clone() };
         // A moment that is before its beginning is another machine's clock.
-        ids.into_iter().try_for_each(|id| history.finish(id, Outcome::RolledBack, Some(&reason), now.max(hold.since)))
+        ids.into_iter().try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))
     }
 }
 
@@ -135,7 +195,7 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
         by: None,
     };
     let replicas = wanted.replicas.on(live);
-    let sent = body(wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
+    let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
     let sent = with_template(sent, &revision.template);
     context.going_back(work.record, &reason, None, Some(revision.number), "as somebody did by hand").await;
     match work.insist_on_apply(&sent).await? {
@@ -155,7 +215,8 @@ fn who(work: &Work, live: &Value) -> Option<String> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let is_new = |hold: &Hold| {
         // One that an undo with another tool brought back with the annotations of its revision is an old one.
-        let known = context.history.knows_undo(&context.config.name, key, hold.since);
+        let undo = Trigger::UndoByHand(String::new());
+        let known = context.history.knows(&context.config.name, key, hold.since, &undo);
         hold.manifest.is_empty() && known.is_ok_and(|known| !known)
     };
     let named = Hold::on(live).filter(is_new).and_then(|hold| hold.by);

@@ -6,10 +6,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::Context;
+use super::roll_out::Work;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
 use crate::rollout::{Outcome, Wanted, Workload, marks};
@@ -18,17 +21,22 @@ use crate::rollout::{Outcome, Wanted, Workload, marks};
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Deletes the stuck pods of revisions that never were complete, for as long as it is polled. Does nothing for other kinds.
-pub(super) async fn failed_pods(context: Arc<Context>, wanted: Wanted, served: Served) -> Infallible {
+pub(super) fn failed_pods(work: &Work) -> BoxFuture<'static, Infallible> {
+    let wanted = &work.planned.wanted;
     if Workload::of(&wanted.key) != Some(Workload::StatefulSet) {
-        return std::future::pending().await;
+        return std::future::pending().boxed();
     }
-    loop {
-        // Its controller must have seen the template that it has now, or it would make the same pod again.
-        tokio::time::sleep(EVERY).await;
-        if let Err(error) = once(&context, &wanted, &served).await {
-            warn!(object = %wanted.key, %error, "failed to look at the pods of revisions that were not complete");
+    let (context, wanted, served) = (Arc::clone(&work.context), wanted.clone(), work.served.clone());
+    let look_again_and_again = async move {
+        loop {
+            // Its controller must have seen the template that it has now, or it would make the same pod again.
+            tokio::time::sleep(EVERY).await;
+            if let Err(error) = once(&context, &wanted, &served).await {
+                warn!(object = %wanted.key, %error, "failed to look at the pods of revisions that were not complete");
+            }
         }
-    }
+    };
+    look_again_and_again.boxed()
 }
 
 async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(), ClusterError> {

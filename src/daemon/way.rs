@@ -59,6 +59,6 @@ async fn from_git(work: &Work) -> Option<Known> {
     let ask =
         move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
     let former = work.context.ask_git(ask).await?;
-    let template = template(former.manifest.value())?.clone();
+    let template = template(&former.manifest.value())?.clone();
     Some(Known { commit: former.commit.id.clone(), marks: TemplateMarks::of(&former.commit), template })
 }

@@ -55,7 +55,8 @@ pub(super) fn culprit(work: &Work) -> Option<Companion> {
 /// Which ConfigMaps and Secrets go back with a workload, and which can't.
 pub(super) async fn company(work: &Work) -> Result<Company, Cancelled> {
     let wanted = &work.planned.wanted;
-    let Some(template) = template(wanted.manifest.value()) else { return Ok(Company::default()) };
+    let manifest = wanted.manifest.value();
+    let Some(template) = template(&manifest) else { return Ok(Company::default()) };
     let mut company = Company::default();
     for name in named_configuration(template, wanted.key.namespace.as_deref()) {
         let Some(manifest) = turned(work, &name).await else { continue };
@@ -174,6 +175,8 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
         stage: Stage::Fresh,
+        told: None,
+        well: None,
     }
 }
 
@@ -209,7 +212,7 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
     }
     .together_with(culprit.into_iter().chain(users));
     let marks = TemplateMarks::default();
-    let sent = held_body(former.manifest.value(), &context.config.name, &marks, &hold, None, wanted.replicas.on(live));
+    let sent = held_body(&former.manifest.value(), &context.config.name, &marks, &hold, None, wanted.replicas.on(live));
     let to = former.commit.change_cause();
     context.going_back(work.record, &reason, Some(&former.commit.id), None, &to).await;
     match work.insist_on_apply(&sent).await? {

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use git2::{Cred, CredentialType};
 
 use super::error::GitError;
@@ -12,6 +14,8 @@ use super::location::{Location, Origin, Scheme};
 
 /// No password, token or passphrase is longer.
 const SECRET_LIMIT: u64 = 64 << 10;
+/// The private keys that ssh tries by itself, in this order.
+const USUAL_KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 /// How often a server may ask in one connection. It asks again when it did not like the answer.
 const QUESTIONS: usize = 8;
 
@@ -25,6 +29,7 @@ pub struct Credentials {
     key_file: Option<PathBuf>,
     passphrase_file: Option<PathBuf>,
     agent: Agent,
+    usual_keys: Vec<PathBuf>,
     known_hosts: Option<PathBuf>,
 }
 
@@ -78,6 +83,20 @@ impl Credentials {
         self
     }
 
+    /// What a person has without any configuration: the ssh agent, where one runs, and then the keys in `~/.ssh` that ssh
+    /// itself would try. Those with a passphrase are for the agent: nobody is asked for it here.
+    #[must_use]
+    pub fn of_person(mut self) -> Credentials {
+        if std::env::var_os("SSH_AUTH_SOCK").is_some_and(|socket| !socket.is_empty()) {
+            self.agent = Agent::Used;
+        }
+        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+            let keys = USUAL_KEYS.map(|name| home.join(".ssh").join(name)).into_iter();
+            self.usual_keys = keys.filter(|key| key.is_file()).collect();
+        }
+        self
+    }
+
     /// The file with the keys of the servers that are trusted; `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`
     /// without it. A server that is in none of them is never spoken to.
     #[must_use]
@@ -98,7 +117,7 @@ impl Credentials {
 
     /// What answers the questions of one connection.
     pub(super) fn answers(&self) -> Answers<'_> {
-        Answers { credentials: self, asked: 0, shown: Vec::new(), problem: None }
+        Answers { credentials: self, asked: 0, shown: Vec::new(), usual: 0, problem: None }
     }
 }
 
@@ -108,6 +127,8 @@ pub(super) struct Answers<'a> {
     credentials: &'a Credentials,
     asked: usize,
     shown: Vec<CredentialType>,
+    /// How many of a person's usual keys have had their turn.
+    usual: usize,
     /// Why there was no answer; libgit2 only hands through a text.
     pub(super) problem: Option<GitError>,
 }
@@ -160,6 +181,10 @@ impl Answers<'_> {
             if credentials.agent == Agent::Used && self.first_time(CredentialType::SSH_MEMORY) {
                 return Cred::ssh_key_from_agent(user).map_err(|_| None);
             }
+            if let Some(key) = credentials.usual_keys.get(self.usual) {
+                self.usual += 1;
+                return self.usual_key(user, key, url, allowed);
+            }
         }
         if origin.scheme != Scheme::Ssh
             && allowed.contains(CredentialType::USER_PASS_PLAINTEXT)
@@ -170,6 +195,23 @@ impl Answers<'_> {
             return Cred::userpass_plaintext(user, &token.0).map_err(|_| None);
         }
         Err(None)
+    }
+
+    /// One of a person's usual keys; the next one where it has a passphrase, which is said if none is taken.
+    fn usual_key(
+        &mut self,
+        user: &str,
+        key: &Path,
+        url: &str,
+        allowed: CredentialType,
+    ) -> Result<Cred, Option<GitError>> {
+        if has_passphrase(key) {
+            let why = "it has a passphrase; give it to the ssh agent with ssh-add, or push with git".to_owned();
+            let locked = GitError::Credential { what: "ssh key", path: key.to_owned(), why };
+            return self.find(url, allowed).map_err(|problem| problem.or(Some(locked)));
+        }
+        self.shown.push(CredentialType::SSH_KEY);
+        Cred::ssh_key(user, None, key, None).map_err(|_| None)
     }
 
     fn key(&self, user: &str, file: &Path) -> Result<Cred, GitError> {
@@ -221,6 +263,20 @@ fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
             Ok(Secret(secret.to_owned()))
         }
     }
+}
+
+/// Whether a private key can't be used without its passphrase, as far as its file says so.
+fn has_passphrase(key: &Path) -> bool {
+    let mut text = String::new();
+    let read = File::open(key).map(|file| file.take(SECRET_LIMIT).read_to_string(&mut text));
+    if !matches!(read, Ok(Ok(_))) || text.contains("ENCRYPTED") {
+        return true;
+    }
+    // OpenSSH's own form begins with its name and that of the cipher.
+    const MAGIC: &[u8] = b"openssh-key-v1\0\0\0\0\x04none";
+    let lines = text.lines().filter(|line| !line.starts_with("-----"));
+    let Ok(bytes) = STANDARD.decode(lines.collect::<String>()) else { return false };
+    bytes.starts_with(b"openssh-key-v1") && !bytes.starts_with(MAGIC)
 }
 
 fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {

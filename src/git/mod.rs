@@ -33,6 +33,7 @@ mod signing;
 mod talk;
 mod tree;
 mod wake;
+mod who;
 mod working_copy;
 
 pub use attribution::{Before, Chain, Link, Next};

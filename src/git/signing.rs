@@ -7,9 +7,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, Signature};
 
 use super::error::{GitError, while_doing, with_file};
+use super::settings;
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,12 @@ pub enum Signing {
 }
 
 /// Writes a commit whose text is there, signed if need be.
-pub(super) fn write(repository: &Repository, text: &[u8], signing: Signing) -> Result<Oid, GitError> {
+pub(super) fn write(
+    repository: &Repository,
+    text: &[u8],
+    committer: &Signature<'_>,
+    signing: Signing,
+) -> Result<Oid, GitError> {
     let utf8 =
         std::str::from_utf8(text).map_err(|_| wrong("the commit is not UTF-8, which can't be signed".to_owned()));
     let writing = || while_doing("write the commit");
@@ -30,8 +36,8 @@ pub(super) fn write(repository: &Repository, text: &[u8], signing: Signing) -> R
         let odb = repository.odb().map_err(writing())?;
         return odb.write(git2::ObjectType::Commit, text).map_err(writing());
     }
-    let signature = match setting(repository, "gpg.format").as_deref() {
-        None | Some("openpgp") => openpgp(repository, text)?,
+    let signature = match settings::get(repository, "gpg.format").as_deref() {
+        None | Some("openpgp") => openpgp(repository, text, committer)?,
         Some("ssh") => ssh(repository, text)?,
         Some(other) => {
             return Err(wrong(format!(
@@ -42,23 +48,26 @@ pub(super) fn write(repository: &Repository, text: &[u8], signing: Signing) -> R
     repository.commit_signed(utf8?, &signature, None).map_err(writing())
 }
 
-fn openpgp(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
-    let program = setting(repository, "gpg.openpgp.program").or_else(|| setting(repository, "gpg.program"));
+fn openpgp(repository: &Repository, text: &[u8], committer: &Signature<'_>) -> Result<String, GitError> {
+    let program = settings::get(repository, "gpg.openpgp.program").or_else(|| settings::get(repository, "gpg.program"));
     let mut command = Command::new(program.unwrap_or_else(|| "gpg".to_owned()));
     command.args(["--status-fd=2", "--detach-sign", "--armor"]);
-    if let Some(key) = setting(repository, "user.signingkey") {
-        command.arg("--local-user").arg(key);
-    }
+    // Without a key of its own, the one of who commits.
+    let key = settings::get(repository, "user.signingkey").unwrap_or_else(|| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        format!("{} <{}>", text(committer.name_bytes()), text(committer.email_bytes()))
+    });
+    command.arg("--local-user").arg(key);
     let signature = run(command, text)?;
     if signature.starts_with("-----BEGIN PGP SIGNATURE-----") { Ok(signature) } else { Err(no_signature("gpg")) }
 }
 
 fn ssh(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
-    let key = setting(repository, "user.signingkey").ok_or_else(|| {
+    let key = settings::get(repository, "user.signingkey").ok_or_else(|| {
         wrong("Git is set to sign commits with ssh, but user.signingKey does not say with which key".to_owned())
     })?;
     let folder = tempfile::tempdir().map_err(with_file("make a folder in", std::env::temp_dir()))?;
-    let program = setting(repository, "gpg.ssh.program").unwrap_or_else(|| "ssh-keygen".to_owned());
+    let program = settings::get(repository, "gpg.ssh.program").unwrap_or_else(|| "ssh-keygen".to_owned());
     let mut command = Command::new(program);
     command.args(["-Y", "sign", "-n", "git", "-f"]);
     let literal = key.strip_prefix("key::").map(str::to_owned).or_else(|| key.starts_with("ssh-").then(|| key.clone()));
@@ -96,12 +105,8 @@ fn run(mut command: Command, text: &[u8]) -> Result<String, GitError> {
 }
 
 fn is_wanted(repository: &Repository) -> bool {
-    let config = repository.config().and_then(|mut config| config.snapshot());
-    config.and_then(|config| config.get_bool("commit.gpgsign")).unwrap_or(false)
-}
-
-fn setting(repository: &Repository, name: &str) -> Option<String> {
-    repository.config().ok()?.snapshot().ok()?.get_string(name).ok()
+    let said = settings::get(repository, "commit.gpgsign");
+    said.is_some_and(|said| git2::Config::parse_bool(said).unwrap_or(false))
 }
 
 /// Git's configuration writes the home folder as `~/`.

@@ -8,15 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use git2::build::TreeUpdateBuilder;
-use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryState, Signature, Status};
+use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryOpenFlags, RepositoryState, Status};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::error::{GitError, while_doing, with_file};
 use super::location::Location;
 use super::mirror::commit_id;
-use super::settings;
 use super::signing::{self, Signing};
+use super::{settings, who};
 use crate::rollout::CommitId;
 
 /// A repository with files checked out, on a branch.
@@ -42,7 +41,10 @@ impl WorkingCopy {
     /// When it lies in none, or in one that belongs to another user.
     pub fn open(path: &Path) -> Result<WorkingCopy, GitError> {
         settings::apply();
-        let repository = Repository::discover(path).map_err(|error| match error.code() {
+        // What Git itself reads of its environment, GIT_CONFIG_GLOBAL for one, counts here too.
+        let flags = RepositoryOpenFlags::FROM_ENV | RepositoryOpenFlags::CROSS_FS;
+        let found = Repository::open_ext(path, flags, std::iter::empty::<&Path>());
+        let repository = found.map_err(|error| match error.code() {
             ErrorCode::Owner => GitError::ForeignOwner { path: path.to_owned() },
             _ => {
                 wrong(format!("{} is not in a Git working copy; go to one, or make one with git clone", path.display()))
@@ -148,7 +150,7 @@ impl WorkingCopy {
     }
 
     /// Writes files and commits them, and nothing else: what else was staged or changed stays so. Author and committer are
-    /// those of Git's configuration, and so is whether the commit is signed.
+    /// those of Git's environment and configuration, and so is whether the commit is signed.
     ///
     /// # Errors
     ///
@@ -173,12 +175,13 @@ impl WorkingCopy {
         if parent.as_ref().is_some_and(|parent| parent.tree_id() == tree) || (parent.is_none() && edits.is_empty()) {
             return Err(wrong("nothing would change".to_owned()));
         }
-        let author = self.author(now)?;
+        let author = who::author(&self.repository, now)?;
+        let committer = who::committer(&self.repository, now)?;
         let tree = self.repository.find_tree(tree).map_err(while_doing("read the new tree"))?;
         let parents: Vec<_> = parent.iter().collect();
-        let text = self.repository.commit_create_buffer(&author, &author, message, &tree, &parents);
+        let text = self.repository.commit_create_buffer(&author, &committer, message, &tree, &parents);
         let text = text.map_err(while_doing("make a commit"))?;
-        let id = signing::write(&self.repository, &text, signing)?;
+        let id = signing::write(&self.repository, &text, &committer, signing)?;
         let before = self.read_files(edits)?;
         let done = self
             .write_files(edits)
@@ -199,21 +202,7 @@ impl WorkingCopy {
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<String> {
-        self.repository.config().ok()?.snapshot().ok()?.get_string(name).ok()
-    }
-
-    fn author(&self, now: Timestamp) -> Result<Signature<'static>, GitError> {
-        let nobody = || {
-            wrong(
-                "Git does not know who you are; tell it with: git config --global user.name 'Your Name' and git config \
-                 --global user.email you@example.com"
-                    .to_owned(),
-            )
-        };
-        let (name, email) = self.setting("user.name").zip(self.setting("user.email")).ok_or_else(nobody)?;
-        let minutes = TimeZone::system().to_offset(now).seconds() / 60;
-        let when = git2::Time::new(now.as_second(), minutes);
-        Signature::new(&name, &email, &when).map_err(|_| nobody())
+        settings::get(&self.repository, name)
     }
 
     /// Where a path is on the disk, if nothing on the way there leads elsewhere.

@@ -7,7 +7,7 @@ use super::error::HistoryError;
 use super::file::History;
 use super::{rows, write};
 use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, Record};
+use crate::rollout::{Commit, Record, Trigger};
 
 /// What a source follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,21 +93,28 @@ impl History {
         })
     }
 
-    /// Whether this undo by hand is written down: one of this object, of that very moment.
+    /// Whether this undo by hand, or another thing that somebody did, is written down: one of this object, of that very
+    /// moment, with the same word for what set it off; who it was does not matter.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn knows_undo(&self, source: &str, object: &ObjectKey, at: Timestamp) -> Result<bool, HistoryError> {
+    pub fn knows(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        at: Timestamp,
+        trigger: &Trigger,
+    ) -> Result<bool, HistoryError> {
         let ObjectKey { group, kind, namespace, name } = object;
-        self.read("look for an undo", |connection| {
-            let mut statement = connection.prepare_cached(UNDO)?;
-            Ok(statement.exists(params![name, rows::time(at), kind, group, namespace, source])?)
+        self.read("look for what was done by hand", |connection| {
+            let mut statement = connection.prepare_cached(BY_HAND)?;
+            Ok(statement.exists(params![name, rows::time(at), kind, group, namespace, source, trigger.word()])?)
         })
     }
 }
 
 /// What was rebuilt came before every plan.
 const REBUILT: &str = "SELECT head, begun FROM plans WHERE source = ? ORDER BY number LIMIT 1";
-const UNDO: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
-                    \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = 'undo-by-hand'";
+const BY_HAND: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
+                    \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = ?";

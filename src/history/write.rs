@@ -39,6 +39,8 @@ pub struct Update {
     pub evidence: Option<Evidence>,
     /// What is wrong with the manifest.
     pub complaints: Option<Vec<Complaint>>,
+    /// The steps by which it became known, which are written down with it.
+    pub steps: Vec<Step>,
 }
 
 impl History {
@@ -122,7 +124,7 @@ impl History {
                 }
             }
             let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
-            let Update { back_to, back_to_revision, evidence, complaints, .. } = update;
+            let Update { back_to, back_to_revision, evidence, complaints, steps, .. } = update;
             connection
                 .prepare_cached(
                     "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
@@ -150,7 +152,7 @@ impl History {
             if let Some(complaints) = complaints {
                 rows::write_complaints(connection, id.0, complaints)?;
             }
-            Ok(())
+            steps.iter().try_for_each(|step| write_step(connection, id, step))
         })
     }
 

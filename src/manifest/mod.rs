@@ -3,6 +3,7 @@
 //! `yaml` reads text exactly as kubectl would, each key and value with its place; `schema` knows which fields a kind has;
 //! `set` turns the files of a folder at a commit into manifests, or complaints, file by file.
 
+mod compact;
 mod complaint;
 pub mod edit;
 mod hash;
@@ -21,6 +22,7 @@ mod secrecy;
 mod set;
 pub mod yaml;
 
+pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
 pub use hash::ManifestHash;
 pub use manifest_set::{Located, ManifestSet};

@@ -1,7 +1,5 @@
 //! One object of a document: what it is called, and whether anything is wrong with it.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::report::{Report, Subject, Words};
@@ -9,7 +7,7 @@ use super::schema::{self, Definition, Rules};
 use super::scopes::{GroupKind, Known};
 use super::secrecy::Doubt;
 use super::yaml::{At, Span};
-use super::{Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
+use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
 
 /// What became of it.
 pub(super) enum Read {
@@ -110,7 +108,8 @@ impl<'o> Object<'o, '_> {
         let place = self.report.place(self.at.span());
         let hash = ManifestHash::of(placed.value());
         // Where in the file it is, who reads the file knows.
-        let manifest = Manifest { key, api_version, place, hash, document: 0, item: None, placed: Arc::new(placed) };
+        let (value, starts) = (Compact::of(placed.value()), placed.starts());
+        let manifest = Manifest { key, api_version, place, hash, document: 0, item: None, value, starts };
         Read::Fine { manifest: Box::new(manifest), custom, definition }
     }
 

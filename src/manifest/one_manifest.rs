@@ -3,8 +3,8 @@
 use serde_json::Value;
 use std::sync::Arc;
 
-use super::yaml::{At, Placed, Span};
-use super::{ManifestHash, ObjectKey, Place};
+use super::yaml::{At, Placed, Span, Start};
+use super::{Compact, ManifestHash, ObjectKey, Place};
 
 /// One Kubernetes object as written in a file; nothing is wrong with it that can be seen without a cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,15 +21,17 @@ pub struct Manifest {
     pub document: usize,
     /// Which item it is, from 0, where the document is a list.
     pub item: Option<usize>,
-    /// Shared, for a manifest is handed on and kept in several places at once.
-    pub(super) placed: Arc<Placed>,
+    /// What it says. Thousands of manifests are handed on at once, and kept in several places.
+    pub(super) value: Compact,
+    /// Where each part of it is written.
+    pub(super) starts: Arc<[Start]>,
 }
 
 impl Manifest {
-    /// The object, as kubectl would send it. It has no namespace where the manifest names none.
+    /// The object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew each time.
     #[must_use]
-    pub fn value(&self) -> &Value {
-        self.placed.value()
+    pub fn value(&self) -> Value {
+        self.value.read()
     }
 
     /// The version in its group, `v1`.
@@ -38,19 +40,14 @@ impl Manifest {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The object with the place of each of its parts.
-    #[must_use]
-    pub fn placed(&self) -> &Placed {
-        &self.placed
-    }
-
     /// Where a field is written: its key, or the item itself. Where there is no such field, what of it there is nearest.
     ///
     /// Understands paths as API servers write them in errors: `spec.template.spec.containers[0].image`,
     /// `.spec.ports[name="http"].port`, `metadata.annotations[example.com/a.b]`, `spec.hard.requests.cpu`.
     #[must_use]
     pub fn place_of(&self, field_path: &str) -> Place {
-        let mut at = self.placed.root();
+        let placed = Placed::starting(self.value(), &self.starts);
+        let mut at = placed.root();
         let mut span = at.span();
         let mut rest = field_path.trim_start_matches('.');
         while !rest.is_empty() {

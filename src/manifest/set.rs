@@ -140,7 +140,7 @@ impl<'r, 't> Reader<'r, 't> {
         };
         let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
         // The name may be among what is written twice, or all items of a list.
-        self.unreadable |= keys == Keys::Twice;
+        self.unreadable |= complaints.iter().any(|complaint| may_name(self.report.text(), complaint.span));
         for complaint in complaints {
             let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
@@ -257,6 +257,15 @@ impl<'r, 't> Reader<'r, 't> {
         self.definitions.retain(|definition| definition_is_kept(definition, &twins));
         self.rejected.append(&mut twins);
     }
+}
+
+/// Whether a key that is written twice may say which object is meant, or which there are. A key with anything odd in how it
+/// is written counts as one that does.
+fn may_name(text: &str, key: Span) -> bool {
+    const NAMING: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "items"];
+    let written = text.get(key.range()).unwrap_or_default();
+    let odd = |byte: u8| !(byte.is_ascii_alphanumeric() || b"-._/".contains(&byte));
+    written.is_empty() || written.bytes().any(odd) || NAMING.contains(&written)
 }
 
 /// A template of Helm or Go is mostly no YAML.

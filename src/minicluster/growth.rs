@@ -98,6 +98,9 @@ impl Work {
 
 fn work(deployments: usize, replicas: usize) -> Work {
     let looks = Looks::default();
+    // As long as there is but one subscriber, tracing asks whichever thread comes first whether an event interests anybody
+    // at all; that may be another test's.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::registry().with(looks.clone());
     let requests = tracing::subscriber::with_default(subscriber, || requests(deployments, replicas));
     Work { requests, looks: looks.0.load(Ordering::Relaxed) }

@@ -135,19 +135,20 @@ pub(super) async fn listen(api: &ApiServer, address: SocketAddr, door: Door) -> 
         }
     };
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    let task = accept(listener, api.clone(), acceptor, stop.clone(), tasks.clone());
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let task = accept(listener, places, api.clone(), acceptor, stop.clone(), tasks.clone());
     tasks.spawn(task);
     Ok(Listening { address, door, stop, tasks })
 }
 
 async fn accept(
     listener: TcpListener,
+    places: Arc<Semaphore>,
     api: ApiServer,
     acceptor: Option<TlsAcceptor>,
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = tokio::select! {
             biased;

@@ -12,6 +12,7 @@ pub mod kubelet;
 mod listen;
 mod pod_logs;
 mod random;
+mod schedule;
 mod tls;
 mod unmanaged;
 

@@ -25,7 +25,8 @@ impl After {
     /// complains.
     #[must_use]
     pub fn of(manifest: &Manifest) -> Option<After> {
-        let text = marks::annotation(manifest.value(), marks::AFTER)?;
+        let value = manifest.value();
+        let text = marks::annotation(&value, marks::AFTER)?;
         let names = names(text, manifest.key.namespace.as_deref()).ok()?;
         let place = manifest.place_of(&format!("metadata.annotations[{}]", marks::AFTER));
         Some(After { object: manifest.key.clone(), place, names })

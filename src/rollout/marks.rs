@@ -18,6 +18,8 @@ pub const ON_FAILURE: &str = "belay.dev/on-failure";
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
 /// Annotation for people: the workloads that must be complete before; see [`super::After`].
 pub const AFTER: &str = "belay.dev/after";
+/// Annotation on a ReplicationController that a person rolled; see [`super::rolling_update::ByHand`].
+pub const ROLLED: &str = "belay.dev/rolled";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of Kubernetes: the number of a Deployment's present revision, and of a ReplicaSet's.
@@ -28,6 +30,8 @@ pub const FAILED: &str = " — failed: ";
 pub const FIELD_MANAGER: &str = "belay";
 /// The name under which the commands own what a person asks them to change by hand.
 pub const COMMAND_MANAGER: &str = "belay-command";
+/// The name under which `belay rolling-update` and `belay undo` own the ReplicationControllers that they roll.
+pub const ROLLING_UPDATE_MANAGER: &str = "belay-rolling-update";
 
 /// An annotation of an object.
 #[must_use]

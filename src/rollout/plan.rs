@@ -13,7 +13,7 @@ use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
 use super::takeover::Takeover;
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
-use crate::manifest::{Complaint, Manifest, ObjectKey};
+use crate::manifest::{Compact, Complaint, Manifest, ObjectKey};
 
 /// A manifest that a commit is charged with.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,7 @@ pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
     /// What is sent.
-    pub body: Value,
+    pub body: Compact,
     /// Whether the object is new.
     pub creates: bool,
     /// Whether the pod template changes, so that there is a rollout.
@@ -170,15 +170,14 @@ pub fn intent(
         let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
         return Intent::Leave(Action::Rejected(reason, wrong));
     }
+    let manifest = wanted.manifest.value();
     let Some(live) = live else {
-        if let Some(why) = marks::annotation(wanted.manifest.value(), marks::SUSPEND) {
+        if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
         }
-        let sent = body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas);
-        return Intent::Make(sent);
+        return Intent::Make(body(&manifest, source, &new_marks(wanted), None, wanted.replicas));
     };
-    let suspended =
-        marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(wanted.manifest.value(), marks::SUSPEND));
+    let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
     if let Some(why) = suspended {
         return Intent::Leave(Action::Suspended(why.to_owned()));
     }
@@ -196,7 +195,7 @@ pub fn intent(
         Some(hold) => Intent::Leave(Action::Held(hold)),
         None => {
             let replicas = wanted.replicas.on(live);
-            Intent::Try(body(wanted.manifest.value(), source, &TemplateMarks::on(live), None, replicas))
+            Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None, replicas))
         }
     }
 }
@@ -205,7 +204,7 @@ pub fn intent(
 #[must_use]
 pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> Action {
     let Some(live) = live else {
-        return make(wanted, sent);
+        return make(wanted, &sent);
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
     let sent = if rolls_out { new_body(wanted, source, live) } else { sent };
@@ -213,7 +212,7 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         return Action::Unchanged;
     }
     let changes = changes(live, would_be);
-    Action::Apply(Apply { body: sent, creates: false, rolls_out, takes_over: false, changes })
+    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out, takes_over: false, changes })
 }
 
 /// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
@@ -223,12 +222,13 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
     let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
     match action {
         Action::Apply(apply) => {
-            let body = if rolls_out && !apply.rolls_out { new_body(wanted, source, live) } else { apply.body };
+            let anew = rolls_out && !apply.rolls_out;
+            let body = if anew { Compact::of(&new_body(wanted, source, live)) } else { apply.body };
             let rolls_out = rolls_out || apply.rolls_out;
             Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
         }
         Action::Unchanged if over.leaves_fields => {
-            let body = new_body(wanted, source, live);
+            let body = Compact::of(&new_body(wanted, source, live));
             Action::Apply(Apply { body, creates: false, rolls_out, takes_over: true, changes: Vec::new() })
         }
         other => other,
@@ -244,18 +244,18 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> A
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
     let changes = changes(live, would_be);
-    Action::Apply(Apply { body: sent, creates: false, rolls_out: false, takes_over: false, changes })
+    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out: false, takes_over: false, changes })
 }
 
 fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
-    body(wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
+    body(&wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
 }
 
 /// The action for a new object, which needs no dry run.
 #[must_use]
-pub fn make(wanted: &Wanted, sent: Value) -> Action {
+pub fn make(wanted: &Wanted, sent: &Value) -> Action {
     let rolls_out = Workload::of(&wanted.key).is_some();
-    Action::Apply(Apply { body: sent, creates: true, rolls_out, takes_over: false, changes: Vec::new() })
+    Action::Apply(Apply { body: Compact::of(sent), creates: true, rolls_out, takes_over: false, changes: Vec::new() })
 }
 
 fn new_marks(wanted: &Wanted) -> TemplateMarks {

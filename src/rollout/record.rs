@@ -327,3 +327,24 @@ pub enum StepKind {
     /// The end.
     Ended,
 }
+
+impl StepKind {
+    /// The word for people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            StepKind::Planned => "planned",
+            StepKind::Applying => "applying",
+            StepKind::Applied => "applied",
+            StepKind::Progress => "progress",
+            StepKind::Verdict => "verdict",
+            StepKind::Evidence => "evidence saved",
+            StepKind::GoingBack => "going back",
+            StepKind::WentBack => "went back",
+            StepKind::Marked => "marked as failed",
+            StepKind::Waiting => "waiting",
+            StepKind::Resumed => "resumed",
+            StepKind::Ended => "ended",
+        }
+    }
+}

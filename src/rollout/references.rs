@@ -7,12 +7,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::manifest::ObjectKey;
 
-/// The ConfigMaps and Secrets that the pods of a template read: in environments, volumes and for pulling images.
+/// The ConfigMaps and Secrets that the pods of a template read: in environments, in volumes of every kind (a CSI driver is
+/// given one, too), and for pulling images. A pod is read as its template is.
 #[must_use]
 pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
     let mut names = BTreeSet::new();
     let spec = &template["spec"];
-    for list in ["containers", "initContainers"] {
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items(&spec[list]) {
             for variable in items(&container["env"]) {
                 name(&variable["valueFrom"]["configMapKeyRef"], "name", "ConfigMap", &mut names);
@@ -26,7 +27,12 @@ pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSe
     }
     for volume in items(&spec["volumes"]) {
         name(&volume["configMap"], "name", "ConfigMap", &mut names);
-        name(&volume["secret"], "secretName", "Secret", &mut names);
+        // `secret`, `azureFile`; `cephfs`, `cinder`, `flexVolume`, `iscsi`, `rbd`, `scaleIO`, `storageos`; `csi`.
+        for source in volume.as_object().into_iter().flat_map(|volume| volume.values()) {
+            name(source, "secretName", "Secret", &mut names);
+            name(&source["secretRef"], "name", "Secret", &mut names);
+            name(&source["nodePublishSecretRef"], "name", "Secret", &mut names);
+        }
         for projected in items(&volume["projected"]["sources"]) {
             name(&projected["configMap"], "name", "ConfigMap", &mut names);
             name(&projected["secret"], "name", "Secret", &mut names);
@@ -79,12 +85,15 @@ mod tests {
                 "envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "d"}}]}],
             "initContainers": [{"envFrom": [{"configMapRef": {"name": "e"}}]}],
             "volumes": [{"configMap": {"name": "f"}}, {"secret": {"secretName": "g"}},
-                {"projected": {"sources": [{"configMap": {"name": "h"}}, {"secret": {"name": "i"}}]}}],
+                {"projected": {"sources": [{"configMap": {"name": "h"}}, {"secret": {"name": "i"}}]}},
+                {"name": "mounted", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "k"}}}, {"azureFile": {"secretName": "l"}},
+                {"rbd": {"secretRef": {"name": "m"}}}],
             "imagePullSecrets": [{"name": "j"}]}});
         let found: Vec<String> = named_configuration(&template, Some("shop")).iter().map(ToString::to_string).collect();
         let configured: Vec<String> =
             ["a", "c", "e", "f", "h"].iter().map(|name| format!("ConfigMap shop/{name}")).collect();
-        let secret: Vec<String> = ["b", "d", "g", "i", "j"].iter().map(|name| format!("Secret shop/{name}")).collect();
+        let secret: Vec<String> =
+            ["b", "d", "g", "i", "j", "k", "l", "m"].iter().map(|name| format!("Secret shop/{name}")).collect();
         assert_eq!(found, [configured, secret].concat());
     }
 

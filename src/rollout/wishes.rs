@@ -28,7 +28,7 @@ pub fn wish(manifest: &Value, live: &Value) -> Option<Wish> {
 #[must_use]
 pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
     let manifest = wanted.manifest.value();
-    let said = |name: &str| marks::annotation(manifest, name);
+    let said = |name: &str| marks::annotation(&manifest, name);
     let mut complaints = Vec::new();
     let mut complain = |name: &str, text: &str, hint: &str| {
         let field = format!("metadata.annotations[{name}]");

@@ -8,11 +8,16 @@ use serde_json::{Value, json};
 use crate::world::daemon::{World, broken, deployment, image, path_of, short};
 
 async fn held() -> (World, String) {
+    held_by("never-ready").await
+}
+
+/// A first version, and a second whose pods have this fate: taken back and held.
+async fn held_by(fate: &str) -> (World, String) {
     let mut world = World::embedded().await;
     let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.through(&good).await;
-    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    let bad = world.push("web.yaml", &broken("web", fate), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
     (world, bad)
@@ -68,12 +73,7 @@ async fn not_to_correct_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_goes_back_to_it_is_told_so() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
-    world.through(&bad).await;
+    let (mut world, bad) = held_by("crash-after=1s").await;
     // What the API server refuses takes nobody's place.
     let refused = deployment("web", "web:3", "").replace("matchLabels: {app: web}", "matchLabels: {app: other}");
     let refused = world.push("web.yaml", &refused.replace("labels: {app: web}", "labels: {app: other}"), "Refused");
@@ -92,12 +92,7 @@ async fn a_commit_that_goes_back_to_it_is_told_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_hold_that_an_undo_brings_back_does_nothing() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
-    world.through(&bad).await;
+    let (mut world, bad) = held_by("crash-after=1s").await;
     let good = world.push("web.yaml", &deployment("web", "web:3", ""), "Mended");
     world.through(&good).await;
     assert!(Hold::on(&world.get(&path_of("web")).await.unwrap()).is_none());

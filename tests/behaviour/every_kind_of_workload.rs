@@ -181,3 +181,43 @@ async fn a_custom_kind_that_stalls_is_reported_and_not_taken_back() {
     assert!(record.reason.unwrap().message.contains("no room"));
     assert!(Hold::on(&world.get(BASE).await.unwrap()).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_kind_is_well_when_it_says_so_of_what_is_written_now() {
+    let (mut world, first) = custom().await;
+    while world.get(BASE).await.is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let says = |generation: i64, status: &str| {
+        let available = json!({"type": "Available", "status": status, "reason": "Said", "message": status});
+        json!({"status": {"observedGeneration": generation, "conditions": [available]}})
+    };
+    // As before it was written.
+    world.patch(&format!("{BASE}/status"), "operator", &says(0, "True")).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(world.record(&first, "Base default/one").outcome, Outcome::UnderWay);
+    world.patch(&format!("{BASE}/status"), "operator", &says(1, "True")).await;
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Base default/one").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_kind_goes_back_where_it_asks_for_it() {
+    let (mut world, first) = custom().await;
+    while world.get(BASE).await.is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    says(&world, "True", "Done").await;
+    world.through(&first).await;
+    let asks = "apiVersion: example.com/v1\nkind: Base\nmetadata:\n  name: one\n  annotations: {belay.dev/on-failure: \
+                roll-back}\nspec: {size: 2}\n";
+    let bad = world.push("base.yaml", asks, "Twice the size");
+    while world.get(BASE).await.unwrap()["spec"]["size"] != 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    says(&world, "False", "Stalled").await;
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Base default/one").outcome, Outcome::RolledBack);
+    let live = world.get(BASE).await.unwrap();
+    assert_eq!((&live["spec"]["size"], Hold::on(&live).unwrap().commit.as_str()), (&json!(1), bad.as_str()));
+}

@@ -5,7 +5,7 @@ use belay::rollout::{Hold, Outcome, marks};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, path_of};
-use crate::world::tap::{Fate, Tap};
+use crate::world::tap::Fate;
 
 /// How a run ended, in all that may not depend on kills.
 #[derive(Debug, PartialEq)]
@@ -29,23 +29,12 @@ async fn run(next: &str, dies: Option<(usize, Fate)>) -> (End, usize) {
         tap.rule(move |_, number| if number == at { fate } else { Fate::Pass });
     }
     let commit = world.push("web.yaml", next, "Next version");
-    if dies.is_some() {
-        tokio::select! {
-            biased;
-            () = tap.died() => {
-                world.kill().await;
-                tap.rule(|_, _| Fate::Pass);
-                world.start();
-            }
-            () = world.through(&commit) => {}
-        }
-    }
-    world.through(&commit).await;
+    world.through_a_kill(&tap, &commit).await;
     let requests = tap.take().len();
-    (end(&world, &commit, &tap).await, requests)
+    (end(&world, &commit).await, requests)
 }
 
-async fn end(world: &World, commit: &str, _tap: &Tap) -> End {
+async fn end(world: &World, commit: &str) -> End {
     let live = world.get(&path_of("web")).await.unwrap();
     let sets = world.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
     let shown = |object: &Value| {

@@ -6,9 +6,11 @@
 mod world;
 
 mod a_bad_file_does_not_stop_the_others;
+mod a_controller_rolled_by_hand_is_left_alone;
 mod a_first_deployment_that_fails_is_left;
 mod a_held_manifest_is_not_applied_again;
 mod a_hold_is_let_go_by_what_changes;
+mod a_hold_is_told_everywhere;
 mod a_lost_history_is_rebuilt;
 mod a_newer_commit_takes_over_at_once;
 mod a_rollback_that_fails_is_not_retried;
@@ -19,6 +21,7 @@ mod an_idle_daemon_asks_for_nothing;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;
 mod charges_the_newest_commit;
+mod commits_of_every_kind_are_followed;
 mod configuration_goes_back_with_it;
 mod drift_is_put_right;
 mod every_kind_of_workload;

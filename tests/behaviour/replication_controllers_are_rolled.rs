@@ -51,7 +51,7 @@ fn image_of(pod: &Value) -> &str {
 async fn its_pods_are_replaced_one_by_one() {
     let (mut world, _, _) = started().await;
     let second = world.push("web.yaml", &controller("web:2", "ready-after=2s"), "Second version");
-    let mut fewest = usize::MAX;
+    let (mut fewest, mut counted) = (usize::MAX, Vec::new());
     while world.status().planned.as_ref().is_none_or(|planned| planned.as_str() != second) || !world.status().settled {
         let pods = world.list("api/v1/namespaces/default/pods").await;
         let ready = |pod: &&Value| {
@@ -60,9 +60,14 @@ async fn its_pods_are_replaced_one_by_one() {
         };
         fewest = fewest.min(pods.iter().filter(ready).count());
         assert!(pods.len() <= 4, "{}", pods.len());
+        counted.extend(world.status().under_way.values().map(|way| way.counters).filter(|way| way.desired == 3));
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert!(fewest >= 3, "{fewest}");
+    for updated in 0..=2 {
+        let told = counted.iter().any(|way| way.updated == updated && way.available >= 3);
+        assert!(told, "never {updated} of 3 updated: {counted:?}");
+    }
     assert_eq!(images(&world).await, ["web:2"]);
     let record = world.record(&second, OBJECT);
     assert_eq!((record.outcome, record.reason), (Outcome::Complete, None));
@@ -136,16 +141,7 @@ async fn killed(next: &str, at: usize, fate: Fate) -> (Outcome, Vec<String>, boo
         if went.is_write() && writes == at + 1 { fate } else { Fate::Pass }
     });
     let commit = world.push("web.yaml", next, "Next version");
-    tokio::select! {
-        biased;
-        () = tap.died() => {
-            world.kill().await;
-            tap.rule(|_, _| Fate::Pass);
-            world.start();
-        }
-        () = world.through(&commit) => {}
-    }
-    world.through(&commit).await;
+    world.through_a_kill(&tap, &commit).await;
     let writes = tap.take().iter().filter(|went| went.is_write() && !went.path.contains("/leases")).count();
     let live = world.get(WEB).await.unwrap();
     (world.record(&commit, OBJECT).outcome, images(&world).await, Hold::on(&live).is_some(), writes)

@@ -7,8 +7,12 @@ use tokio::net::TcpStream;
 use crate::world::daemon::{World, broken, deployment};
 
 async fn get(web: &Web, path: &str) -> String {
+    ask(web, "GET", path).await
+}
+
+async fn ask(web: &Web, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(web.address()).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: belay\r\nConnection: close\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: belay\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -34,4 +38,57 @@ async fn a_hold_is_seen_by_machines_and_people() {
     assert!(page.contains("Git and the cluster differ, by rollback, since 2026-01-01"), "{page}");
     world.stop().await;
     assert!(get(&web, "/healthz").await.starts_with("HTTP/1.1 500"), "a daemon that has ended is not well");
+}
+
+const SECRET: &str = "correct-horse-battery-staple";
+
+/// Nothing is done at anybody's request, and what is kept and shown holds no value of a Secret.
+#[tokio::test(start_paused = true)]
+async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
+    let mut world = World::embedded().await;
+    let secret = |value: &str| {
+        format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: key}}\nstringData: {{KEY: \"{value}\"}}\n")
+    };
+    let uses = |manifest: String| format!("{manifest}        envFrom: [{{secretRef: {{name: key}}}}]\n");
+    world.repository.write("key.yaml", secret(&format!("{SECRET}-1")));
+    world.push("web.yaml", &uses(deployment("web", "web:1", "")), "First version");
+    world.start();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), world.listen(), world.clock.clone()).await.unwrap();
+    let first = world.repository.tip().unwrap();
+    world.through(&first).await;
+    world.repository.write("key.yaml", secret(&format!("{SECRET}-2")));
+    let bad = world.push("web.yaml", &uses(broken("web", "crash-after=1s")), "Broken");
+    world.through(&bad).await;
+    assert_eq!(world.status().held.len(), 2, "the Deployment, and the Secret that went back with it");
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        for path in ["/", "/metrics", "/healthz", "/webhook"] {
+            assert!(ask(&web, method, path).await.starts_with("HTTP/1.1 405"), "{method} {path}");
+        }
+    }
+    for path in ["/", "/metrics", "/readyz"] {
+        let shown = get(&web, path).await;
+        assert!(!shown.contains(SECRET) && !shown.contains(&base64(SECRET)), "{path}: {shown}");
+    }
+    let state = world.repository.beside("state");
+    let mut kept = 0;
+    for entry in std::fs::read_dir(&state).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            // A mirror holds what Git holds: nobody else may look into it.
+            let mode = std::os::unix::fs::PermissionsExt::mode(&entry.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o077, 0, "{:?} is open to others: {mode:o}", entry.path());
+            continue;
+        }
+        let bytes = std::fs::read(entry.path()).unwrap();
+        let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(!holds(SECRET) && !holds(&base64(SECRET)), "{:?}", entry.path());
+        kept += bytes.len();
+    }
+    assert!(kept > 0, "the history is there");
+}
+
+/// As much of the encoded form as does not depend on what follows.
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    let whole = text.len() / 3 * 3;
+    base64::engine::general_purpose::STANDARD.encode(&text[..whole])
 }

@@ -133,3 +133,20 @@ async fn a_source_that_only_reports_leaves_it() {
 fn image(live: &Value) -> &str {
     live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
 }
+
+/// One after the other fails: each goes back to the last that was well, never to one that failed.
+#[tokio::test(start_paused = true)]
+async fn never_to_one_that_failed() {
+    let mut world = World::embedded().await;
+    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&good).await;
+    for (tag, fate) in [("web:2", "never-ready"), ("web:3", "crash-after=1s"), ("web:4", "image-pull-error")] {
+        let bad = world.push("web.yaml", &broken("web", fate).replace("web:2", tag), tag);
+        world.through(&bad).await;
+        let record = world.record(&bad, "Deployment default/web");
+        assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+        assert_eq!(record.back_to.unwrap().as_str(), good, "{tag}");
+        assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1", "{tag}");
+    }
+}

@@ -1,10 +1,11 @@
 //! What the world does is waited out, told, and never rolled back: an API server that does not answer, a controller that
-//! does not act.
+//! does not act, a node that went away, a person who pauses.
 
 use std::time::Duration;
 
-use belay::minicluster::{MiniCluster, Part};
+use belay::minicluster::{MiniCluster, Part, Random, controllers};
 use belay::rollout::{Hold, Outcome};
+use serde_json::json;
 
 use crate::world::daemon::{EPOCH, World, broken, deployment, path_of};
 use crate::world::tap::Fate;
@@ -105,6 +106,94 @@ async fn a_dead_controller_is_no_reason_to_go_back() {
         world.status().under_way
     );
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+}
+
+/// The same with a way back: its controllers die when the second version has come.
+#[tokio::test(start_paused = true)]
+async fn controllers_that_die_in_the_middle_are_no_reason_to_go_back() {
+    let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
+    let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Controllers).start().await.unwrap();
+    let options = |seed| controllers::Options::new(clock.clone(), Random::new(seed));
+    let first_ones = controllers::start(cluster.client(), &options(1));
+    let client = cluster.client();
+    let mut world = World::on(cluster.client_as("belay"), clock.clone(), Some(cluster));
+    world.config.fail_fast = true;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    first_ones.stop().await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::UnderWay);
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+    let _second_ones = controllers::start(client, &options(2));
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+async fn nodes_are(world: &World, ready: &str) {
+    for node in world.list("api/v1/nodes").await {
+        let path = format!("api/v1/nodes/{}/status", node["metadata"]["name"].as_str().unwrap());
+        let conditions = json!([{"type": "Ready", "status": ready, "reason": "Said", "message": "by the test"}]);
+        world.patch(&path, "node-controller", &json!({"status": {"conditions": conditions}})).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_away_is_no_reason_to_go_back() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    nodes_are(&world, "Unknown").await;
+    let lost = |source: &belay::daemon::SourceStatus| {
+        let in_the_way = source.under_way.values().filter_map(|way| way.in_the_way.as_ref());
+        in_the_way.into_iter().any(|reason| reason.code == "NodeNotReady")
+    };
+    world.until("it says what is in the way", lost).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+    // With its nodes back it is the commit that is in the way, and then that is told.
+    nodes_are(&world, "True").await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::RolledBack);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_pauses_is_waited_for_without_a_deadline() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("web.yaml", &broken("web", "ready-after=5s"), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": true}})).await;
+    world.until("it says so", |source| source.under_way.values().any(|way| way.message.starts_with("paused at"))).await;
+    tokio::time::sleep(Duration::from_hours(2)).await;
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
+    assert!(world.status().under_way.values().all(|way| way.until.is_none()), "{:?}", world.status().under_way);
+    world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": null}})).await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_replicas_there_is_nothing_to_wait_for() {
+    let mut world = World::embedded().await;
+    let none = |image: &str| deployment("web", image, "").replace("replicas: 2", "replicas: 0");
+    let first = world.push("web.yaml", &none("web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("web.yaml", &none("web:404"), "Second version");
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
 }
 
 #[tokio::test(start_paused = true)]

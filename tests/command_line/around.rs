@@ -2,10 +2,8 @@
 
 use std::process::Command;
 
-use crate::program::{belay, finish, run};
+use crate::program::{belay, run};
 use crate::served::Served;
-use crate::stage::Stage;
-use crate::world::daemon::deployment;
 
 /// What Tab offers for the last of some words.
 fn tab(served: &Served, words: &[&str]) -> Vec<String> {
@@ -53,45 +51,6 @@ fn scripts_are_for_each_shell() {
     assert_eq!(run(home.path(), &["completions", "tcsh"]).code, 2);
 }
 
-/// The script in a real bash: what Tab offers for workloads, commits and revisions, of the cluster and the history.
-#[tokio::test(flavor = "multi_thread")]
-async fn bash_completes_from_the_cluster_and_the_history() {
-    let mut stage = Stage::new().await;
-    let mut commits = Vec::new();
-    for image in ["web:1", "web:2"] {
-        commits.push(stage.repository.commit_file("web.yaml", &deployment("web", image, ""), &format!("Use {image}")));
-        stage.repository.push();
-        assert!(stage.command().arg("--once").status().unwrap().success(), "{}", stage.log());
-    }
-    let script = "source <(belay completions bash)\n\
-                  tab() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; COMPREPLY=()\n\
-                  _clap_complete_belay belay \"${COMP_WORDS[COMP_CWORD]}\" \"\"; printf '%s\\n' \"${COMPREPLY[@]}\"; echo; }\n";
-    let globals = stage.globals().join(" ");
-    let lines = [
-        "his",
-        "undo dep",
-        "undo we",
-        "undo deployment/web --to-revision ''",
-        "undo web --to-commit ''",
-        "show ''",
-        "set im",
-    ];
-    let asked: String = lines.iter().map(|line| format!("tab belay {globals} {line}\n")).collect();
-    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_belay")).parent().unwrap();
-    let mut bash = Command::new("/bin/bash");
-    bash.args(["--norc", "-c", &format!("{script}{asked}")]).env_clear().env("HOME", stage.home.path());
-    bash.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-    let ran = finish(bash, "");
-    let offered: Vec<Vec<&str>> = ran.out.split("\n\n").map(|answer| answer.lines().map(str::trim).collect()).collect();
-    let short: Vec<&str> = commits.iter().rev().map(|commit| &commit[..7]).collect();
-    assert_eq!(offered[0], ["history"], "{ran:?}");
-    assert_eq!(offered[1], ["deployment/web"], "{ran:?}");
-    assert_eq!(offered[2], ["web"], "{ran:?}");
-    assert_eq!(offered[3].iter().collect::<std::collections::BTreeSet<_>>(), [&"1", &"2"].into(), "{ran:?}");
-    assert_eq!((&offered[4][..], &offered[5][..2]), (&short[..], &short[..]), "{ran:?}");
-    assert_eq!(offered[6], ["image"], "{ran:?}");
-}
-
 #[test]
 fn each_shell_that_is_here_takes_its_script() {
     let home = tempfile::tempdir().unwrap();
@@ -113,8 +72,18 @@ fn every_command_has_a_page() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let page = std::fs::read_to_string(home.path().join("pages/belay-history.1")).unwrap();
     assert!(page.contains(".TH BELAY-HISTORY 1") && page.contains("belay history"), "{page}");
+    match Command::new("mandoc")
+        .args(["-T", "lint", "-W", "error", "pages/belay-history.1"])
+        .current_dir(home.path())
+        .status()
+    {
+        Ok(status) => assert!(status.success(), "mandoc has nothing against it"),
+        Err(_) => eprintln!("there is no mandoc: skipped: what it thinks of a page"),
+    }
     let whole = run(home.path(), &["man"]).out;
     assert!(whole.contains(".TH BELAY 1") && whole.contains("rolling"), "{whole}");
+    let nested = run(home.path(), &["man", "set", "image"]);
+    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-21 \"belay "), "{nested:?}");
     let none = run(home.path(), &["man", "histroy"]);
     assert!(none.code == 1 && none.err.contains("history"), "{none:?}");
 }

@@ -12,8 +12,8 @@ use crate::world::daemon::{broken, deployment, short};
 use crate::world::repository::Repository;
 
 /// A desk, a repository, and the daemon.
-struct Office {
-    desk: Desk,
+pub struct Office {
+    pub desk: Desk,
     repository: Repository,
     daemon: Option<Child>,
 }
@@ -25,11 +25,22 @@ impl Drop for Office {
 }
 
 impl Office {
-    async fn new() -> Office {
+    pub async fn new() -> Office {
         Office { desk: Desk::embedded().await, repository: Repository::new(), daemon: None }
     }
 
-    fn start(&mut self) {
+    /// The same, with a daemon that has brought up two versions of a manifest, by their images: their commits.
+    async fn with_two_versions(text: impl Fn(&str) -> String) -> (Office, String, String) {
+        let mut office = Office::new().await;
+        let first = office.push(&text("web:1"), "First version");
+        office.start();
+        office.until(&first, "complete").await;
+        let second = office.push(&text("web:2"), "Second version");
+        office.until(&second, "complete").await;
+        (office, first, second)
+    }
+
+    pub fn start(&mut self) {
         let mut command = belay(self.desk.home.path());
         let repository = self.repository.path().display().to_string();
         command.args(["run", "--name", "shop", "--interval", "1s", "--repository", &repository]);
@@ -45,18 +56,18 @@ impl Office {
         }
     }
 
-    fn push(&mut self, content: &str, message: &str) -> String {
+    pub fn push(&mut self, content: &str, message: &str) -> String {
         let commit = self.repository.commit_file("web.yaml", content, message);
         self.repository.push();
         commit
     }
 
-    fn belay(&self, line: &str) -> Ran {
+    pub fn belay(&self, line: &str) -> Ran {
         self.desk.belay(&line.split_whitespace().collect::<Vec<_>>())
     }
 
     /// Waits until the history says so of a commit.
-    async fn until(&self, commit: &str, outcome: &str) {
+    pub async fn until(&self, commit: &str, outcome: &str) {
         let started = Instant::now();
         loop {
             let ran = self.belay(&format!("history --commit {commit} -o json"));
@@ -72,7 +83,7 @@ impl Office {
     }
 
     /// The one record of an undo of a commit: it says who it was.
-    fn undone(&self, commit: &str) -> Value {
+    pub fn undone(&self, commit: &str) -> Value {
         let ran = self.belay(&format!("history --commit {commit} -o json"));
         let records: Value = serde_json::from_str(&ran.out).unwrap();
         let all = records["records"].as_array().unwrap();
@@ -80,6 +91,20 @@ impl Office {
         assert_eq!(undone.len(), 1, "{records:#}");
         assert!(undone[0]["trigger"]["who"].as_str().unwrap().contains(" as "), "{:#}", undone[0]);
         undone[0].clone()
+    }
+
+    /// The first record that was set off so, once there is one.
+    pub async fn triggered(&self, word: &str) -> Value {
+        let started = Instant::now();
+        loop {
+            let records: Value = serde_json::from_str(&self.belay("history -o json").out).unwrap_or_default();
+            let all = records["records"].as_array().cloned().unwrap_or_default();
+            if let Some(record) = all.iter().find(|record| record["trigger"]["by"] == word) {
+                return record.clone();
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "{word}: {records:#}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     async fn image_is(&self, image: &str) -> Value {
@@ -93,22 +118,17 @@ impl Office {
     }
 }
 
-fn image_of(live: &Value) -> &str {
+pub fn image_of(live: &Value) -> &str {
     live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default()
 }
 
-fn hold_of(live: &Value) -> Option<Value> {
+pub fn hold_of(live: &Value) -> Option<Value> {
     serde_json::from_str(live["metadata"]["annotations"]["belay.dev/hold"].as_str()?).ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_is_left_until_a_newer_commit() {
-    let mut office = Office::new().await;
-    let first = office.push(&deployment("web", "web:1", ""), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&deployment("web", "web:2", ""), "Second version");
-    office.until(&second, "complete").await;
+    let (mut office, first, second) = Office::with_two_versions(|image| deployment("web", image, "")).await;
 
     let tried = office.belay("undo web --dry-run");
     assert_eq!(
@@ -208,12 +228,7 @@ async fn an_undo_ends_the_rollout_under_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_with_kubectl_says_so() {
-    let mut office = Office::new().await;
-    let first = office.push(&deployment("web", "web:1", ""), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&deployment("web", "web:2", ""), "Second version");
-    office.until(&second, "complete").await;
+    let (office, _, second) = Office::with_two_versions(|image| deployment("web", image, "")).await;
     let sets = office.desk.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
     let set = sets["items"].as_array().unwrap().iter().find(|set| image_of(set) == "web:1").unwrap();
     // As kubectl does it: the template, and the annotations of the revision.
@@ -236,13 +251,8 @@ async fn an_undo_with_kubectl_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn past_the_history_limit_the_history_and_git_remember() {
-    let mut office = Office::new().await;
     let text = |image: &str| deployment("web", image, "  revisionHistoryLimit: 0\n");
-    let first = office.push(&text("web:1"), "First version");
-    office.start();
-    office.until(&first, "complete").await;
-    let second = office.push(&text("web:2"), "Second version");
-    office.until(&second, "complete").await;
+    let (mut office, first, second) = Office::with_two_versions(text).await;
     office.stop();
     let sets = "apis/apps/v1/namespaces/default/replicasets";
     office.desk.until(sets, "one ReplicaSet", |list| list["items"].as_array().unwrap().len() == 1).await;

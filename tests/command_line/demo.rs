@@ -80,7 +80,7 @@ async fn the_demo_tells_the_story_and_can_be_kept() {
     })
     .await;
     running.signal("-INT");
-    let ended = running.ended(Duration::from_secs(10)).await.expect("it ends when told");
+    let ended = running.ended().await.expect("it ends when told");
     assert!(ended.success(), "{ended}\n{}", read(&errors));
     assert!(!copy.exists(), "the temporary folder is gone");
 }

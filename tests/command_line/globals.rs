@@ -88,6 +88,11 @@ async fn labels_say_which() {
     assert_eq!((paused.code, paused.out.as_str()), (0, "deployment.apps/api paused\n"), "{paused:?}");
     let scaled = run(&served, "scale deploy --live --replicas 2 -l tier=back", "-n other");
     assert_eq!((scaled.code, scaled.out.as_str()), (0, "deployment.apps/api scaled\n"), "{scaled:?}");
+    // The ReplicaSets and pods of a Deployment have its labels, and are changed with it.
+    let set = run(&served, "set image -l app=web app=web:2 --live", "");
+    assert_eq!((set.code, set.out.as_str()), (0, "deployment.apps/web image updated\n"), "{set:?}");
+    let all = run(&served, "set env deploy --all A=1 --live --yes", "-n other");
+    assert_eq!(all.out, "deployment.apps/api env updated\ndeployment.apps/web env updated\n", "{all:?}");
     let none = run(&served, "restart -l tier=none", "-n other");
     assert_eq!((none.code, none.err.as_str()), (0, "No resources found in other namespace.\n"));
     for line in ["status -l =", "pause -l ="] {

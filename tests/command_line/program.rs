@@ -79,7 +79,12 @@ impl Running {
         assert!(status.success());
     }
 
-    pub async fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+    /// How it ended. A program that is told to end does so at once, but on a busy machine that may take a while.
+    pub async fn ended(&mut self) -> Option<ExitStatus> {
+        self.ended_within(Duration::from_secs(60)).await
+    }
+
+    pub async fn ended_within(&mut self, within: Duration) -> Option<ExitStatus> {
         let started = Instant::now();
         while started.elapsed() < within {
             if let Some(status) = self.0.try_wait().unwrap() {

@@ -4,6 +4,7 @@ use crate::program::{Ran, belay, finish};
 use crate::world::daemon::deployment;
 use crate::world::git_server::{self, GitServer, Temper};
 use crate::world::repository::Repository;
+use crate::world::ssh_server::Sshd;
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -103,4 +104,84 @@ fn what_keeps_it_from_being_pushed_is_told() {
     assert_eq!(copy.image_on_the_server(), "web:1");
     let here = std::fs::read_to_string(copy.home.path().join("copy/web.yaml")).unwrap();
     assert!(here.contains("web:5"), "what can't be pushed anyhow is not committed: {here}");
+}
+
+/// A push to the machine's own sshd, with the keys that a person has in `~/.ssh`, in the agent, and in the configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
+    let home = tempfile::tempdir().unwrap();
+    let mut repository = Repository::new();
+    repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    repository.push();
+    let Some(sshd) = Sshd::start(&home.path().join("sshd"), "pushing over ssh").await else { return };
+    let folder = home.path().join("copy");
+    let copy = git2::Repository::clone(&repository.path().display().to_string(), &folder).unwrap();
+    let url = sshd.url(repository.path());
+    copy.remote_set_url("origin", &url).unwrap();
+    let mut config = copy.config().unwrap();
+    config.set_str("user.name", "Ada").unwrap();
+    config.set_str("user.email", "ada@example.com").unwrap();
+    let ssh = home.path().join(".ssh");
+    std::fs::create_dir(&ssh).unwrap();
+    let mut replicas = 1;
+    let mut push = |socket: Option<&std::path::Path>, more: &[&str]| {
+        replicas += 1;
+        let mut command = belay(home.path());
+        command.args(["scale", "web", "--replicas", &replicas.to_string(), "--push"]).args(more).current_dir(&folder);
+        command.envs(socket.map(|socket| ("SSH_AUTH_SOCK", socket)));
+        finish(command, "")
+    };
+    let mut refused = |part: &str| {
+        let ran = push(None, &[]);
+        assert!(ran.code == 1 && ran.err.contains(part), "{part}: {ran:?}");
+        assert!(ran.err.contains("the commit is made, but it could not be pushed"), "{}", ran.err);
+    };
+    refused(&format!("ssh-keyscan -p {} localhost", sshd.port));
+    std::fs::copy(sshd.known_hosts("other-host"), ssh.join("known_hosts")).unwrap();
+    refused("stands in between");
+    std::fs::copy(sshd.known_hosts("host"), ssh.join("known_hosts")).unwrap();
+    refused("it wants credentials, and none are configured for it");
+    std::fs::copy(sshd.folder.join("stranger"), ssh.join("id_rsa")).unwrap();
+    refused("it does not take the ssh key");
+    std::fs::copy(sshd.folder.join("locked"), ssh.join("id_ecdsa")).unwrap();
+    refused("it does not take the ssh key");
+    std::fs::remove_file(ssh.join("id_rsa")).unwrap();
+    refused("ssh-add");
+    // The one that fits comes first, and last.
+    std::fs::copy(sshd.folder.join("client"), ssh.join("id_rsa")).unwrap();
+    let ran = push(None, &[]);
+    assert!(ran.code == 0 && ran.err.contains(&format!("pushed to {url}")), "{ran:?}");
+    std::fs::remove_file(ssh.join("id_rsa")).unwrap();
+    // The configuration's key for that repository.
+    let key = sshd.folder.join("client").display().to_string();
+    let text = format!("[[source]]\nname = \"shop\"\nrepository = {url:?}\n[source.credentials]\nssh_key = {key:?}\n");
+    std::fs::write(home.path().join("belay.toml"), text).unwrap();
+    let ran = push(None, &["--config", "../belay.toml"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // An agent that knows the key.
+    let socket = home.path().join("agent");
+    let agent = std::process::Command::new("ssh-agent")
+        .args(["-D", "-a"])
+        .arg(&socket)
+        .stdout(std::process::Stdio::null())
+        .spawn();
+    let Ok(agent) = agent else {
+        eprintln!("there is no ssh-agent: skipped: pushing with its keys");
+        return;
+    };
+    let _agent = crate::program::Running(agent);
+    for _ in 0..100 {
+        if socket.exists() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let mut add = std::process::Command::new("ssh-add");
+    add.arg("-q").arg(&key).env("SSH_AUTH_SOCK", &socket);
+    assert!(add.status().unwrap().success());
+    let ran = push(Some(&socket), &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let bare = git2::Repository::open(repository.path()).unwrap();
+    let head = bare.find_reference("refs/heads/main").unwrap().target();
+    assert_eq!(head, copy.head().unwrap().target(), "all of it is there");
 }

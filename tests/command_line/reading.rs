@@ -62,7 +62,7 @@ async fn the_history_is_read_in_every_way() {
     let yaml: Value = serde_yaml::from_str(&stage.run(&["history", "-o", "yaml"]).out).unwrap();
     assert_eq!(yaml["records"][0]["outcome"], "rolled-back");
     assert!(stage.run(&["history", "-o", "wide"]).out.contains("web.yaml:1:1"));
-    assert_eq!(stage.run(&["history", "statefulset/web"]).out, "Nothing was rolled out.\n");
+    assert_eq!(stage.run(&["history", "statefulset/web"]).code, 1, "there is none");
     let stats = stage.run(&["history", "--stats"]);
     let lines: Vec<&str> = stats.out.lines().collect();
     assert!(lines[0].starts_with("SOURCE    ROLLOUTS   PER DAY   LEAD TIME"), "{}", stats.out);
@@ -179,9 +179,9 @@ async fn waiting_may_begin_before_the_daemon_does() {
     let mut command = belay(stage.home.path());
     command.args(["status", "--commit", &first, "--wait", "--timeout", "60s"]).args(stage.globals());
     let mut waiting = Running(command.stdout(std::process::Stdio::null()).spawn().unwrap());
-    assert!(waiting.ended(Duration::from_millis(300)).await.is_none(), "there is nothing yet");
+    assert!(waiting.ended_within(Duration::from_millis(300)).await.is_none(), "there is nothing yet");
     once(&stage, 0);
-    assert!(waiting.ended(Duration::from_secs(10)).await.expect("it is through").success());
+    assert!(waiting.ended().await.expect("it is through").success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +210,7 @@ async fn the_status_goes_on_being_shown() {
     assert!(text.contains("   under way ") && text.contains("fails in ") && text.contains('○'), "{text}");
     assert_eq!(text.matches("SOURCE").count(), 1, "{text}");
     running.signal("-INT");
-    assert!(running.ended(Duration::from_secs(5)).await.expect("it ends when told").success());
+    assert!(running.ended().await.expect("it ends when told").success());
 }
 
 fn slow() -> String {
@@ -278,4 +278,44 @@ async fn everything(stage: &Stage) -> Vec<Value> {
         found.push(client.request::<Value>(request).await.unwrap()["items"].take());
     }
     found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_nothing_has_are_refused_with_what_there_is() {
+    let (stage, first, _) = told().await;
+    let refused = |line: &str, part: &str| {
+        let ran = stage.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{line}: {ran:?}");
+        assert!(ran.err.contains(part), "{line}: {}", ran.err);
+    };
+    for form in ["", " -o json", " -o name", " --watch"] {
+        refused(
+            &format!("status wep{form}"),
+            "belay has applied no workload \"wep\" in namespace default (-A: in all); there is deployment.apps/web",
+        );
+    }
+    refused("status sts/web", "belay has applied no workload \"web\"");
+    refused("status web -n kube-system", "belay has applied no workload \"web\" in namespace kube-system");
+    refused(
+        "status --commit 0123abcd",
+        "no workload in namespace default (-A: in all) is at a commit that begins with \"0123abcd\"",
+    );
+    refused("history wep", "nothing was rolled out that is called \"wep\"; there is deployment.apps/web");
+    refused("history web -n kube-system", "\"web\" in namespace kube-system");
+    refused("history --source shep", "nothing was rolled out of a source \"shep\"; there is ");
+    refused("history --commit 0123abcd -o json", "nothing was rolled out by a commit that begins with \"0123abcd\"");
+    refused("show 0123abcd", "there is no commit that begins with \"0123abcd\"");
+    for command in ["undo", "retry", "suspend", "resume-sync", "pause", "resume", "restart"] {
+        refused(&format!("{command} wep"), "there is deployment.apps/web");
+    }
+    refused("plan nonsense", "is not in a Git working copy");
+    refused("plan --from nowhere", "nowhere");
+    refused("check nowhere", "nowhere");
+    // That nothing fits is an answer.
+    for line in ["history --author nobody", "history web --since 0s", "history --failed --since 0s"] {
+        let ran = stage.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!((ran.code, ran.out.as_str()), (0, "Nothing was rolled out.\n"), "{line}: {ran:?}");
+    }
+    let found = stage.run(&["history", "--commit", &first[..7]]);
+    assert_eq!(found.code, 0, "{found:?}");
 }

@@ -24,7 +24,7 @@ async fn make(served: &Served, name: &str, image: &str, more: &str) {
 
 fn yaml(text: &str) -> serde_json::Value {
     let bytes = belay::manifest::read_file("one.yaml", text.as_bytes(), &belay::manifest::Scopes::new("default"));
-    bytes.manifests[0].value().clone()
+    bytes.manifests[0].value()
 }
 
 fn roll(served: &Served, args: &[&str]) -> Ran {

@@ -80,8 +80,8 @@ const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\n";
 fn web(image: &str) -> String {
     crate::world::daemon::deployment("web", image, "")
         .replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 2")
-        + "        env:\n        - {name: KEY, valueFrom: {secretKeyRef: {name: keys, key: a}}}\n        envFrom: [{secretRef: \
-           {name: keys}}]\n"
+        + "      volumes: [{name: v, csi: {driver: csi.example.com, readOnly: true, nodePublishSecretRef: {name: csi}}}]\n      \
+           imagePullSecrets: [{name: pull}]\n"
 }
 
 impl World {
@@ -169,6 +169,9 @@ fn good(values: &Values) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("secret.yaml", format!("# was {0}\n{SECRET}stringData:\n  a: {0}\n  b: {1}\n  d: {3}\ndata: {{c: {2}}}\n", quoted(0), quoted(1), encoded(2), quoted(4))),
         ("web.yaml", web("web:1")),
+        // What its pods print is in these only: one for a volume's driver, one for pulling images.
+        ("csi.yaml", format!("{}stringData: {{a: {}}}\n", SECRET.replace("keys", "csi"), quoted(0))),
+        ("pull.yaml", format!("{}stringData: {{a: {}}}\n", SECRET.replace("keys", "pull"), quoted(4))),
         (
             "beside.yaml",
             format!(

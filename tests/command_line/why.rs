@@ -77,7 +77,7 @@ async fn not_yet_planned() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     daemon.signal("-TERM");
-    daemon.ended(std::time::Duration::from_secs(10)).await.expect("it ends");
+    daemon.ended().await.expect("it ends");
     assert_eq!(
         shown(&stage, &emptied),
         format!("Not yet: default is at {}, from which it comes; belay status tells when.\n", &first[..7])

@@ -70,6 +70,8 @@ struct Findings {
     kinds: BTreeMap<String, [usize; 4]>,
     /// How often a listed difference was met.
     excused: usize,
+    /// How often the real server broke off.
+    broken_off: usize,
     /// How often each sort of difference was met, and the first of it.
     sorts: BTreeMap<String, (usize, String)>,
 }
@@ -95,6 +97,7 @@ impl Findings {
         let (excused, unexplained): (Vec<_>, Vec<_>) =
             said.partition(|text| self.known.iter().any(|known| text.contains(known)));
         self.excused += usize::from(!excused.is_empty());
+        self.broken_off += outcome.broken_off;
         for text in &unexplained {
             let sort = format!("{} {}", case.steps[0].resource().kind, sort_of(text));
             self.sorts.entry(sort).or_insert_with(|| (0, format!("{text}\n{}", shown(&case.steps)))).0 += 1;
@@ -113,8 +116,9 @@ impl Findings {
         let [made, refused, changed, unchanged] = sums;
         writeln!(out, "{:50} {made:4} {refused:7} {changed:7} {unchanged:7}", "all").unwrap();
         let writes: usize = sums.iter().sum();
-        write!(out, "{} cases, {writes} writes, {} of them with a listed difference", self.cases, self.excused)
-            .unwrap();
+        let Findings { cases, excused, broken_off, .. } = self;
+        write!(out, "{cases} cases, {writes} writes, {excused} of them with a listed difference; ").unwrap();
+        write!(out, "{broken_off} that the reference had no answer to").unwrap();
         out
     }
 }

@@ -88,16 +88,15 @@ fn what_looked_like_drift_may_turn_out_an_undo() {
     let (history, _) = History::open(folder.path(), at(0)).unwrap();
     let begun = Record { trigger: Trigger::Drift("kubectl".to_owned()), ..record(1, deployment("web"), at(1)) };
     let id = history.begin("shop", &commit_id(1), &[begun], at(1)).unwrap()[0];
-    assert!(!history.knows_undo("shop", &deployment("web"), at(1)).unwrap());
-    let update = belay::history::Update {
-        trigger: Some(Trigger::UndoByHand("ada".to_owned())),
-        ..belay::history::Update::default()
-    };
+    let by = |who: &str| Trigger::UndoByHand(who.to_owned());
+    assert!(!history.knows("shop", &deployment("web"), at(1), &by("ada")).unwrap());
+    let update = belay::history::Update { trigger: Some(by("ada")), ..belay::history::Update::default() };
     history.update(id, &update).unwrap();
-    assert_eq!(history.record(id).unwrap().unwrap().trigger, Trigger::UndoByHand("ada".to_owned()));
-    assert!(history.knows_undo("shop", &deployment("web"), at(1)).unwrap());
+    assert_eq!(history.record(id).unwrap().unwrap().trigger, by("ada"));
+    assert!(history.knows("shop", &deployment("web"), at(1), &by("grace")).unwrap());
+    assert!(!history.knows("shop", &deployment("web"), at(1), &Trigger::RollingUpdate("ada".to_owned())).unwrap());
     for (source, name, second) in [("site", "web", 1), ("shop", "db", 1), ("shop", "web", 2)] {
-        assert!(!history.knows_undo(source, &deployment(name), at(second)).unwrap(), "{source} {name} {second}");
+        assert!(!history.knows(source, &deployment(name), at(second), &by("ada")).unwrap(), "{source} {name} {second}");
     }
 }
 

@@ -109,7 +109,7 @@ async fn start(assets: &Path) -> (ControlPlane, Server) {
 fn valid() -> Vec<Value> {
     let files = cases::files(&cases::folder().join("valid"));
     let read = |path: &std::path::PathBuf| read_file("x", &std::fs::read(path).unwrap(), &cases::scopes());
-    files.iter().flat_map(|path| read(path).manifests).map(|manifest| manifest.value().clone()).collect()
+    files.iter().flat_map(|path| read(path).manifests).map(|manifest| manifest.value()).collect()
 }
 
 fn complaints(object: &Value, scopes: &Scopes) -> Vec<String> {

@@ -76,7 +76,7 @@ impl Stage {
         let said = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::new(Mutex::new(Seen::default()));
         let cluster = Cluster::new(client, self.clock.clone());
-        let say = |line: &str| said.lock().unwrap().push(line.to_owned());
+        let say = |line: &str, _| said.lock().unwrap().push(line.to_owned());
         let ended = tokio::select! {
             biased;
             ended = cluster.roll("default", update, pace, say) => ended,

@@ -34,6 +34,8 @@ pub struct Books {
     /// The number of each plan, and its head.
     pub plans: Vec<(i64, String)>,
     pub records: Vec<Record>,
+    /// What the second source did.
+    pub beside: Vec<Record>,
     /// The file itself, and what lies beside it.
     pub bytes: Vec<u8>,
 }
@@ -54,16 +56,21 @@ impl Books {
     /// Reads the file in a state folder; nothing where there is none.
     pub fn read(state: &Path) -> Books {
         let Some(connection) = open(state) else { return Books::default() };
-        let plans = all(&connection, "SELECT number, head FROM plans WHERE head <> '' ORDER BY number", |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        });
-        // What was rebuilt after a loss was read from the cluster, and stands beside what the daemon did.
-        let mut records = all(
+        let plans = all(
             &connection,
-            "SELECT number, plan, \"commit\", kind, name, \"trigger\", outcome, coalesce(reason, '') || ': ' || \
-             coalesce(message, ''), rolls_out, started, ended FROM records WHERE \"trigger\" <> 'rebuilt' ORDER BY number",
-            record,
+            "SELECT number, head FROM plans WHERE head <> '' AND source = 'shop' ORDER BY number",
+            |row| Ok((row.get(0)?, row.get(1)?)),
         );
+        // What was rebuilt after a loss was read from the cluster, and stands beside what the daemon did.
+        let of_source = |source: &str| {
+            let sql = format!(
+                "SELECT number, plan, \"commit\", kind, name, \"trigger\", outcome, coalesce(reason, '') || ': ' || \
+                 coalesce(message, ''), rolls_out, started, ended FROM records WHERE \"trigger\" <> 'rebuilt' AND source = \
+                 '{source}' ORDER BY number"
+            );
+            all(&connection, &sql, record)
+        };
+        let (mut records, beside) = (of_source("shop"), of_source("side"));
         for record in &mut records {
             let number = record.number;
             let of = |sql: &str| sql.replace('?', &number.to_string());
@@ -79,7 +86,7 @@ impl Books {
         }
         let files = ["history.db", "history.db-wal"];
         let bytes = files.iter().flat_map(|name| fs::read(state.join(name)).unwrap_or_default()).collect();
-        Books { plans, records, bytes }
+        Books { plans, records, beside, bytes }
     }
 
     /// The open records of an object at this moment.

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::findings::{hold, is_workload, key_of_path, template};
+use super::findings::{after, hold, is_lease, is_workload, key_of_path, template};
 use super::weather::Weather;
 
 /// What is wrong with belay.
@@ -54,11 +54,27 @@ pub enum Wrong {
     SwallowsComplaints,
     /// The plan is written down after its first write.
     PlansAfterwards,
+    /// It applies an object while it is still applying it.
+    AppliesAtOnce,
+    /// It only tries what it means to write.
+    TriesForGood,
+    /// Its own fault befalls it.
+    Stumbles,
+    /// It asks for what no API server knows.
+    SpeaksOddly,
+    /// It takes the Lease of whoever holds it.
+    IgnoresTheLease,
+    /// It does not wait for what comes before.
+    ForgetsTheOrder,
+    /// It says how many pods there are to be, whoever else does.
+    ScalesAgainst,
+    /// It writes nothing of the second source.
+    ForgetsASource,
 }
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 18] = [
+    pub const ALL: [(Wrong, &'static str); 26] = [
         (Wrong::SkipsTheHold, "held-is-not-applied"),
         (Wrong::HoldsNothing, "settles"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -77,6 +93,14 @@ impl Wrong {
         (Wrong::LosesTheEvidence, "keeps-the-evidence"),
         (Wrong::SwallowsComplaints, "errors-point"),
         (Wrong::PlansAfterwards, "plan-before-write"),
+        (Wrong::AppliesAtOnce, "one-at-a-time"),
+        (Wrong::TriesForGood, "ends-as-it-must"),
+        (Wrong::Stumbles, "no-fault-of-its-own"),
+        (Wrong::SpeaksOddly, "speaks-kubernetes"),
+        (Wrong::IgnoresTheLease, "one-writes"),
+        (Wrong::ForgetsTheOrder, "waits-its-turn"),
+        (Wrong::ScalesAgainst, "leaves-replicas-alone"),
+        (Wrong::ForgetsASource, "sources-apart"),
     ];
 }
 
@@ -115,6 +139,19 @@ impl Bug {
             Wrong::WritesWhilePlanning => {
                 parts.uri = path.replace("&dryRun=All", "").parse().expect("a path");
             }
+            Wrong::TriesForGood | Wrong::ForgetsASource if parts.method == Method::PATCH && self.only_tries(&path) => {
+                parts.uri = format!("{}&dryRun=All", path.replace("&dryRun=All", "")).parse().expect("a path");
+            }
+            Wrong::SpeaksOddly if parts.method == Method::PATCH && path.contains('?') => {
+                parts.uri = format!("{path}&overwrite=true").parse().expect("a path");
+            }
+            Wrong::ScalesAgainst if key_of_path(&path).is_some_and(|key| is_workload(&key)) => {
+                rewrite(body, |sent| {
+                    if sent["spec"].is_object() && !path.contains("/daemonsets/") {
+                        sent["spec"]["replicas"] = json!(2);
+                    }
+                });
+            }
             Wrong::TellsASecret if parts.method == Method::POST => {
                 let secret = self.memory.lock().unwrap().secret.clone();
                 rewrite(body, |event| event["message"] = json!(format!("the password is {secret}")));
@@ -138,6 +175,16 @@ impl Bug {
         }
         match self.wrong {
             Wrong::AppliesTwice if rolls => vec![(parts.clone(), body.clone())],
+            Wrong::AppliesAtOnce if rolls => {
+                let mut hurried = body.clone();
+                rewrite(&mut hurried, |sent| sent["metadata"]["annotations"]["example.com/hurried"] = json!("yes"));
+                vec![(parts.clone(), hurried)]
+            }
+            Wrong::Stumbles if rolls => {
+                tracing::error!("belay's own fault: planted");
+                Vec::new()
+            }
+            Wrong::ForgetsTheOrder if rolls && !goes_back => self.hurries(parts, &path),
             Wrong::GoesBackTwice if goes_back => before.map(|before| (parts.clone(), before)).into_iter().collect(),
             Wrong::PatchesTheTemplate if rolls => {
                 let mut parts = parts.clone();
@@ -157,6 +204,26 @@ impl Bug {
         }
     }
 
+    fn only_tries(&self, path: &str) -> bool {
+        let part = if self.wrong == Wrong::TriesForGood { "/configmaps/" } else { "/deployments/side-" };
+        path.contains(part)
+    }
+
+    /// What says that it comes after what has just been applied is applied with it.
+    fn hurries(&self, parts: &Parts, path: &str) -> Vec<(Parts, Bytes)> {
+        let forth = self.memory.lock().unwrap().forth.clone();
+        let ahead = key_of_path(path);
+        let behind = forth
+            .into_iter()
+            .filter(|(_, body)| ahead.is_some() && after(&serde_json::from_slice(body).unwrap_or_default()) == ahead);
+        let sent = behind.map(|(path, body)| {
+            let mut parts = parts.clone();
+            parts.uri = path.parse().expect("a path");
+            (parts, body)
+        });
+        sent.collect()
+    }
+
     /// How long a request is kept back.
     pub fn delay(&self, path: &str) -> Duration {
         let starves = self.wrong == Wrong::StarvesOne && path.contains("/deployments/web") && !path.contains("dryRun");
@@ -171,6 +238,9 @@ impl Bug {
     /// Changes an answer before belay hears it.
     pub fn twist_answer(&self, path: &str, answer: &mut Bytes, weather: &Weather) {
         self.mind(weather);
+        if self.wrong == Wrong::IgnoresTheLease && is_lease(path) {
+            rewrite(answer, |lease| drop(lease["spec"].as_object_mut().map(|spec| spec.remove("holderIdentity"))));
+        }
         if self.wrong == Wrong::NeverGivesUp && is_list_of(path, "pods") {
             rewrite(answer, |list| list["items"] = json!([]));
         }

@@ -67,6 +67,12 @@ pub enum Edit {
     Remove(usize),
     /// The file gets another name.
     Rename(usize),
+    /// Another image in the Deployment of the second source.
+    Side,
+    /// Another image in its ReplicationController.
+    Controller(Fate),
+    /// Another Job in the place of the last.
+    Job(Fate),
 }
 
 /// What somebody does by hand.

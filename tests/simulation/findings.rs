@@ -45,7 +45,7 @@ impl Findings {
     }
 }
 
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 13] = [
     ("deployments", "Deployment"),
     ("statefulsets", "StatefulSet"),
     ("daemonsets", "DaemonSet"),
@@ -56,6 +56,9 @@ const KINDS: [(&str, &str); 10] = [
     ("pods", "Pod"),
     ("events", "Event"),
     ("namespaces", "Namespace"),
+    ("jobs", "Job"),
+    ("replicationcontrollers", "ReplicationController"),
+    ("horizontalpodautoscalers", "HorizontalPodAutoscaler"),
 ];
 
 /// The object that a path of the API names: kind and name. A list has none.
@@ -70,9 +73,23 @@ pub fn key_of_path(path: &str) -> Option<Key> {
 /// The path of an object.
 pub fn path_of(key: &Key) -> String {
     let plural = KINDS.iter().find(|(_, kind)| *kind == key.0).map_or("", |(plural, _)| plural);
-    let group =
-        if ["ConfigMap", "Secret", "Pod", "Event"].contains(&key.0.as_str()) { "api/v1" } else { "apis/apps/v1" };
+    let group = match key.0.as_str() {
+        "ConfigMap" | "Secret" | "Pod" | "Event" | "ReplicationController" => "api/v1",
+        "HorizontalPodAutoscaler" => "apis/autoscaling/v2",
+        "Job" => "apis/batch/v1",
+        _ => "apis/apps/v1",
+    };
     format!("/{group}/namespaces/default/{plural}/{}", key.1)
+}
+
+/// Whether a path is a Lease's: who may write is decided there.
+pub fn is_lease(path: &str) -> bool {
+    path.contains("/leases")
+}
+
+/// Whether an object is of the second source.
+pub fn is_beside(key: &Key) -> bool {
+    key.1.starts_with("side-")
 }
 
 /// Whether objects of a kind have a pod template.
@@ -99,4 +116,11 @@ pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 /// The hold on an object: the text of its annotation, read.
 pub fn hold(object: &Value) -> Option<Value> {
     serde_json::from_str(annotation(object, "belay.dev/hold")?).ok()
+}
+
+/// The workload that an object says it comes after.
+pub fn after(object: &Value) -> Option<Key> {
+    let (kind, name) = annotation(object, "belay.dev/after")?.split_once('/')?;
+    let kind = KINDS.iter().find(|(_, known)| known.eq_ignore_ascii_case(kind))?.1;
+    Some((kind.to_owned(), name.to_owned()))
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::books::{Books, Open};
 use super::bugs::Bug;
 use super::events::Kill;
-use super::findings::key_of_path;
+use super::findings::{after, key_of_path};
 use super::watching;
 use super::weather::{Fortune, Weather};
 
@@ -50,6 +50,8 @@ pub struct Exchange {
     pub done: Option<(u16, Value)>,
     /// For a write: the open records of its object in belay's own books when it was made.
     pub open: Vec<Open>,
+    /// For an apply that says what it comes after: the open records of that.
+    pub ahead: Vec<Open>,
 }
 
 /// The line. Cheap to clone.
@@ -260,20 +262,23 @@ impl Line {
         let media = parts.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_write = method != "GET" && !path.contains("dryRun=All");
         let key = key_of_path(&path).filter(|_| is_write);
-        let open = key.map(|key| books_of(&process.state, &key)).unwrap_or_default();
+        let open = key.as_ref().map(|key| books_of(&process.state, key)).unwrap_or_default();
+        let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let ahead = key.and_then(|_| after(&body)).map(|key| books_of(&process.state, &key)).unwrap_or_default();
         let exchange = Exchange {
             process: process.number,
             begun: self.now(),
             heard: None,
             given_up: None,
             media: media.unwrap_or_default().to_owned(),
-            body: serde_json::from_slice(bytes).unwrap_or_default(),
+            body,
             fortune: self.weather().fortune(&self.random, method != "GET"),
             method,
             path,
             code: None,
             done: None,
             open,
+            ahead,
         };
         let mut state = self.state.lock().unwrap();
         state.log.push(exchange);

@@ -13,6 +13,7 @@ pub mod play;
 pub mod repository;
 pub mod run;
 pub mod scenario;
+pub mod second;
 pub mod shrink;
 pub mod story;
 pub mod watching;

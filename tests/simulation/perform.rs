@@ -88,6 +88,9 @@ async fn live(stage: &Stage) -> BTreeMap<Key, Value> {
         ("ReplicaSet", "/apis/apps/v1/namespaces/default/replicasets"),
         ("ControllerRevision", "/apis/apps/v1/namespaces/default/controllerrevisions"),
         ("ConfigMap", "/api/v1/namespaces/default/configmaps"),
+        ("ReplicationController", "/api/v1/namespaces/default/replicationcontrollers"),
+        ("Job", "/apis/batch/v1/namespaces/default/jobs"),
+        ("HorizontalPodAutoscaler", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"),
         ("Secret", "/api/v1/namespaces/default/secrets"),
         ("Event", "/api/v1/namespaces/default/events"),
     ] {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::cluster::Cluster;
-use belay::config::{Drift, SourceConfig, Span};
+use belay::config::{Drift, OnFailure, SourceConfig, Span};
 use belay::daemon::{Daemon, Status};
 use belay::history::History;
 use belay::minicluster::{MiniCluster, Random, Script};
@@ -25,7 +25,8 @@ use super::line::{Line, Process};
 use super::log::Log;
 use super::repository::{Key, Shop};
 use super::run::{Handled, Life};
-use super::scenario::{Fate, Scenario};
+use super::scenario::{Fate, Order, Scenario};
+use super::second;
 use super::weather::Weather;
 use crate::world::daemon::EPOCH;
 
@@ -92,7 +93,7 @@ impl Stage {
         let line = Line::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
         let mut stage = Stage {
             person: Person(cluster.client_as("kubectl")),
-            shop: Shop::new(scenario.seed, &scenario.apps),
+            shop: Shop::new(scenario.seed, &scenario.apps, scenario.style.second.is_some()),
             line,
             bug,
             log,
@@ -149,10 +150,9 @@ impl Stage {
         let head = self.shop.pushed.last().expect("a first commit").commit.clone();
         let status = &mut self.belay.as_mut().expect("belay runs").status;
         let through = status.wait_for(|status| {
-            status
-                .sources
-                .values()
-                .any(|source| source.settled && source.planned.as_ref().is_some_and(|planned| planned.as_str() == head))
+            status.sources.get("shop").is_some_and(|source| {
+                source.settled && source.planned.as_ref().is_some_and(|planned| planned.as_str() == head)
+            })
         });
         matches!(tokio::time::timeout(LONGEST, through).await, Ok(Ok(_)))
     }
@@ -317,8 +317,16 @@ impl Stage {
         let random = self.random.fork();
         let daemon = Daemon::new(history, self.clock.clone(), CancellationToken::new());
         let mut daemon = daemon.repeatable(move || Duration::from_millis(random.below(40)));
+        if self.scenario.style.leads {
+            daemon = daemon.leading(if twin { "the-other" } else { "the-one" }.to_owned());
+        }
         let cluster = Cluster::new(self.line.client(&process), self.clock.clone());
         daemon.follow(self.config(), &cluster, &folder).expect("the source can be followed");
+        if let Some(order) = self.scenario.style.second {
+            let after = (order == Order::After).then(|| "shop".to_owned());
+            let side = SourceConfig { name: second::NAME.to_owned(), path: "side".to_owned(), after, ..self.config() };
+            daemon.follow(side, &cluster, &folder).expect("the second source can be followed");
+        }
         let status = daemon.status();
         Belay { process, status, task: tokio::spawn(daemon.run()) }
     }
@@ -332,6 +340,9 @@ impl Stage {
         (config.prune, config.fail_fast) = (style.prune, style.fail_fast);
         config.rollback_budget = Span(Duration::from_mins(1));
         config.prune_limit = "100%".to_owned();
+        if style.whole_commit {
+            config.on_failure = OnFailure::RollBackCommit;
+        }
         if style.reports_drift {
             config.drift = Drift::Report;
         }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::events::Edit;
 use super::scenario::{App, Fate, Kind, Shape};
+use super::second;
 use crate::world::repository::Repository;
 
 /// An object, as the checkers name it: kind and name. All are in namespace default.
@@ -23,6 +24,8 @@ pub struct Want {
     pub fate: Option<Fate>,
     /// All of its pod template that ever changes: the image and the variable.
     pub template: Option<(String, String)>,
+    /// The workload that must be complete before this one is applied.
+    pub after: Option<Key>,
 }
 
 /// What was pushed: the head after a push.
@@ -43,16 +46,35 @@ pub struct Told {
     pub subject: String,
     pub objects: BTreeMap<Key, Want>,
     pub broken: Vec<String>,
+    pub beside: Beside,
+}
+
+/// What there is beside the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// The version of the Secret.
+    pub secret: u64,
+    /// The Deployment, the ReplicationController and the Job of the second source, where there is one.
+    pub plain: Option<Side>,
+    pub controller: Option<Side>,
+    pub job: Option<Side>,
+}
+
+/// What an object of the second source says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    pub version: u64,
+    pub fate: Fate,
 }
 
 /// The repository, and what it says.
 pub struct Shop {
     pub git: Repository,
     apps: Vec<App>,
-    secret: u64,
+    beside: Beside,
     seed: u64,
     versions: u64,
-    snapshots: BTreeMap<String, (Vec<App>, u64)>,
+    snapshots: BTreeMap<String, (Vec<App>, Beside)>,
     /// Every commit that was ever made.
     pub commits: BTreeMap<String, Told>,
     pub pushed: Vec<Pushed>,
@@ -60,13 +82,16 @@ pub struct Shop {
 
 impl Shop {
     /// The repository of a scenario, with its first commit pushed.
-    pub fn new(seed: u64, apps: &[App]) -> Shop {
+    pub fn new(seed: u64, apps: &[App], second: bool) -> Shop {
         let mut git = Repository::new();
         git.author("Ada", "ada@example.com").at(1_767_225_600);
+        let side = second.then(|| Side { version: 1, fate: Fate::Ready });
+        let done = second.then_some(Side { version: 1, fate: Fate::Done });
+        let beside = Beside { secret: 0, plain: side, controller: side, job: done };
         let mut shop = Shop {
             git,
             apps: apps.to_vec(),
-            secret: 0,
+            beside,
             seed,
             versions: 1,
             snapshots: BTreeMap::new(),
@@ -101,7 +126,7 @@ impl Shop {
     /// Makes everything what it was some pushes ago, by a new commit.
     pub fn revert(&mut self, ago: usize) {
         let earlier = self.head(ago);
-        (self.apps, self.secret) = self.snapshots[&earlier].clone();
+        (self.apps, self.beside) = self.snapshots[&earlier].clone();
         self.commit(&format!("Back to {}", &earlier[..7]));
     }
 
@@ -109,7 +134,7 @@ impl Shop {
     pub fn force(&mut self, ago: usize, edit: Edit, at: u64) {
         let earlier = self.head(ago);
         self.git.reset(&earlier);
-        (self.apps, self.secret) = self.snapshots[&earlier].clone();
+        (self.apps, self.beside) = self.snapshots[&earlier].clone();
         self.edit(&[edit]);
         self.git.force_push();
         self.note(at);
@@ -117,16 +142,16 @@ impl Shop {
 
     /// Merges a branch with one edit into the branch, which has gone on by another.
     pub fn merge(&mut self, ours: Edit, theirs: Edit) {
-        let before = (self.apps.clone(), self.secret);
+        let before = (self.apps.clone(), self.beside);
         let branch = format!("side-{}", self.pushed.len());
         self.git.branch(&branch);
         let side = self.edit(&[theirs]);
-        let merged = (self.apps.clone(), self.secret);
+        let merged = (self.apps.clone(), self.beside);
         self.git.switch("main");
-        (self.apps, self.secret) = before;
+        (self.apps, self.beside) = before;
         let main = self.edit(&[ours]);
         // Both edits in one: theirs first, as if it had been there before.
-        (self.apps, self.secret) = merged;
+        (self.apps, self.beside) = merged;
         self.change(ours);
         self.write();
         let subject = format!("Merge {branch}");
@@ -149,7 +174,7 @@ impl Shop {
     }
 
     fn keep(&mut self, commit: &str, subject: &str) {
-        self.snapshots.insert(commit.to_owned(), (self.apps.clone(), self.secret));
+        self.snapshots.insert(commit.to_owned(), (self.apps.clone(), self.beside));
         let (mut objects, mut broken) = (BTreeMap::new(), Vec::new());
         for (path, key, want) in self.wants() {
             match want {
@@ -157,7 +182,8 @@ impl Shop {
                 None => broken.push(path),
             }
         }
-        self.commits.insert(commit.to_owned(), Told { subject: subject.to_owned(), objects, broken });
+        let told = Told { subject: subject.to_owned(), objects, broken, beside: self.beside };
+        self.commits.insert(commit.to_owned(), told);
     }
 
     fn note(&mut self, at: u64) {
@@ -184,7 +210,10 @@ impl Shop {
             Edit::Variable(app) => self.apps[app % count].variable = version,
             Edit::Note(app) => self.apps[app % count].note = version,
             Edit::Replicas(app, replicas) => self.apps[app % count].replicas = replicas,
-            Edit::Secret => self.secret = version,
+            Edit::Secret => self.beside.secret = version,
+            Edit::Side => side(&mut self.beside.plain, version, Fate::Ready),
+            Edit::Controller(fate) => side(&mut self.beside.controller, version, fate),
+            Edit::Job(fate) => side(&mut self.beside.job, version, fate),
             Edit::Break(app) => self.turn(app, Shape::Broken),
             Edit::Remove(app) => self.turn(app, Shape::Gone),
             Edit::Rename(app) => self.apps[app % count].renamed += 1,
@@ -204,7 +233,10 @@ impl Shop {
     }
 
     fn write(&mut self) {
-        self.git.remove("apps");
+        self.git.remove("apps").remove("side");
+        for (path, text) in second::files(&self.beside) {
+            self.git.write(path, text);
+        }
         self.git.write("README.md", "What runs in the shop.\n");
         for (path, _, want) in self.wants() {
             let text = want.map_or_else(|| "kind: [Deployment\n  metadata: {\n".to_owned(), |want| want.text);
@@ -214,7 +246,7 @@ impl Shop {
 
     /// Every manifest: its file, its object, and what it says, which is nothing where nobody can read it.
     fn wants(&self) -> Vec<(String, Key, Option<Want>)> {
-        let secret = secret_value(self.seed, self.secret);
+        let secret = secret_value(self.seed, self.beside.secret);
         let text = format!(
             "apiVersion: v1\nkind: Secret\nmetadata:\n  name: password\nstringData:\n  password: \"{secret}\"\n"
         );
@@ -227,12 +259,29 @@ impl Shop {
                 );
                 all.push(plain("ConfigMap", &name, path, text));
             }
+            if app.scaled {
+                let (name, path) = (format!("{}-scaler", app.name), format!("apps/{}-scaler.yaml", app.name));
+                let text = format!(
+                    "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {name}\nspec:\n  \
+                     maxReplicas: 9\n  scaleTargetRef: {{apiVersion: apps/v1, kind: {:?}, name: {}}}\n",
+                    app.kind, app.name
+                );
+                all.push(plain("HorizontalPodAutoscaler", &name, path, text));
+            }
             let suffix = if app.renamed == 0 { String::new() } else { format!("-{}", app.renamed) };
             let path = format!("apps/{}{suffix}.yaml", app.name);
-            let want = (app.shape == Shape::Sound).then(|| workload(app, path.clone()));
+            let after = app.after.map(|after| &self.apps[after]);
+            let after = after.map(|after| (format!("{:?}", after.kind), after.name.clone()));
+            let want = (app.shape == Shape::Sound).then(|| workload(app, path.clone(), after));
             all.push((path, (format!("{:?}", app.kind), app.name.clone()), want));
         }
         all
+    }
+}
+
+fn side(of: &mut Option<Side>, version: u64, fate: Fate) {
+    if let Some(side) = of {
+        *side = Side { version, fate };
     }
 }
 
@@ -250,11 +299,11 @@ pub fn secret_value(seed: u64, version: u64) -> String {
 }
 
 fn plain(kind: &str, name: &str, path: String, text: String) -> (String, Key, Option<Want>) {
-    let want = Want { text, path: path.clone(), fate: None, template: None };
+    let want = Want { text, path: path.clone(), fate: None, template: None, after: None };
     (path, (kind.to_owned(), name.to_owned()), Some(want))
 }
 
-fn workload(app: &App, path: String) -> Want {
+fn workload(app: &App, path: String, after: Option<Key>) -> Want {
     let App { name, replicas, variable, note, .. } = app;
     let image = format!("registry.example.com/{name}:v{}-{}", app.version, app.fate.word());
     let config = match app.config {
@@ -270,10 +319,15 @@ fn workload(app: &App, path: String) -> Want {
         "  template:\n    metadata:\n      labels: {{app: {name}}}\n    spec:\n      containers:\n      - name: app\n        \
          image: {image}\n        env:\n        - {{name: VARIABLE, value: \"{variable}\"}}\n{config}"
     );
+    let order = match &after {
+        Some((kind, name)) => format!("    belay.dev/after: {}/{name}\n", kind.to_lowercase()),
+        None => String::new(),
+    };
     let text = format!(
-        "apiVersion: apps/v1\nkind: {:?}\nmetadata:\n  name: {name}\n  annotations:\n    example.com/note: \"{note}\"\n    \
-         belay.dev/progress-deadline-seconds: \"30\"\nspec:\n{more}  selector:\n    matchLabels: {{app: {name}}}\n{template}",
+        "apiVersion: apps/v1\nkind: {:?}\nmetadata:\n  name: {name}\n  annotations:\n    example.com/note: \
+         \"{note}\"\n{order}    belay.dev/progress-deadline-seconds: \"30\"\nspec:\n{more}  selector:\n    matchLabels: \
+         {{app: {name}}}\n{template}",
         app.kind
     );
-    Want { text, path, fate: Some(app.fate), template: Some((image, variable.to_string())) }
+    Want { text, path, fate: Some(app.fate), template: Some((image, variable.to_string())), after }
 }

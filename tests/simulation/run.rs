@@ -105,6 +105,11 @@ impl Run {
         self.lives.iter().any(|life| life.twin)
     }
 
+    /// Whether two belays wrote at once at any time: two ran, and nothing said whose turn it was.
+    pub fn had_rival(&self) -> bool {
+        self.had_twin() && !self.scenario.style.leads
+    }
+
     /// Everything that the checkers find.
     pub fn findings(&self) -> Vec<Finding> {
         super::checks::all(self)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::minicluster::Random;
 
-use super::events::{Event, Timed};
+use super::events::{Edit, Event, Hand, Timed};
 
 /// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,10 @@ pub enum Fate {
     Pull,
     /// Is ready, and crashes much later.
     Late,
+    /// Ends well after a moment.
+    Done,
+    /// Ends badly after a moment.
+    Undone,
 }
 
 /// What must come of a rollout of an image.
@@ -36,13 +40,15 @@ pub enum Will {
 }
 
 impl Fate {
-    const ALL: [(Fate, &'static str, &'static str, Will); 6] = [
+    const ALL: [(Fate, &'static str, &'static str, Will); 8] = [
         (Fate::Ready, "fine", "ready", Will::Succeed),
         (Fate::Slow, "slow", "ready-after=8s", Will::Succeed),
         (Fate::Never, "deaf", "never-ready", Will::Fail),
         (Fate::Crash, "dead", "never-ready,crash-after=1s,log=\"no database\"", Will::Fail),
         (Fate::Pull, "gone", "image-pull-error", Will::Fail),
         (Fate::Late, "late", "ready,crash-after=90s", Will::Either),
+        (Fate::Done, "done", "exit-after=3s,code=0", Will::Succeed),
+        (Fate::Undone, "undone", "exit-after=3s,code=1", Will::Fail),
     ];
 
     fn row(self) -> &'static (Fate, &'static str, &'static str, Will) {
@@ -95,6 +101,10 @@ pub struct App {
     pub note: u64,
     /// The value in the ConfigMap that its pods take; `None` where it has none.
     pub config: Option<u64>,
+    /// Whether a HorizontalPodAutoscaler beside it has its replicas.
+    pub scaled: bool,
+    /// The workload, by its number, that must be complete before this one is applied.
+    pub after: Option<usize>,
     /// How often its file was renamed.
     pub renamed: u64,
     pub shape: Shape,
@@ -117,6 +127,21 @@ pub struct Style {
     pub prune: bool,
     pub fail_fast: bool,
     pub reports_drift: bool,
+    /// Whether everything of a commit goes back when one of it fails.
+    pub whole_commit: bool,
+    /// Whether it writes only while it holds a Lease.
+    pub leads: bool,
+    /// Whether there is a second source, and whether that comes after the first.
+    pub second: Option<Order>,
+}
+
+/// When a source is rolled out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By itself.
+    Apart,
+    /// When the first is complete.
+    After,
 }
 
 /// A scenario.
@@ -132,19 +157,59 @@ impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         let random = Random::new(seed);
-        let style =
-            Style { prune: random.below(2) == 0, fail_fast: random.below(3) == 0, reports_drift: random.below(8) == 0 };
+        // What some worlds have besides is drawn apart, so that the others stay what they were.
+        let beside = Random::new(seed ^ 0xbe51de);
+        let style = Style {
+            prune: random.below(2) == 0,
+            fail_fast: random.below(3) == 0,
+            reports_drift: random.below(8) == 0,
+            whole_commit: beside.below(6) == 0,
+            leads: beside.below(4) == 0,
+            second: match beside.below(8) {
+                0 => Some(Order::Apart),
+                1 => Some(Order::After),
+                _ => None,
+            },
+        };
         let count = 1 + random.below(3);
-        let apps = (0..count).map(|index| app(&random, index)).collect();
+        let mut apps: Vec<App> = (0..count).map(|index| app(&random, index)).collect();
+        for (index, app) in apps.iter_mut().enumerate() {
+            app.scaled = beside.below(5) == 0 && app.kind != Kind::DaemonSet;
+            app.after = (index > 0 && beside.below(4) == 0).then(|| index - 1);
+        }
         let mut at = Duration::ZERO;
-        let events = (0..3 + random.below(5))
+        let mut events: Vec<Timed> = (0..3 + random.below(5))
             .map(|_| {
                 at += pause(&random);
                 Timed { at, what: Event::random(&random) }
             })
             .collect();
+        for what in more(&beside, &style, &apps) {
+            events.push(Timed { at: at.mul_f64(0.01) * u32::try_from(beside.below(100)).unwrap_or_default(), what });
+        }
+        events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
+}
+
+/// What happens besides where there is something for it to happen to.
+fn more(beside: &Random, style: &Style, apps: &[App]) -> Vec<Event> {
+    let mut more = Vec::new();
+    if style.leads && beside.below(2) == 0 {
+        more.push(Event::Twin(Duration::from_secs(20 + beside.below(400))));
+    }
+    if style.second.is_some() {
+        let fates = [Fate::Ready, Fate::Slow, Fate::Never, Fate::Crash];
+        let fate = fates[usize::try_from(beside.below(4)).unwrap_or_default()];
+        let job = if beside.below(3) == 0 { Fate::Undone } else { Fate::Done };
+        more.push(Event::Push(vec![Edit::Controller(fate), Edit::Image(0, Fate::Ready)]));
+        more.push(Event::Push(vec![Edit::Side, Edit::Job(job)]));
+    }
+    if let Some(first) = apps.iter().find_map(|app| app.after) {
+        more.push(Event::Push(vec![Edit::Image(first, Fate::Slow), Edit::Image(first + 1, Fate::Ready)]));
+    }
+    more.extend(apps.iter().position(|app| app.scaled).map(|app| Event::Hand(app, Hand::Scale)));
+    more
 }
 
 fn app(random: &Random, index: u64) -> App {
@@ -162,6 +227,8 @@ fn app(random: &Random, index: u64) -> App {
         variable: 0,
         note: 0,
         config: (random.below(2) == 0).then_some(0),
+        scaled: false,
+        after: None,
         renamed: 0,
         shape: Shape::Sound,
     }

@@ -71,13 +71,16 @@ impl ControllerManager {
     }
 }
 
-struct Process(Child);
+struct Process {
+    name: String,
+    child: Child,
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
         // The process may have ended by itself; either way it must be reaped.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -148,6 +151,11 @@ impl ControlPlane {
             plane.spawn("kube-controller-manager", &manager, &[]);
         }
         plane
+    }
+
+    /// Ends kube-controller-manager, as a crash would.
+    pub fn kill_controllers(&mut self) {
+        self.processes.retain(|process| process.name != "kube-controller-manager");
     }
 
     /// A client with every right.
@@ -227,7 +235,8 @@ fn spawn(program: &Path, folder: &Path, options: &[(&str, String)], flags: &[&st
     // With `=`, since a flag such as `--leader-elect` takes its value in no other way.
     command.args(options.iter().map(|(option, value)| format!("{option}={value}"))).args(flags);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
-    Process(command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}")))
+    let child = command.spawn().unwrap_or_else(|error| panic!("failed to start {name}: {error}"));
+    Process { name: name.to_owned(), child }
 }
 
 fn manager_options(

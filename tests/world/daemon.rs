@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::repository::Repository;
-use super::tap::Tap;
+use super::tap::{Fate, Tap};
 
 /// When the world of a paused test begins.
 pub const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -173,6 +173,21 @@ impl World {
             source.settled && source.planned.as_ref().is_some_and(|planned| planned.as_str() == commit)
         })
         .await;
+    }
+
+    /// The same, and where the tap kills belay on the way, it starts again.
+    pub async fn through_a_kill(&mut self, tap: &Tap, commit: &str) {
+        let killed = tokio::select! {
+            biased;
+            () = tap.died() => true,
+            () = self.through(commit) => false,
+        };
+        if killed {
+            self.kill().await;
+            tap.rule(|_, _| Fate::Pass);
+            self.start();
+            self.through(commit).await;
+        }
     }
 
     /// The history.

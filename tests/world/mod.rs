@@ -5,4 +5,5 @@ pub mod control_plane;
 pub mod daemon;
 pub mod git_server;
 pub mod repository;
+pub mod ssh_server;
 pub mod tap;

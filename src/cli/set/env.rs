@@ -96,7 +96,7 @@ async fn keys_of(globals: &Globals, args: &Args, kind: &str, name: &str) -> anyh
                 && here.is_none_or(|here| object.namespace.as_deref() == Some(here))
         });
         if let Some((_, manifest)) = found {
-            return Ok(keys(manifest.value()));
+            return Ok(keys(&manifest.value()));
         }
     }
     let nowhere = || format!("no manifest of {kind} {name} is here, and the cluster can't be asked");

@@ -23,7 +23,7 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
         let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
         let on = On {
             workloads: words.to_vec(),
-            selector: place.selector.clone(),
+            selector: place.selector().map(str::to_owned),
             yes: true,
             dry_run: true,
             output: place.output,
@@ -38,7 +38,7 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
     } else {
         let desk = open(globals, place)?;
         let picked = pick(globals, place, words).in_desk(&desk)?;
-        objects.extend(picked.into_iter().map(|(_, manifest)| (manifest.key.clone(), manifest.value().clone())));
+        objects.extend(picked.into_iter().map(|(_, manifest)| (manifest.key.clone(), manifest.value())));
     }
     let known = if args.resolve { configuration(globals, args, &objects).await? } else { BTreeMap::new() };
     let mut all = Vec::new();

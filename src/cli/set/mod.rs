@@ -45,6 +45,9 @@ pub(in crate::cli) struct Place {
     /// Every workload with these labels: app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
+    /// Every workload, of these kinds or of all
+    #[arg(long, conflicts_with = "selector")]
+    all: bool,
     /// Change the cluster, as kubectl does, and no manifest
     #[arg(long, conflicts_with_all = ["filename", "note", "description", "push"])]
     live: bool,
@@ -62,6 +65,13 @@ pub(in crate::cli) struct Place {
     /// How to print what was changed
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
+}
+
+impl Place {
+    /// The labels that the workloads have: none in particular where all are meant, `None` where they are named.
+    fn selector(&self) -> Option<&str> {
+        if self.all { Some("") } else { self.selector.as_deref() }
+    }
 }
 
 /// The kinds that have pods.
@@ -126,15 +136,15 @@ pub(in crate::cli) async fn change(
     if place.filename.is_some() {
         return filter(globals, place, words, change);
     }
-    if words.is_empty() && place.selector.is_none() {
-        bail!("which workload? say KIND/NAME, or -l LABELS");
+    if words.is_empty() && place.selector().is_none() {
+        bail!("which workload? say KIND/NAME, -l LABELS, or --all");
     }
     let desk = open(globals, place)?;
     let picked = pick_from(globals, place, words, change).in_desk(&desk)?;
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
     for (path, manifest) in picked {
-        let ops = change.ops(&manifest.key, manifest.value())?;
+        let ops = change.ops(&manifest.key, &manifest.value())?;
         if ops.is_empty() {
             continue;
         }
@@ -168,7 +178,7 @@ pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Desk> {
 fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {
     Pick {
         words,
-        selector: place.selector.as_deref(),
+        selector: place.selector(),
         namespace: globals.namespace.as_deref(),
         kinds: change.kinds(),
         otherwise: change.otherwise(),
@@ -179,7 +189,7 @@ fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], ch
 fn pick_templated<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String]) -> Pick<'a> {
     Pick {
         words,
-        selector: place.selector.as_deref(),
+        selector: place.selector(),
         namespace: globals.namespace.as_deref(),
         kinds: TEMPLATED,
         otherwise: "has no pods",
@@ -212,7 +222,7 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
     }
     let picked: Vec<(String, &Manifest)> = pick_from(globals, place, words, change).in_file(&file)?;
     for (_, manifest) in picked {
-        let ops = change.ops(&manifest.key, manifest.value())?;
+        let ops = change.ops(&manifest.key, &manifest.value())?;
         text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
     }
     say(text.strip_suffix('\n').unwrap_or(&text));
@@ -223,13 +233,13 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
 async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl Change) -> anyhow::Result<Exit> {
     let on = On {
         workloads: words.to_vec(),
-        selector: place.selector.clone(),
+        selector: place.selector().map(str::to_owned),
         yes: place.yes,
         dry_run: place.dry_run,
         output: place.output,
     };
     if on.workloads.is_empty() && on.selector.is_none() {
-        bail!("which workload? say KIND/NAME, or -l LABELS");
+        bail!("which workload? say KIND/NAME, -l LABELS, or --all");
     }
     let only = For { kinds: change.kinds(), otherwise: change.otherwise(), verb: "Change" };
     each(globals, &on, only, async |cluster, target, mode| set_live(cluster, target, mode, change).await).await

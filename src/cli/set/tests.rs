@@ -110,7 +110,7 @@ fn changed(written: &Written, change: &impl Change) -> Result<(String, Value, Va
     let file = read(&written.text);
     prop_assert!(file.complaints.is_empty(), "{:?}\n{}", file.complaints, written.text);
     let manifest = file.manifests.iter().find(|manifest| manifest.key.name == written.name).unwrap();
-    let ops = change.ops(&manifest.key, manifest.value()).unwrap();
+    let ops = change.ops(&manifest.key, &manifest.value()).unwrap();
     let text = pick::write(&written.text, manifest, &ops)
         .map_err(|error| TestCaseError::fail(format!("{error}\n{}", written.text)))?;
     let again = read(&text);
@@ -119,7 +119,7 @@ fn changed(written: &Written, change: &impl Change) -> Result<(String, Value, Va
         prop_assert!(before.key == manifest.key || before.value() == after.value());
     }
     let after = again.manifests.iter().find(|manifest| manifest.key.name == written.name).unwrap();
-    Ok((text, manifest.value().clone(), after.value().clone()))
+    Ok((text, manifest.value(), after.value()))
 }
 
 fn app(value: &Value) -> Value {

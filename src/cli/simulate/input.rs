@@ -71,7 +71,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
             let chosen = choose(&second, args.workload.as_ref(), args.to.as_deref().unwrap_or_default())?;
             let before = first.iter().find(|manifest| manifest.key == chosen.key);
             let before = before.with_context(|| format!("{} has no {}", args.from, chosen.key))?;
-            scene(chosen, Before::Other(before.value().clone()), &second)
+            scene(chosen, Before::Other(before.value()), &second)
         }
     };
     Ok(Input::Scene(Box::new(scene)))
@@ -104,9 +104,9 @@ fn scene(chosen: &Manifest, before: Before, all: &[Manifest]) -> Scene {
     Scene {
         key: chosen.key.clone(),
         before,
-        after: chosen.value().clone(),
+        after: chosen.value(),
         manifest: Some(chosen.clone()),
-        others: others.map(|manifest| (manifest.key.clone(), manifest.value().clone())).collect(),
+        others: others.map(|manifest| (manifest.key.clone(), manifest.value())).collect(),
     }
 }
 

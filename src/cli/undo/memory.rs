@@ -1,6 +1,7 @@
 //! What is remembered of a workload beside the cluster: by the daemon's history, and by its mirror of the repository. Either
 //! may be missing: an undo by revision needs neither.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -12,7 +13,7 @@ use crate::git::{EntryKind, Limits, Mirror, Resolved as InGit};
 use crate::history::{History, HistoryError, Query, Resolved};
 use crate::manifest::{ObjectKey, Scopes, is_manifest, read_file};
 use crate::rollout::{
-    Commit, CommitId, Hold, Outcome, Record, configuration_hash, named_configuration, template,
+    Commit, CommitId, Hold, Outcome, Record, configuration_hash, marks, named_configuration, template,
     without_controllers_labels,
 };
 
@@ -62,7 +63,13 @@ impl Memory {
 
     /// The newest record of an object that tells its manifest.
     fn newest(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Option<Record>> {
-        let Some(history) = &self.history else { return Ok(None) };
+        let mut of_it = self.records(source, key)?.into_iter();
+        Ok(of_it.find(|record| record.manifest_hash.is_some() || record.outcome == Outcome::Pruned))
+    }
+
+    /// The newest records of an object.
+    fn records(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Vec<Record>> {
+        let Some(history) = &self.history else { return Ok(Vec::new()) };
         let query = Query {
             source: Some(source.to_owned()),
             name: Some(key.name.clone()),
@@ -72,8 +79,27 @@ impl Memory {
             ..Query::default()
         };
         let records = history.records(&query)?;
-        let mut of_it = records.into_iter().filter(|record| record.object == *key);
-        Ok(of_it.find(|record| record.manifest_hash.is_some() || record.outcome == Outcome::Pruned))
+        Ok(records.into_iter().filter(|record| record.object == *key).collect())
+    }
+
+    /// The newest commit before the present one of a workload that was seen complete and has not failed since.
+    pub(super) fn good_before(&self, source: &str, target: &Target) -> anyhow::Result<Option<CommitId>> {
+        let present = marks::annotation(&target.live, marks::COMMIT).unwrap_or_default();
+        let mut failed = BTreeSet::new();
+        for record in self.records(source, &target.key)? {
+            match record.outcome {
+                Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed => {
+                    failed.insert(record.commit);
+                }
+                Outcome::Complete
+                    if record.rolls_out && record.commit.as_str() != present && !failed.contains(&record.commit) =>
+                {
+                    return Ok(Some(record.commit));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// The hash of the ConfigMaps and Secrets of the source that the live template names, as the daemon makes it.
@@ -133,8 +159,8 @@ impl Memory {
             let Ok(bytes) = mirror.read(entry.blob, FILE_LIMIT) else { continue };
             let file = read_file(&path, &bytes, &Scopes::new(namespace));
             if let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == target.key) {
-                let Some(template) = template(manifest.value()) else { return Ok(None) };
-                return Ok(Some((mirror.commit(&id)?, template.clone())));
+                let Some(template) = template(&manifest.value()).cloned() else { return Ok(None) };
+                return Ok(Some((mirror.commit(&id)?, template)));
             }
         }
         Ok(None)

@@ -1,15 +1,16 @@
 //! `belay undo WORKLOAD`: back to an earlier revision, or to what a commit said; what is taken back is held.
 
+mod controller;
 mod goal;
 mod memory;
-mod who;
 
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
-use super::target::{Act, For, On, REVISED, Target, each};
+use super::target::{Act, For, On, Target, each};
+use super::who;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
 use crate::rollout::{
@@ -35,6 +36,10 @@ pub struct Args {
     reason: Option<String>,
 }
 
+/// The kinds that an undo is for.
+const TAKEN_BACK: &[(&str, &str)] =
+    &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "ReplicationController")];
+
 /// How often a write is made anew because somebody else wrote in between.
 const TRIES: usize = 5;
 
@@ -44,7 +49,7 @@ fn digits(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let only = For { kinds: REVISED, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
+    let only = For { kinds: TAKEN_BACK, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
     let memory = Memory::open(globals)?;
     let undo = Undo { args: &args, memory: &memory, who: who::who(globals) };
     each(globals, &args.on, only, async |cluster, target, mode| undo.one(cluster, target, mode).await).await
@@ -59,9 +64,11 @@ struct Undo<'a> {
 
 impl Undo<'_> {
     async fn one(&self, cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
-        let workload = Workload::of(&target.key)
-            .filter(|workload| workload.can_go_back() && *workload != Workload::ReplicationController);
+        let workload = Workload::of(&target.key).filter(|workload| workload.can_go_back());
         let Some(workload) = workload else { bail!("no rollbacker has been implemented for {:?}", target.key.kind) };
+        if workload == Workload::ReplicationController {
+            return controller::take_back(self, cluster, target, mode).await;
+        }
         let mut target = target.clone();
         for _ in 0..TRIES {
             match self.try_once(cluster, &target, workload, mode).await {
@@ -94,6 +101,7 @@ impl Undo<'_> {
         if live["spec"]["paused"] == true {
             bail!("you cannot rollback a paused deployment; resume it first with 'belay resume' and try again");
         }
+        refuse_what_is_held(target, &goal)?;
         if template(live).is_some_and(|present| same_template(present, &goal.template)) {
             let done = format!("skipped rollback (current template already matches {})", goal.asked);
             return Ok(Act::done(live.clone(), &done));
@@ -144,7 +152,7 @@ impl Undo<'_> {
         sent: &mut Value,
         goal: &Goal,
     ) -> anyhow::Result<()> {
-        let would_be = cluster.apply(&target.key, &target.served, sent, Mode::DryRun).await?;
+        let would_be = cluster.apply(&target.key, &target.served, &*sent, Mode::DryRun).await?;
         let fits = template(&would_be.object).is_some_and(|now| same_template(now, &goal.template));
         if fits || mode == Mode::DryRun {
             return Ok(());
@@ -208,6 +216,23 @@ impl Undo<'_> {
             with: Vec::new(),
             by: Some(self.who.clone()),
         }
+    }
+}
+
+/// What is held was taken back for a reason, by belay or by somebody: an undo would roll it out again and let go of it, with
+/// nobody to judge it. `belay retry` does that, judged.
+fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
+    let live = &target.live;
+    let is_in_force = |hold: &Hold| template(live).is_some_and(|present| template_hash(present) == hold.template);
+    match Hold::on(live).filter(is_in_force) {
+        Some(hold) if goal.marks.commit.as_deref() == Some(hold.commit.as_str()) => bail!(
+            "commit {} is held for {}: {}; belay retry {} rolls it out again, and takes it back if it fails",
+            hold.commit.short(),
+            target.quoted(),
+            hold.reason,
+            target.named()
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{Content, Node, Span, Style, YamlComplaint};
 
 /// They end a line in YAML 1.1, but not in YAML 1.2.
-const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+pub(super) const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Looks at a node as it is written; `flow` says that it stands between brackets.
 ///

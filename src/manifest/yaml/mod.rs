@@ -25,6 +25,7 @@ pub use placed::{At, Child, Placed};
 pub use text::decode;
 
 pub(super) use limits::size;
+pub(super) use placed::Start;
 pub(super) use scalar::plain_is_text;
 pub(super) use text::Lines;
 

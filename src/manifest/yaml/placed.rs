@@ -1,11 +1,12 @@
 //! What a document means: a JSON value, and for each part of it where it is written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::YamlComplaint;
-use super::node::{Content, Document, Node, NodeId, Span, Style, Tag};
+use super::node::{Content, Document, Node, NodeId, Position, Span, Style, Tag};
 use super::scalar::{self, Scalar, Unreadable};
 
 /// A value, and where each part of it is written.
@@ -25,7 +26,36 @@ struct Spot {
     size: u32,
 }
 
+/// Where a part of a value begins: what is kept of the places of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::manifest) struct Start {
+    /// Of the key that the part belongs to; of an item itself.
+    line: u32,
+    column: u32,
+    /// As in [`Spot`].
+    size: u32,
+}
+
 impl Placed {
+    /// A value and where its parts begin, as [`Placed::starts`] told it of the same value.
+    pub(in crate::manifest) fn starting(value: Value, starts: &[Start]) -> Placed {
+        let spot = |start: &Start| {
+            let at = Position { offset: 0, line: start.line, column: start.column };
+            let span = Span { start: at, end: at };
+            Spot { key: span, value: span, size: start.size }
+        };
+        Placed { value, spots: starts.iter().map(spot).collect() }
+    }
+
+    /// Where its parts begin.
+    pub(in crate::manifest) fn starts(&self) -> Arc<[Start]> {
+        let start = |spot: &Spot| {
+            let Position { line, column, .. } = spot.key.start;
+            Start { line, column, size: spot.size }
+        };
+        self.spots.iter().map(start).collect()
+    }
+
     /// The value.
     #[must_use]
     pub fn value(&self) -> &Value {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::text::Lines;
-use super::{Limits, YamlComplaint};
+use super::{Limits, YamlComplaint, dialect};
 
 /// A part of the text between two separators.
 pub(super) struct Chunk {
@@ -40,10 +40,15 @@ fn push(text: &str, mut range: Range<usize>, chunks: &mut Vec<Chunk>) {
     if text[range.clone()].starts_with('\u{FEFF}') {
         range.start += '\u{FEFF}'.len_utf8();
     }
-    let empty = text[range.clone()].lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with('#'));
-    if !empty {
+    if !text[range.clone()].lines().all(is_nothing) {
         chunks.push(Chunk { range });
     }
+}
+
+/// Whether kubectl reads nothing of a line. A tab may not begin one, and what ends a line in YAML 1.1 ends a comment.
+fn is_nothing(line: &str) -> bool {
+    let line = line.trim_start_matches([' ', '\r']);
+    line.trim_start_matches(dialect::BREAKS).is_empty() || line.starts_with('#') && !line.contains(dialect::BREAKS)
 }
 
 fn bad_separator(text: &str, lines: &Lines, at: usize, line: &str) -> YamlComplaint {

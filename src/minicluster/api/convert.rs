@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::object::converted;
+use super::object::{from_version, to_version};
 use super::resource::Resource;
 
 mod event;
@@ -12,17 +12,17 @@ mod horizontal_pod_autoscaler;
 /// An object from the store as the resource serves it.
 #[must_use]
 pub fn from_storage(resource: &Resource, mut object: Value) -> Value {
+    if resource.custom.is_some() {
+        from_version(&resource.definition, &mut object);
+        return object;
+    }
     if resource.is_stored_version() {
         return object;
     }
-    if resource.custom.is_some() {
-        converted(&resource.definition, &mut object);
-    } else {
-        match resource.definition.kind.as_str() {
-            "Event" => event::to_events_group(&mut object),
-            "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v1(&mut object),
-            _ => {}
-        }
+    match resource.definition.kind.as_str() {
+        "Event" => event::to_events_group(&mut object),
+        "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v1(&mut object),
+        _ => {}
     }
     object["apiVersion"] = Value::from(resource.api_version());
     object
@@ -34,12 +34,14 @@ pub fn to_storage(resource: &Resource, mut object: Value) -> Value {
     if resource.is_stored_version() {
         return object;
     }
-    if resource.custom.is_none() {
-        match resource.definition.kind.as_str() {
-            "Event" => event::to_core(&mut object),
-            "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v2(&mut object),
-            _ => {}
-        }
+    if resource.custom.is_some() {
+        to_version(&resource.definition, &resource.storage_version, &mut object);
+        return object;
+    }
+    match resource.definition.kind.as_str() {
+        "Event" => event::to_core(&mut object),
+        "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v2(&mut object),
+        _ => {}
     }
     let group = &resource.shelf.group;
     let version = &resource.storage_version;

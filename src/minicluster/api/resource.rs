@@ -118,6 +118,13 @@ impl Resource {
         *self.shelf.group == *self.definition.group && self.storage_version == self.definition.version
     }
 
+    /// Whether objects are served byte by byte as they lie in the store. Those of custom kinds are not: what their
+    /// definition says may have changed since they were written.
+    #[must_use]
+    pub fn is_served_as_stored(&self) -> bool {
+        self.custom.is_none() && self.is_stored_version()
+    }
+
     /// Whether it is a built-in resource of this group and plural.
     #[must_use]
     pub fn is(&self, group: &str, resource: &str) -> bool {

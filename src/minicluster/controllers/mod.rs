@@ -50,7 +50,6 @@ use tokio_util::task::TaskTracker;
 
 use super::Random;
 use crate::clock::Clock;
-pub(in crate::minicluster) use cron_job::Schedule;
 use events::Recorder;
 use informers::Informers;
 use requests::Requests;

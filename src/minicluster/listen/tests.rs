@@ -110,3 +110,43 @@ async fn an_address_that_is_taken_is_said() {
     let refusal = cluster.listen(door.address(), Door::Plain).await.unwrap_err();
     assert!(refusal.to_string().starts_with(&format!("failed to listen on {}", door.address())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_its_headers_too_slowly_is_left() {
+    let cluster = MiniCluster::builder().start().await.unwrap();
+    for sent in ["", "GET /livez HTTP/1.1\r\nHost: x\r\na: b"] {
+        let (mut slow, ours) = tokio::io::duplex(1024);
+        let serving = serve(TokioIo::new(ours), cluster.api.clone(), Peer::default(), CancellationToken::new());
+        let serving = tokio::spawn(serving);
+        let started = tokio::time::Instant::now();
+        slow.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        tokio::time::timeout(PATIENCE * 2, slow.read_to_end(&mut read)).await.expect("it is closed").unwrap();
+        serving.await.unwrap();
+        assert!(started.elapsed() <= PATIENCE + Duration::from_secs(1), "{sent:?}: {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_limit_a_connection_waits_for_another_to_end() {
+    let cluster = MiniCluster::builder().start().await.unwrap();
+    let listener = TcpListener::bind(ANYWHERE).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let one = Arc::new(Semaphore::new(1));
+    tasks.spawn(accept(listener, one, cluster.api.clone(), None, stop.clone(), tasks.clone()));
+    let ask = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut first = TcpStream::connect(address).await.unwrap();
+    first.write_all(ask.as_bytes()).await.unwrap();
+    let mut some = [0; 12];
+    first.read_exact(&mut some).await.unwrap();
+    assert_eq!(&some, b"HTTP/1.1 200");
+    let mut second = TcpStream::connect(address).await.unwrap();
+    second.write_all(ask.as_bytes()).await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_millis(200), second.read_exact(&mut some)).await;
+    assert!(waiting.is_err(), "it was served beside the first");
+    drop(first);
+    second.read_exact(&mut some).await.unwrap();
+    assert_eq!(&some, b"HTTP/1.1 200");
+    stop.cancel();
+}

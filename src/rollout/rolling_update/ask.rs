@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::TemplateMarks;
-use super::{Bounds, Refused};
+use super::{Bounds, ByHand, Refused};
 
 /// The label that tells the pods of the two controllers apart, unless another is asked for.
 pub const DEFAULT_LABEL_KEY: &str = "deployment";
@@ -30,6 +30,8 @@ pub struct Ask {
     pub marks: TemplateMarks,
     /// How many pods more, and how many fewer, there may be meanwhile.
     pub bounds: Bounds,
+    /// The person who asks; `None` for the daemon.
+    pub by: Option<ByHand>,
 }
 
 /// What a controller becomes.
@@ -58,6 +60,7 @@ impl Ask {
             pull_policy: None,
             marks: TemplateMarks::default(),
             bounds: Bounds::default(),
+            by: None,
         }
     }
 

@@ -5,10 +5,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::marks;
 use super::names::Controller;
-use super::{Ask, DESIRED, Live, NEXT, ORIGINAL, RENAMED_FROM, Refused, SOURCE_ID, To};
+use super::{Ask, ByHand, DESIRED, Live, NEXT, ORIGINAL, RENAMED_FROM, Refused, SOURCE_ID, To};
 
 /// The annotations that are about a rolling update, or about what was before it. None is handed on.
-const NOT_HANDED_ON: [&str; 9] = [
+const NOT_HANDED_ON: [&str; 10] = [
     DESIRED,
     SOURCE_ID,
     ORIGINAL,
@@ -17,6 +17,7 @@ const NOT_HANDED_ON: [&str; 9] = [
     marks::CHANGE_CAUSE,
     marks::COMMIT,
     marks::HOLD,
+    marks::ROLLED,
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
@@ -46,11 +47,18 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
     }
     body["metadata"]["namespace"] = old.0["metadata"]["namespace"].clone();
     body["spec"]["replicas"] = json!(0);
+    let source = marks::label(old.0, marks::SOURCE).map(str::to_owned);
+    let by_hand = ask.by.clone().map(|hand| ByHand { source, ..hand }.to_annotation());
+    // What is held stays held while a person rolls it to something else; an undo brings its own hold.
+    let stays_held = ask.by.as_ref().is_some_and(|hand| !hand.hold_follows);
+    let hold = old.annotation(marks::HOLD).filter(|_| stays_held).map(str::to_owned);
     let annotations = [
         (DESIRED, Some(desired.to_string())),
         (SOURCE_ID, Some(source_id(old))),
         (marks::CHANGE_CAUSE, ask.marks.change_cause.clone()),
         (marks::COMMIT, ask.marks.commit.clone()),
+        (marks::ROLLED, by_hand),
+        (marks::HOLD, hold),
     ];
     annotate(&mut body, annotations);
     Ok(body)

@@ -11,8 +11,10 @@
 mod ask;
 mod back;
 mod build;
+mod by_hand;
 mod label;
 mod names;
+mod progress;
 mod refused;
 mod rename;
 mod roll;
@@ -27,6 +29,7 @@ mod tests;
 use serde_json::Value;
 
 pub use ask::{Ask, DEFAULT_LABEL_KEY, TEMPLATE_LABEL, To};
+pub use by_hand::{ByHand, is_under_way};
 pub use names::{DESIRED, NEXT, ORIGINAL, RENAMED_FROM, RENAMING, SOURCE_ID};
 pub use refused::Refused;
 pub use sizes::{Bounds, Sizes};
@@ -129,6 +132,12 @@ impl RollingUpdate {
             renamed: false,
             gone_seen: false,
         })
+    }
+
+    /// The name under which its writes are to be made.
+    #[must_use]
+    pub fn manager(&self) -> &'static str {
+        if self.ask.by.is_some() { marks::ROLLING_UPDATE_MANAGER } else { marks::FIELD_MANAGER }
     }
 
     /// The selectors of the pods that [`Live`] must have, for what is live of the controllers.

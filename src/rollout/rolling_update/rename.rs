@@ -8,11 +8,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::marks;
+use super::super::{Hold, marks, template, template_hash};
 use super::build::{kept, written_size};
 use super::label::change;
 use super::names::Controller;
-use super::{DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, SOURCE_ID, Step, Write};
+use super::{ByHand, DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, SOURCE_ID, Step, Write};
 
 impl RollingUpdate {
     /// What is done where the old controller is gone: the rest of a renaming, or nothing.
@@ -31,10 +31,14 @@ impl RollingUpdate {
     /// The controller under the old name, with everything that it will be, but without pods until the other is gone.
     fn parked(&self, next: Controller<'_>, size: i64) -> Value {
         let mut body = kept(next);
-        for mark in [marks::CHANGE_CAUSE, marks::COMMIT] {
+        for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::ROLLED, marks::HOLD] {
             if let Some(text) = next.annotation(mark) {
                 body["metadata"]["annotations"][mark] = text.into();
             }
+        }
+        // It is the source's own again, as the one before it was.
+        if let Some(source) = ByHand::on(next.0).and_then(|hand| hand.source) {
+            body["metadata"]["labels"][marks::SOURCE] = source.into();
         }
         body["metadata"]["name"] = self.ask.old.clone().into();
         body["metadata"]["annotations"][RENAMED_FROM] = next.name().into();
@@ -66,11 +70,15 @@ impl RollingUpdate {
         }
         let size = written_size(parked, DESIRED)?.unwrap_or_default();
         let none = Value::Null;
-        let patch = json!({
+        let mut patch = json!({
             "metadata": {"annotations": {RENAMED_FROM: none, DESIRED: none}},
             "spec": {"replicas": size, "selector": {RENAMING: none},
                 "template": {"metadata": {"labels": {RENAMING: none}}}},
         });
+        if let Some(hold) = Hold::on(parked.0) {
+            let hold = Hold { template: template_hash(&final_template(parked)), ..hold };
+            patch["metadata"]["annotations"][marks::HOLD] = hold.to_annotation().into();
+        }
         self.renamed = true;
         Ok(change(parked, patch))
     }
@@ -82,6 +90,15 @@ impl RollingUpdate {
             _ => Step::Done(self.ask.success(&self.ask.old)),
         }
     }
+}
+
+/// The template that a parked controller has in the end: what a hold that it carries is about.
+fn final_template(parked: Controller<'_>) -> Value {
+    let mut template = template(parked.0).cloned().unwrap_or_default();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(RENAMING);
+    }
+    template
 }
 
 /// Whether a controller is the one that is renamed, and not another that has got its name since.

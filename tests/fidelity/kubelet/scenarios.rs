@@ -35,8 +35,9 @@ pub async fn a_deployment_becomes_available_and_goes(world: Namespace) {
 
 pub async fn a_bad_image_misses_its_deadline_and_is_undone(world: Namespace) {
     world.run("create deployment web --image=nginx:1.27").await;
-    world.run(r#"patch deployment web -p {"spec":{"progressDeadlineSeconds":8}}"#).await;
     world.run("rollout status deployment/web --timeout=120s").await;
+    // Only what fails is to be short of time.
+    world.run(r#"patch deployment web -p {"spec":{"progressDeadlineSeconds":8}}"#).await;
     world.run("set image deployment/web nginx=nginx:404").await;
     let (text, fine) = world.kubectl("rollout status deployment/web --timeout=120s").await;
     assert!(!fine && text.contains("error: deployment \"web\" exceeded its progress deadline"), "{text}");
@@ -55,6 +56,7 @@ pub async fn a_bad_image_misses_its_deadline_and_is_undone(world: Namespace) {
             "{told:?}: {events:?}"
         );
     }
+    world.run(r#"patch deployment web -p {"spec":{"progressDeadlineSeconds":600}}"#).await;
     world.run("rollout undo deployment/web").await;
     world.run("rollout status deployment/web --timeout=120s").await;
     world.until_it("get pods --no-headers", "one pod", |text| text.lines().count() == 1).await;

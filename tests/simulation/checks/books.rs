@@ -25,7 +25,7 @@ pub fn one_record(run: &Run) -> Vec<Finding> {
     for exchange in &run.wire {
         let books = &run.books[run.lives[exchange.process].state];
         for open in &exchange.open {
-            let kept = books.records.iter().any(|record| record.number == open.number);
+            let kept = books.records.iter().chain(&books.beside).any(|record| record.number == open.number);
             findings.demand(kept, || format!("record {} is lost: {open:?}", open.number));
         }
     }

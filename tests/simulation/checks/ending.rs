@@ -23,6 +23,9 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
         };
         if is_workload(key) {
             workload(run, key, want, live, &mut findings);
+        } else if key.0 == "HorizontalPodAutoscaler" {
+            let scales = live["spec"]["maxReplicas"] == 9;
+            findings.demand(scales, || format!("{key:?} is not as its manifest says: {live}"));
         } else if hold(live).is_none() && !run.scenario.style.reports_drift {
             let value = live["data"].as_object().and_then(|data| data.values().next()).cloned().unwrap_or_default();
             findings.demand(told(want, &value), || format!("{key:?} says {value}, and its manifest is {}", want.text));
@@ -37,7 +40,10 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     let will = want.fate.map_or(Will::Either, Fate::will);
     let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image));
     let Some(hold) = hold(live) else {
-        let left = run.scenario.style.reports_drift && by_hand;
+        // What it waits for failed, or is not in the repository any more.
+        let passed_over = want.after.is_some()
+            && newest(run, key).is_some_and(|record| ["skipped", "rejected"].contains(&record.outcome.as_str()));
+        let left = run.scenario.style.reports_drift && by_hand || passed_over;
         findings.demand(*wanted == present || left, || {
             format!("{key:?} has {present:?}, the head has {wanted:?}, and nothing is held")
         });
@@ -49,7 +55,8 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     findings.demand(held.is_some_and(|held| held.text == want.text), || {
         format!("{key:?} has a hold for what the head does not say: {hold}")
     });
-    findings.demand(will != Will::Succeed || by_hand || is_late(run, key), || {
+    let for_another = run.scenario.style.whole_commit;
+    findings.demand(will != Will::Succeed || by_hand || for_another || is_late(run, key), || {
         format!("{key:?} can only succeed, and is held: {hold}")
     });
     let failed_back = newest(run, key).is_some_and(|record| record.outcome == "rollback-failed");

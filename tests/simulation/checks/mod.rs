@@ -4,7 +4,9 @@
 mod books;
 mod ending;
 mod limits;
+mod order;
 mod pods;
+mod second;
 mod writing;
 
 use super::findings::Finding;
@@ -13,7 +15,7 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 20] = [
+const CHECKS: [Check; 24] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
@@ -33,6 +35,10 @@ const CHECKS: [Check; 20] = [
     limits::no_fault_of_its_own,
     limits::speaks_kubernetes,
     writing::no_more_than_needed,
+    order::one_writes,
+    order::waits_its_turn,
+    order::leaves_replicas_alone,
+    second::sources_apart,
     pods::settles,
 ];
 

@@ -26,7 +26,7 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
         let outcome = record.outcome.as_str();
         let failed = ["failed", "rolled-back", "rollback-failed", "rolling-back"].contains(&outcome);
         let wrong = match will {
-            Will::Succeed => failed && !by_hand(record),
+            Will::Succeed => failed && !by_hand(record) && !for_another(record),
             Will::Fail => outcome == "complete",
             Will::Either => false,
         };
@@ -40,11 +40,16 @@ fn by_hand(record: &Record) -> bool {
     record.reason.starts_with("UndoneByHand")
 }
 
+/// Whether it went back because another of its commit failed.
+fn for_another(record: &Record) -> bool {
+    record.trigger == "together" || record.reason.starts_with("CommitFailed")
+}
+
 /// Why something went back is saved before it goes.
 pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("keeps-the-evidence");
     for record in run.records().filter(|record| is_workload(&record.key) && !by_hand(record)) {
-        if !["rolled-back", "rollback-failed"].contains(&record.outcome.as_str()) || record.trigger == "together" {
+        if !["rolled-back", "rollback-failed"].contains(&record.outcome.as_str()) || for_another(record) {
             continue;
         }
         let list = |name: &str| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::events::Hand;
-use super::super::findings::{Finding, Findings, hold, is_workload, key_of_path, template};
+use super::super::findings::{Finding, Findings, hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::super::line::Exchange;
 use super::super::repository::Key;
 use super::super::run::Run;
@@ -15,9 +15,19 @@ pub fn only_its_own(run: &Run) -> Vec<Finding> {
     for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
         let say = || format!("{} {} at {}", exchange.method, exchange.path, exchange.begun);
         let Some(key) = key_of_path(&exchange.path) else {
-            findings.demand(exchange.method == "POST" && exchange.path.ends_with("/events"), say);
+            let event = exchange.method == "POST" && exchange.path.ends_with("/events");
+            let lease = run.scenario.style.leads && is_lease(&exchange.path);
+            // A rolling update makes a second controller.
+            let makes = exchange.method == "POST" && exchange.body["kind"] == "ReplicationController";
+            let rolls =
+                makes && exchange.body["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("side-rc"));
+            findings.demand(event || lease || rolls, say);
             continue;
         };
+        if is_beside(&key) {
+            findings.demand(run.scenario.style.second.is_some(), say);
+            continue;
+        }
         let named = run.pushed.iter().any(|pushed| pushed.at <= exchange.begun && pushed.objects.contains_key(&key));
         let fine = match (exchange.method.as_str(), key.0.as_str()) {
             ("PATCH", "ReplicaSet" | "ControllerRevision") => true,
@@ -44,7 +54,7 @@ pub fn only_its_own(run: &Run) -> Vec<Finding> {
 /// changes marks.
 pub fn one_way(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("one-way");
-    for (key, exchange) in run.writes() {
+    for (key, exchange) in run.writes().filter(|(key, _)| !is_beside(key)) {
         if exchange.is_apply() {
             for needed in ["fieldManager=belay", "force=true", "fieldValidation=Strict"] {
                 findings.demand(exchange.path.contains(needed), || format!("{} lacks {needed}", exchange.path));
@@ -76,10 +86,12 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
         let Some(sent) = template(&exchange.body) else { continue };
         if let Some((since, text, failed)) = held.get(&key) {
             let same = |at: u64| run.head_at(at).objects.get(&key).is_some_and(|want| want.text == *text);
-            let changed = run.pushed.iter().any(|pushed| pushed.at > *since && !same(pushed.at))
+            // With the whole commit it goes on when the one that failed is put right.
+            let together = run.scenario.style.whole_commit;
+            let changed = run.pushed.iter().any(|pushed| pushed.at > *since && (together || !same(pushed.at)))
                 || config_changed(run, &key, *since);
             let person = run.hands_on(&key).any(|handled| handled.at + 60_000 > *since && handled.at <= exchange.begun);
-            if !changed && !person && !run.had_twin() {
+            if !changed && !person && !run.had_rival() {
                 findings.demand(sent != *failed, || {
                     format!("{key:?} gets {sent:?} at {}, held since {since}", exchange.begun)
                 });
@@ -123,7 +135,9 @@ pub fn written_down_before(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("written-down-before");
     for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
         let Some(key) = key_of_path(&exchange.path) else { continue };
-        if ["ReplicaSet", "ControllerRevision", "Pod", "Event"].contains(&key.0.as_str()) {
+        // A rolling update makes, scales and deletes a second controller under the record of the first.
+        let rolls = key.0 == "ReplicationController" && key.1 != "side-rc";
+        if rolls || ["ReplicaSet", "ControllerRevision", "Pod", "Event"].contains(&key.0.as_str()) {
             continue;
         }
         let say = || format!("{} {} at {}: {:?}", exchange.method, exchange.path, exchange.begun, exchange.open);
@@ -160,7 +174,7 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         // An answer that ends in the middle was not heard.
         let fine = exchange.code.is_some_and(|code| code < 300) && exchange.fortune != Fortune::Cut;
         let before = heard.get(&(exchange.process, open.number, key.clone()));
-        if let Some(before) = before.filter(|before| before.body == exchange.body && !by_hand && !run.had_twin()) {
+        if let Some(before) = before.filter(|before| before.body == exchange.body && !by_hand && !run.had_rival()) {
             findings.add(format!("{key:?} is applied again at {}, as at {}", exchange.begun, before.begun));
         }
         if fine {
@@ -168,7 +182,8 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         }
     }
     if run.settled {
-        let late = run.wire.iter().filter(|exchange| exchange.begun > run.still + 30_000);
+        let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
+        let late = asked.filter(|exchange| exchange.begun > run.still + 30_000);
         let late: Vec<String> =
             late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
         findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));

@@ -2,6 +2,7 @@
 //!
 //! Happens after the object is complete (defaults, managed fields), as in the real server.
 
+mod certificates;
 mod limits;
 mod priority;
 mod quota;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::object::prepared_service;
+use super::options::WriteOptions;
 use super::route::Target;
 use super::store::{self, Page, Scope, Stored};
 use super::write::text;
@@ -24,8 +26,16 @@ use super::{ApiError, ApiServer};
 
 impl ApiServer {
     /// Adds to a new object what the cluster's rules add, before it is looked at by itself.
-    pub(super) fn admit_new(&self, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    pub(super) fn admit_new(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
         let resource = &target.resource;
+        if let Some(requester) = &options.requester {
+            certificates::ask(object, requester);
+        }
         if resource.is("", "pods") {
             self.set_limits(target, object);
             self.set_priority(object)?;
@@ -35,6 +45,7 @@ impl ApiServer {
         } else if resource.is("", "services") {
             // Addresses are given out before anything else is looked at; these are not kept.
             let mut tried = prepared_service(object)?;
+            services::check_name(&tried)?;
             self.assign(target, None, &mut tried)?;
         }
         Ok(())

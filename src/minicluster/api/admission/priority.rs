@@ -34,8 +34,9 @@ impl ApiServer {
             );
             return forbid(pod, &why);
         }
-        let given = text(pod, "/spec/preemptionPolicy");
-        if !given.is_empty() && given != preemption {
+        if let Some(given) = pod["spec"]["preemptionPolicy"].as_str()
+            && given != preemption
+        {
             let why = format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
                  controller computed {preemption} from the given PriorityClass name"

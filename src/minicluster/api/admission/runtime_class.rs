@@ -12,9 +12,9 @@ impl ApiServer {
     /// # Errors
     /// 403 if there is none of that name.
     fn runtime_class(&self, pod: &Value) -> Result<Option<Value>, ApiError> {
-        let name = text(pod, "/spec/runtimeClassName");
+        let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
         if name.is_empty() {
-            return Ok(None);
+            return Err(ApiError::new(500, "", "resource name may not be empty"));
         }
         match self.all("node.k8s.io", "runtimeclasses", &Scope::Object(name.to_owned())).first() {
             Some(class) => Ok(Some(class.value())),

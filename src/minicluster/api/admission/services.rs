@@ -106,6 +106,30 @@ impl ApiServer {
     }
 }
 
+/// An address names the service that it was given to, so a name that can't be named gets none.
+pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
+    let name = text(service, "/metadata/name");
+    let problems = object::path_segment_problems(name);
+    let spec = &service["spec"];
+    let (wanted, ty) = (text(spec, "/clusterIP"), text(spec, "/type"));
+    if problems.is_empty() || ty == "ExternalName" || wanted == "None" {
+        return Ok(());
+    }
+    let (whose, address) = if wanted.is_empty() {
+        (String::new(), Ipv4Addr::from(FIRST).to_string())
+    } else {
+        (format!(" {wanted}"), wanted.to_owned())
+    };
+    let why = problems.join(", ");
+    let message = format!(
+        "Invalid value: {}: failed to allocate IP{whose}: IPAddress.networking.k8s.io {address:?} is invalid: \
+         spec.parentRef.name: Invalid value: {name:?}: {why}",
+        spec["clusterIPs"]
+    );
+    let field = Some("spec.clusterIPs".to_owned());
+    Err(ApiError::invalid("", "Service", name, vec![Cause { reason: "FieldValueInvalid", message, field }]))
+}
+
 fn shelf() -> ShelfName {
     ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
 }

@@ -25,9 +25,8 @@ pub(super) fn to_v1(object: &mut Value) {
         }
     }
     if let Some(status) = object["status"].as_object_mut() {
-        if let Some(Value::Array(mut metrics)) = status.remove("currentMetrics") {
-            if let Some(index) = metrics.iter().position(is_cpu) {
-                let cpu = metrics.remove(index);
+        if let Some(Value::Array(metrics)) = status.remove("currentMetrics") {
+            if let Some(cpu) = metrics.iter().find(|metric| is_cpu(metric)) {
                 let percentage = cpu["resource"]["current"]["averageUtilization"].clone();
                 if !percentage.is_null() {
                     status.insert("currentCPUUtilizationPercentage".to_owned(), percentage);
@@ -51,12 +50,12 @@ pub(super) fn to_v1(object: &mut Value) {
 
 pub(super) fn to_v2(object: &mut Value) {
     let mut metrics = Vec::new();
+    if let Some(Value::Array(others)) = unpack(object, METRICS) {
+        metrics.extend(others.iter().map(|metric| v2_metric(metric, "target")));
+    }
     if let Some(percentage) = take(object, "spec", "targetCPUUtilizationPercentage") {
         let target = json!({ "type": "Utilization", "averageUtilization": percentage });
         metrics.push(json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } }));
-    }
-    if let Some(Value::Array(others)) = unpack(object, METRICS) {
-        metrics.extend(others.iter().map(|metric| v2_metric(metric, "target")));
     }
     if !metrics.is_empty() {
         object["spec"]["metrics"] = Value::Array(metrics);
@@ -69,8 +68,9 @@ pub(super) fn to_v2(object: &mut Value) {
         let current_value = json!({ "averageUtilization": percentage });
         current.push(json!({ "type": "Resource", "resource": { "name": "cpu", "current": current_value } }));
     }
-    if let Some(Value::Array(others)) = unpack(object, CURRENT_METRICS) {
-        current.extend(others.iter().map(|metric| v2_metric(metric, "current")));
+    // The annotation has all of them, where there is one.
+    if let Some(Value::Array(all)) = unpack(object, CURRENT_METRICS) {
+        current = all.iter().map(|metric| v2_metric(metric, "current")).collect();
     }
     if !current.is_empty() {
         object["status"]["currentMetrics"] = Value::Array(current);
@@ -116,6 +116,16 @@ fn v1_metric(metric: &Value, numbers: &str) -> Value {
                 own.insert(key, value.clone());
             }
         }
+    }
+    // One number of what is measured is always there.
+    match (numbers, source) {
+        ("current", "resource" | "containerResource" | "pods") => {
+            own.entry("currentAverageValue").or_insert_with(|| json!("0"));
+        }
+        ("current", "object" | "external") => {
+            own.entry("currentValue").or_insert_with(|| json!("0"));
+        }
+        _ => {}
     }
     if let Some(named) = own.remove("metric") {
         let selector = if source == "external" { "metricSelector" } else { "selector" };

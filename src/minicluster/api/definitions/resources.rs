@@ -1,6 +1,7 @@
 //! From a definition to the resources that it stands for, one a served version.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -24,7 +25,11 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     let mut served: Vec<&Value> = versions.iter().filter(|version| version["served"] == true).collect();
     served.sort_by(|one, other| by_priority(text(one, "/name"), text(other, "/name")));
     let newest = served.first().map(|version| text(version, "/name").to_owned()).unwrap_or_default();
-    served.into_iter().map(|version| resource(spec, version, text(stored, "/name"), &newest)).collect()
+    let schema = |version: &Value| Schema::read(&version["schema"]["openAPIV3Schema"]);
+    let schemas = versions.iter().map(|version| (text(version, "/name").to_owned(), schema(version)));
+    let schemas: Arc<BTreeMap<String, Schema>> = Arc::new(schemas.collect());
+    let resource = |version| resource(spec, version, text(stored, "/name"), &newest, Arc::clone(&schemas));
+    served.into_iter().map(resource).collect()
 }
 
 /// Stable versions before beta before alpha, higher numbers before lower ones, all else by name.
@@ -50,7 +55,13 @@ pub(super) fn by_priority(one: &str, other: &str) -> Ordering {
     }
 }
 
-fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resource {
+fn resource(
+    spec: &Value,
+    version: &Value,
+    stored: &str,
+    newest: &str,
+    versions: Arc<BTreeMap<String, Schema>>,
+) -> Resource {
     let names = &spec["names"];
     let list = |field: &str| -> Vec<String> {
         names[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -95,7 +106,7 @@ fn resource(spec: &Value, version: &Value, stored: &str, newest: &str) -> Resour
             resource: plural.to_owned(),
             namespaced: text(spec, "/scope") == "Namespaced",
             schema: shape(&read),
-            custom: Some(Custom { schema: read.into(), status: subresources["status"].is_object(), scale }),
+            custom: Some(Custom { schema: read.into(), versions, status: subresources["status"].is_object(), scale }),
         },
     }
 }

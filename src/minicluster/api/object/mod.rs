@@ -22,6 +22,7 @@ mod validate;
 mod warn;
 mod words;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ use crate::kinds::Type;
 use canonical::EmptyLists;
 use look::Look;
 
-pub use custom::{Schema, converted, shape};
+pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use strategy::{Allocate, assign_addresses, quality_of_service};
@@ -62,6 +63,8 @@ pub struct Definition {
 pub struct Custom {
     /// The definition's `openAPIV3Schema`.
     pub schema: Arc<Schema>,
+    /// Those of all versions, by their names, served or not.
+    pub versions: Arc<BTreeMap<String, Schema>>,
     /// Whether `/status` is served, so that status and the rest are written apart.
     pub status: bool,
     /// Where the scale subresource finds its numbers, if it is served.
@@ -259,9 +262,16 @@ fn finish_create(
     strategy::admit(definition, &mut object);
     admit(&mut object)?;
     strategy::prepare_create(write, &mut object);
+    let bare = object["metadata"].get("labels").is_none();
     complete(definition, &mut object, EmptyLists::AreNull);
+    // Labels that a job takes over from those that its pods were given are not looked at again.
+    let taken =
+        if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
     let errors = validate::create(definition, &object);
     refuse(definition, &object, errors)?;
+    if let Some(labels) = taken {
+        object["metadata"]["labels"] = labels;
+    }
     warnings.extend(warn::create(definition, &object));
     Ok(Read { object, warnings })
 }
@@ -274,6 +284,9 @@ fn finish_update(
     mut warnings: Vec<String>,
 ) -> Result<Read, ApiError> {
     let definition = write.definition;
+    if write.subresource.is_none() {
+        strategy::admit_change(definition, &mut object);
+    }
     strategy::prepare_update(write, old, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
     let errors = validate::update(definition, write.subresource, old, &object);

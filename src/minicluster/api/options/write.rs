@@ -1,8 +1,9 @@
 //! Options of creations, updates and patches.
 
 use super::{dry_run, forbidden, refuse, unsupported};
-use crate::minicluster::api::call::Call;
+use crate::minicluster::api::call::{Call, User};
 use crate::minicluster::api::object::FieldValidation;
+use crate::minicluster::api::resource::Resource;
 use crate::minicluster::api::{ApiError, Cause};
 
 /// How a write is meant.
@@ -16,6 +17,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Whether an apply takes over what others own.
     pub force: bool,
+    /// Who asks, where an object says so: a request for a certificate.
+    pub requester: Option<User>,
 }
 
 impl WriteOptions {
@@ -54,6 +57,13 @@ impl WriteOptions {
         WriteOptions::read(call, "PatchOptions", causes)
     }
 
+    /// The same, with who asks for it, if objects of this kind say so.
+    #[must_use]
+    pub fn asked_by(self, call: &Call, resource: &Resource) -> WriteOptions {
+        let told = resource.is("certificates.k8s.io", "certificatesigningrequests");
+        WriteOptions { requester: told.then(|| call.user.clone()), ..self }
+    }
+
     fn read(call: &Call, kind: &str, mut causes: Vec<Cause>) -> Result<WriteOptions, ApiError> {
         causes.extend(call.query.text("fieldManager").and_then(manager_complaint));
         let dry_runs: Vec<&str> = call.query.all("dryRun").collect();
@@ -73,7 +83,7 @@ impl WriteOptions {
         };
         refuse(kind, causes)?;
         let force = call.query.flag("force").unwrap_or_default();
-        Ok(WriteOptions { dry_run, manager: call.manager(), field_validation, force })
+        Ok(WriteOptions { dry_run, manager: call.manager(), field_validation, force, requester: None })
     }
 }
 

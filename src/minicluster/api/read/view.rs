@@ -47,7 +47,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// 406 if a list was asked for.
     pub fn stored(&self, stored: &Stored) -> Result<Reply, ApiError> {
-        if self.how.shape == Shape::Object && self.resource.is_stored_version() {
+        if self.how.shape == Shape::Object && self.resource.is_served_as_stored() {
             return Ok(Reply::json(stored.json()));
         }
         if let (Shape::Metadata { version, list: false }, true) = (&self.how.shape, self.resource.is_stored_version()) {
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         pieces.push_back(Bytes::from(head));
         for (index, object) in objects.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
-            if !self.resource.is_stored_version() {
+            if !self.resource.is_served_as_stored() {
                 let mut served = convert::from_storage(self.resource, object.value());
                 if self.resource.custom.is_none()
                     && let Some(fields) = served.as_object_mut()
@@ -148,9 +148,6 @@ impl<'a> View<'a> {
                     fields.remove("apiVersion");
                 }
                 pieces.push_back(Bytes::from(format!("{comma}{served}")));
-            } else if self.resource.custom.is_some() {
-                pieces.push_back(Bytes::from_static(comma.as_bytes()));
-                pieces.push_back(object.json());
             } else {
                 // Items of built-in kinds do not repeat what the list says.
                 pieces.push_back(Bytes::from_static(if index == 0 { b"{" } else { b",{" }));
@@ -164,7 +161,7 @@ impl<'a> View<'a> {
     /// A line of a watch. The first line of a table carries the columns.
     #[must_use]
     pub fn line(&self, change: Change, stored: &Stored, first: bool) -> Bytes {
-        if self.how.shape == Shape::Object && self.resource.is_stored_version() {
+        if self.how.shape == Shape::Object && self.resource.is_served_as_stored() {
             return stored.frame_as(change);
         }
         if let (Shape::Metadata { version, .. }, true) = (&self.how.shape, self.resource.is_stored_version()) {

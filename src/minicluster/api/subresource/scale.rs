@@ -95,7 +95,7 @@ impl ApiServer {
             });
             let applied = scaled(&target.resource, &empty, &sent)?;
             let done = object::apply(&write, old, &applied, options.force);
-            done.map(|read| counted(old, without_time(read))).map_err(|error| spoken_of_scale(target, error))
+            done.map(|read| noted(target, counted(old, read))).map_err(|error| spoken_of_scale(target, error))
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
@@ -132,29 +132,19 @@ fn counted(old: &Value, mut read: Read) -> Read {
     read
 }
 
-/// Who scales an object of a custom kind is noted without the moment, before those who have one.
+/// Who scales is noted without the moment, before those who have one.
+///
+/// A scale of none is one that says nothing, so nobody owns that.
 fn noted(target: &Target, mut read: Read) -> Read {
-    if target.resource.custom.is_none() {
-        return read;
-    }
+    let none = scale_of(&target.resource, &read.object)["spec"].get("replicas").is_none_or(|replicas| replicas == 0);
     if let Some(managers) = read.object["metadata"]["managedFields"].as_array_mut() {
         for manager in managers.iter_mut().filter(|manager| manager["subresource"] == "scale") {
             if let Some(entry) = manager.as_object_mut() {
                 entry.remove("time");
             }
         }
+        managers.retain(|manager| !(none && manager["subresource"] == "scale" && manager["operation"] == "Update"));
         managers.sort_by_key(|manager| (manager["operation"] != "Apply", manager["time"].is_string()));
-    }
-    read
-}
-
-/// Who applies a scale is noted without the moment.
-fn without_time(mut read: Read) -> Read {
-    let managers = read.object["metadata"]["managedFields"].as_array_mut().into_iter().flatten();
-    for manager in managers.filter(|manager| manager["subresource"] == "scale" && manager["operation"] == "Apply") {
-        if let Some(entry) = manager.as_object_mut() {
-            entry.remove("time");
-        }
     }
     read
 }

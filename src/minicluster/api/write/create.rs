@@ -27,7 +27,7 @@ impl ApiServer {
     /// # Errors
     /// As the real server refuses it.
     pub(in crate::minicluster::api) fn create(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
-        let options = WriteOptions::create(call)?;
+        let options = WriteOptions::create(call)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
@@ -51,7 +51,7 @@ impl ApiServer {
             let named = self.name(target, object.clone())?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
             let Read { object: new, warnings } = {
-                let admit = |object: &mut Value| self.admit_new(target, object);
+                let admit = |object: &mut Value| self.admit_new(target, options, object);
                 object::create(&meaning(target, options, self.now()), named, &admit)?
             };
             if sets_version {
@@ -182,6 +182,7 @@ impl ApiServer {
             manager: "kube-apiserver".to_owned(),
             field_validation: object::FieldValidation::Ignore,
             force: false,
+            requester: None,
         };
         match self.create_object(target, &options, object) {
             Err(error) if error.code != 409 => Err(error),

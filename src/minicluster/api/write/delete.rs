@@ -1,5 +1,6 @@
 //! Deletions: at once, after a grace period, or when the last finalizer is gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -237,8 +238,15 @@ impl ApiServer {
 
 /// The finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
+        return finalizers;
+    }
+    let waits = resource.is("", "namespaces")
+        && object["metadata"]["deletionTimestamp"].is_string()
+        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+    if waits {
+        // How it goes was said by who deleted it first.
         return finalizers;
     }
     let orphans_by_default = resource.is("", "replicationcontrollers") || resource.is("batch", "jobs");
@@ -251,14 +259,17 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
         None => orphans_by_default.then_some(ORPHAN),
     };
-    let present = |finalizers: &[Value], name: &str| finalizers.iter().any(|known| known == name);
-    finalizers.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
-    if let Some(wanted) = wanted
-        && !present(&finalizers, wanted)
-    {
-        finalizers.push(Value::from(wanted));
+    let mut kept = finalizers.clone();
+    kept.retain(|known| wanted.is_some_and(|wanted| known == wanted) || (known != ORPHAN && known != FOREGROUND));
+    if let Some(wanted) = wanted.filter(|wanted| !kept.iter().any(|known| known == wanted)) {
+        kept.push(Value::from(wanted));
     }
-    finalizers
+    if resource.is("", "namespaces") && kept != finalizers {
+        // Those of a namespace are a set.
+        let set: BTreeSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+        return set.into_iter().map(Value::from).collect();
+    }
+    kept
 }
 
 fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {

@@ -45,7 +45,7 @@ impl ApiServer {
     }
 
     fn apply(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
-        let options = WriteOptions::patch(call, true)?;
+        let options = WriteOptions::patch(call, true)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
@@ -114,7 +114,7 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             identity["namespace"] = Value::from(namespace.as_str());
         }
-        let admit = |object: &mut Value| self.admit_new(target, object);
+        let admit = |object: &mut Value| self.admit_new(target, options, object);
         let Read { object, warnings } = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit)?;
         Ok((self.store_new(target, options, object)?, warnings))
     }

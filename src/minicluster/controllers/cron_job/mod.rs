@@ -1,7 +1,6 @@
 //! Makes Jobs when CronJobs are due, and deletes old ones.
 
 mod runs;
-mod schedule;
 mod sync;
 
 use std::sync::Arc;
@@ -14,7 +13,6 @@ use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
-pub(in crate::minicluster) use schedule::Schedule;
 
 /// How many CronJobs are looked at side by side.
 const WORKERS: usize = 5;

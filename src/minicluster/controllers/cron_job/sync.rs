@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DeleteParams;
 
-use super::schedule::Schedule;
 use super::{CronJobs, runs};
 use crate::minicluster::controllers::error::Error;
 use crate::minicluster::controllers::events::Gravity;
@@ -20,6 +19,7 @@ use crate::minicluster::controllers::ownership::is_controlled_by;
 use crate::minicluster::controllers::requests::Ignored;
 use crate::minicluster::controllers::work_queue::WorkQueue;
 use crate::minicluster::controllers::worker::Reconciler;
+use crate::minicluster::schedule::Schedule;
 
 /// So much after the minute the next look is taken.
 const AFTER: Duration = Duration::from_millis(100);

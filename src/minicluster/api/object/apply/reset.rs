@@ -30,6 +30,10 @@ pub fn never_owned() -> FieldSet {
 /// What a write leaves as it was, whatever the client sends: the status in a main write, the rest in a status write.
 pub fn fields(write: &Write<'_>) -> FieldSet {
     let status = strategy::of(write.definition).status;
+    if write.subresource.is_none() && write.definition.kind == "CertificateSigningRequest" {
+        // What is asked for is asked once.
+        return FieldSet::of(&["f:spec", "f:status"]);
+    }
     match (write.subresource, status) {
         (None, StatusWrites::Nothing) => FieldSet::default(),
         (None, _) => FieldSet::of(&["f:status"]),

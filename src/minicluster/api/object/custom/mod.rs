@@ -1,6 +1,6 @@
 //! Objects of custom kinds: their definition's structural schema says what they may hold.
 //!
-//! Rules in CEL (`x-kubernetes-validations`) are stored and told, but not looked at.
+//! Rules in CEL (`x-kubernetes-validations`) are stored and told, but not looked at; whoever defines some is warned.
 
 mod check;
 mod complete;
@@ -134,11 +134,25 @@ fn object_meta() -> &'static Type {
     &OBJECT_META
 }
 
-/// An object in another version of its kind.
-pub fn converted(definition: &Definition, object: &mut Value) {
-    object["apiVersion"] = json!(read::api_version(definition));
-    if let Some(custom) = &definition.custom {
-        complete(custom, object);
+/// An object from the store as a version of its kind: pruned and filled as the version in which it was written says
+/// today, and then pruned for this one, which adds nothing.
+pub fn from_version(definition: &Definition, object: &mut Value) {
+    let Some(custom) = &definition.custom else { return };
+    let written = object.text("apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
+    let schema = custom.versions.get(&written).unwrap_or(&custom.schema);
+    complete::prune(object, schema);
+    complete::fill(object, schema);
+    if written != definition.version {
+        object["apiVersion"] = json!(read::api_version(definition));
+        complete::prune(object, &custom.schema);
+    }
+}
+
+/// An object of a version of its kind as another one, in which it is to be stored.
+pub fn to_version(definition: &Definition, version: &str, object: &mut Value) {
+    object["apiVersion"] = json!(format!("{}/{version}", definition.group));
+    if let Some(schema) = definition.custom.as_ref().and_then(|custom| custom.versions.get(version)) {
+        complete::prune(object, schema);
     }
 }
 

@@ -14,7 +14,7 @@ fn definition(spec: &Value) -> Definition {
         resource: "widgets".to_owned(),
         namespaced: true,
         schema: shape(&schema),
-        custom: Some(Custom { schema: schema.into(), status: false, scale: None }),
+        custom: Some(Custom { schema: schema.into(), versions: Arc::default(), status: false, scale: None }),
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::look::{Look, put_missing};
 use super::image::parse_image;
+use super::pod_resources;
 
 /// Fills in what depends on the rest of a value of the type, `core.v1.Pod`.
 pub fn fill(name: &str, value: &mut Value) {
@@ -24,6 +25,11 @@ pub fn fill(name: &str, value: &mut Value) {
             }
         }
         "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(value),
+        "autoscaling.v1.HorizontalPodAutoscaler"
+            // The other metrics of the older version are in an annotation.
+            if !value["metadata"]["annotations"].has("autoscaling.alpha.kubernetes.io/metrics") => {
+                put_missing(&mut value["spec"], "targetCPUUtilizationPercentage", 80);
+            }
         "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(value),
         "batch.v1.Job" => job(value),
         "core.v1.Container" | "core.v1.EphemeralContainer" => pull_policy(value, "imagePullPolicy", "image"),
@@ -164,6 +170,7 @@ fn namespace(namespace: &mut Value) {
 
 fn pod(pod: &mut Value) {
     let spec = &mut pod["spec"];
+
     put_missing(spec, "enableServiceLinks", true);
     let host_network = spec.flag("hostNetwork");
     for containers in ["containers", "initContainers"] {
@@ -176,6 +183,9 @@ fn pod(pod: &mut Value) {
                 host_ports(container);
             }
         }
+    }
+    if spec["resources"].is_object() {
+        pod_resources::fill(spec);
     }
 }
 

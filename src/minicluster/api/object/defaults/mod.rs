@@ -2,6 +2,7 @@
 
 mod conditional;
 mod image;
+mod pod_resources;
 mod table;
 
 use serde_json::{Map, Value};
@@ -36,7 +37,8 @@ pub fn fill_named(name: &str, value: &mut Value) {
         for (name, value) in object.iter_mut() {
             if let Some(field) = inner.fields.get(name) {
                 descend(&field.ty, value);
-                if field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList") {
+                // What a class of runtimes costs is kept as it is written.
+                if field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList") && short != "node.v1.Overhead" {
                     round_up(value);
                 }
             }

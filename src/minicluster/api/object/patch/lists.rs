@@ -56,12 +56,12 @@ pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -
                 merged.push(item.clone());
             }
         }
-        return Ok(in_order(merged, &patch, &original, None));
+        return in_order(merged, &patch, &original, None);
     }
     let key = key(strategy)?;
     let (original, patch) = special(original, patch, key)?;
     let merged = by_key(original.clone(), &patch, key, strategy.items)?;
-    Ok(in_order(merged, &patch, &original, Some(key)))
+    in_order(merged, &patch, &original, Some(key))
 }
 
 /// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing where neither is there.
@@ -90,7 +90,7 @@ pub fn ordered(
             }
         }
     }
-    Ok(Some(in_order(merged, order, &server, strategy.key)))
+    in_order(merged, order, &server, strategy.key).map(Some)
 }
 
 fn key<'a>(strategy: &Strategy<'a>) -> Result<&'a str, ApiError> {
@@ -172,8 +172,13 @@ fn place(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
 }
 
 /// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
-/// tells.
-fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
+/// tells. An item without the key has no place.
+fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Result<Vec<Value>, ApiError> {
+    if let Some(key) = key
+        && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))
+    {
+        return Err(no_key(item, key));
+    }
     let named = |item: &Value| place(order, item, key).is_some();
     let (mut patched, mut others): (Vec<Value>, Vec<Value>) = merged.into_iter().partition(named);
     patched.sort_by_key(|item| place(order, item, key));
@@ -190,7 +195,7 @@ fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&
     }
     sorted.extend(patched);
     sorted.extend(others);
-    sorted
+    Ok(sorted)
 }
 
 /// The items of a patch must come in the order that it sets.

@@ -13,7 +13,7 @@ use super::{Definition, Write};
 
 pub use pods::quality_of_service;
 pub use service::{Allocate, assign_addresses, create as prepare_service};
-pub use special::admit;
+pub use special::{admit, admit_change};
 pub use table::{Generation, Rules, StatusWrites, Versions, of};
 
 /// Metadata that belongs to the server.
@@ -34,9 +34,10 @@ pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
 }
 
 /// Fields of features that are off: group, kind, where they are, what they are called.
-const DISABLED: [(&str, &str, &str, &str); 5] = [
+const DISABLED: [(&str, &str, &str, &str); 6] = [
     ("", "Node", "/spec", "configSource"),
     ("coordination.k8s.io", "Lease", "/spec", "preferredHolder"),
+    ("", "Node", "/status", "config"),
     ("coordination.k8s.io", "Lease", "/spec", "strategy"),
     ("storage.k8s.io", "CSIDriver", "/spec", "preventPodSchedulingIfMissing"),
     ("apps", "StatefulSet", "/spec/updateStrategy/rollingUpdate", "maxUnavailable"),

@@ -1,5 +1,7 @@
 //! Services: what depends on their type, and the addresses and ports that the server gives them.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::super::look::{Look, put_missing};
@@ -184,14 +186,22 @@ pub fn assign_addresses(service: &mut Value, from: &mut dyn Allocate) -> Result<
     if has_node_ports(spec)
         && let Some(Value::Array(ports)) = spec.get_mut("ports")
     {
+        // A number that is served by several protocols is one on the nodes, too.
+        let mut given = BTreeMap::new();
         for (index, port) in ports.iter_mut().enumerate() {
             let wanted = port.int("nodePort").filter(|port| *port != 0);
+            let own = port.int("port").unwrap_or_default();
+            if let Some(shared) = given.get(&own).filter(|shared| wanted.is_none_or(|wanted| wanted == **shared)) {
+                port["nodePort"] = json!(shared);
+                continue;
+            }
             let number = from.node_port(wanted).map_err(|why| Unavailable {
                 field: format!("spec.ports[{index}].nodePort"),
                 wanted: json!(wanted),
                 why,
             })?;
             port["nodePort"] = json!(number);
+            given.insert(own, number);
         }
     }
     Ok(())

@@ -50,6 +50,13 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
     }
 }
 
+/// What admission adds to every changed object that does not say otherwise.
+pub fn admit_change(definition: &Definition, object: &mut Value) {
+    if definition.group.is_empty() && definition.kind == "Pod" {
+        pods::admit(object);
+    }
+}
+
 /// What admission adds to new objects, before the server's own rules.
 pub fn admit(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
@@ -65,6 +72,7 @@ pub fn admit(definition: &Definition, object: &mut Value) {
         }
         ("", "PersistentVolumeClaim") => protect(object, "kubernetes.io/pvc-protection"),
         ("", "PersistentVolume") => protect(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "VolumeAttributesClass") => protect(object, "kubernetes.io/vac-protection"),
         _ => {}
     }
 }
@@ -92,6 +100,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
 pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::status(old, object),
+        ("", "Node") if !old["status"].has("config") => remove(&mut object["status"], "config"),
         ("apps", "DaemonSet") => {
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(template_generation(old).to_string());
         }
@@ -153,7 +162,7 @@ fn data_sources(old: &Value, spec: &mut Value) {
         "VolumeSnapshot" => group == "snapshot.storage.k8s.io",
         _ => false,
     };
-    if !known && !old.has("dataSource") && !old.has("dataSourceRef") {
+    if !known && !spec.has("dataSourceRef") && !old.has("dataSource") && !old.has("dataSourceRef") {
         remove(spec, "dataSource");
     }
     match (spec.some("dataSource").cloned(), spec.some("dataSourceRef").cloned()) {

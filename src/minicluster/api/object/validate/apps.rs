@@ -218,14 +218,14 @@ fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
             errors.not_supported(&policy_at.field(name), policy, &["Retain", "Delete"]);
         }
     }
+    let claims_at = at.field("volumeClaimTemplates");
+    for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate().filter(|_| claimed == Claims::New) {
+        claims::spec(&claim["spec"], &claims_at.index(index).field("spec"), errors);
+    }
     not_negative(spec, "replicas", &at, errors);
     not_negative(spec, "minReadySeconds", &at, errors);
     if let Some(ordinals) = spec.some("ordinals") {
         not_negative(ordinals, "start", &at.field("ordinals"), errors);
-    }
-    let claims_at = at.field("volumeClaimTemplates");
-    for (index, claim) in spec.list("volumeClaimTemplates").iter().enumerate().filter(|_| claimed == Claims::New) {
-        claims::spec(&claim["spec"], &claims_at.index(index).field("spec"), errors);
     }
     let name = spec.text("serviceName");
     if !name.is_empty() {

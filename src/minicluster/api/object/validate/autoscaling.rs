@@ -53,18 +53,9 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
 }
 
 fn target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for name in ["kind", "name"] {
-        let text = target.text(name);
-        if text.is_empty() {
-            errors.required(&at.field(name), "");
-        } else {
-            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
-        }
-    }
+    described(target, at, errors);
     let version = target.text("apiVersion");
-    if version.matches('/').count() > 1 {
-        errors.invalid(&at.field("apiVersion"), version, &format!("unexpected GroupVersion string: {version}"));
-    } else if !version.contains('/') && target.text("kind") != "ReplicationController" {
+    if !version.contains('/') && target.text("kind") != "ReplicationController" {
         errors.invalid(&at.field("apiVersion"), version, "apiVersion must specify API group");
     }
 }
@@ -135,9 +126,7 @@ fn source_of(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
         "pods" => {
             identifier(&source["metric"], &at.field("metric"), errors);
             amounts(target, &target_at, errors);
-            let positive = target.some("averageValue").and_then(Value::as_str);
-            let positive = positive.and_then(|text| Quantity::parse(text).ok()).is_some_and(|it| it.sign() == 1);
-            if !positive {
+            if !average {
                 errors.required(&target_at.field("averageValue"), "must specify a positive target averageValue");
             }
         }
@@ -177,14 +166,7 @@ fn utilization(target: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn described(object: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for name in ["kind", "name"] {
-        let text = object.text(name);
-        if text.is_empty() {
-            errors.required(&at.field(name), "");
-        } else {
-            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
-        }
-    }
+    names::kind_and_name(object, at, errors);
     let version = object.text("apiVersion");
     if version.matches('/').count() > 1 {
         errors.invalid(&at.field("apiVersion"), version, &format!("unexpected GroupVersion string: {version}"));

@@ -102,18 +102,19 @@ pub fn reachable(text: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn port_of(port: &Value, must_be_named: bool, at: &Path<'_>, errors: &mut Errors) {
-    let (name, number, protocol) = (port.text("name"), port.int("port").unwrap_or_default(), port.text("protocol"));
+    let (name, number) = (port.text("name"), port.int("port").unwrap_or_default());
     if must_be_named && name.is_empty() {
         errors.required(&at.field("name"), "");
     } else if !name.is_empty() {
         errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
     }
     errors.each_invalid(&at.field("port"), number, &names::port_number(number));
-    if protocol.is_empty() {
-        errors.required(&at.field("protocol"), "");
-    } else if !PROTOCOLS.contains(&protocol) {
-        errors.not_supported(&at.field("protocol"), protocol, &PROTOCOLS);
-    }
+    protocols(port, at, errors);
+}
+
+/// What a port speaks. Where nothing is said, TCP has been written there already.
+fn protocols(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+    errors.one_of(port, "protocol", &PROTOCOLS, at);
     if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
         errors.each_invalid(&at.field("appProtocol"), protocol, &names::qualified_name(protocol));
     }
@@ -211,20 +212,13 @@ fn slice_ports(ports: &[Value], list: &Path<'_>, errors: &mut Errors) {
         return;
     }
     for (index, port) in ports.iter().enumerate() {
-        let (at, name, protocol) = (list.index(index), port.text("name"), port.text("protocol"));
+        let (at, name) = (list.index(index), port.text("name"));
         if !name.is_empty() {
             errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
         }
         if ports[..index].iter().any(|other| other.text("name") == name) {
             errors.duplicate(&at.field("name"), name);
         }
-        if protocol.is_empty() {
-            errors.required(&at.field("protocol"), "");
-        } else if !PROTOCOLS.contains(&protocol) {
-            errors.not_supported(&at.field("protocol"), protocol, &PROTOCOLS);
-        }
-        if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
-            errors.each_invalid(&at.field("appProtocol"), protocol, &names::qualified_name(protocol));
-        }
+        protocols(port, &at, errors);
     }
 }

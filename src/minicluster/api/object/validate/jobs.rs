@@ -8,7 +8,7 @@ use super::super::strategy::{remove, restore};
 use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::{failure_policy, names, pod, selector};
-use crate::minicluster::controllers::Schedule;
+use crate::minicluster::schedule::Schedule;
 
 /// So long may the name of a CronJob be, for those of its jobs get a time.
 const LONGEST_NAME: usize = 52;

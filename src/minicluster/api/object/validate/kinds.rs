@@ -6,8 +6,8 @@ use super::errors::{Errors, Path};
 use super::rights::Reach;
 use super::storage::{claims, classes, csi, volumes};
 use super::{
-    apps, apps_update, autoscaling, budgets, config, endpoints, events, flow_control, jobs, networking, nodes, pod,
-    policies, quotas, registrations, rights, service,
+    apps, apps_update, autoscaling, budgets, certificates, config, definitions, endpoints, events, flow_control, jobs,
+    networking, nodes, pod, policies, quotas, registrations, rights, service,
 };
 
 /// When what may change is looked at.
@@ -112,10 +112,12 @@ fn others(kind: &str) -> Option<Rules> {
         "CSIDriver" => then(csi::driver, csi::driver_update),
         "CSINode" => then(csi::node, csi::node_update),
         "CSIStorageCapacity" => then(csi::capacity, csi::capacity_update),
+        "CertificateSigningRequest" => alone(certificates::request),
         "ClusterRole" => alone(|object, errors| rights::role(object, Reach::Cluster, errors)),
         "ClusterRoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
+        "CustomResourceDefinition" => then(definitions::definition, definitions::definition_update),
         "EndpointSlice" => then(endpoints::slice, endpoints::slice_update),
         "Event" => then(events::newer, events::newer_update),
         "FlowSchema" => alone(flow_control::flow_schema),
@@ -123,6 +125,8 @@ fn others(kind: &str) -> Option<Rules> {
         "Ingress" => alone(networking::ingress),
         "IngressClass" => after(networking::ingress_class_update, networking::ingress_class),
         "Lease" => alone(budgets::lease),
+        "MutatingAdmissionPolicy" => alone(policies::mutation),
+        "MutatingAdmissionPolicyBinding" => alone(policies::mutation_binding),
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => alone(registrations::webhooks),
         "NetworkPolicy" => alone(networking::network_policy),
         "PriorityClass" => then(budgets::priority_class, budgets::priority_class_update),

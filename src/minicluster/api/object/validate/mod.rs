@@ -4,7 +4,9 @@ mod apps;
 mod apps_update;
 mod autoscaling;
 mod budgets;
+mod certificates;
 mod config;
+mod definitions;
 mod endpoints;
 mod errors;
 mod events;
@@ -21,6 +23,7 @@ mod policies;
 mod quotas;
 mod registrations;
 mod rights;
+mod schemas;
 mod selector;
 mod service;
 mod storage;
@@ -36,11 +39,13 @@ pub use names::Said;
 pub use service::families as service_families;
 
 /// Kinds whose finalizers need not be known or have a domain.
-const FREE_FINALIZERS: [&str; 9] = [
+const FREE_FINALIZERS: [&str; 11] = [
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
     "APIService",
     "RuntimeClass",
     "CustomResourceDefinition",
@@ -200,7 +205,7 @@ fn name_check(definition: &Definition) -> fn(&str) -> Said {
         ("", "Namespace") => names::dns_1123_label,
         ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
-        ("rbac.authorization.k8s.io", _) => names::path_segment,
+        ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) => names::path_segment,
         // Their names follow from what they are about.
         ("apiregistration.k8s.io", _) => |_| Said::new(),
         ("networking.k8s.io", "IPAddress") => names::ip_address,

@@ -1,5 +1,8 @@
 //! The forms that names, labels and the like must have, and what is said of those that do not.
 
+use serde_json::Value;
+
+use super::super::look::Look;
 use super::errors::{Errors, Path};
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
@@ -269,6 +272,18 @@ pub fn ip_address(text: &str) -> Said {
             vec![format!("must be in canonical form (\"{address}\")")]
         }
         Ok(_) => Said::new(),
+    }
+}
+
+/// Names another object: kind and name must both be there, and may be parts of a path.
+pub fn kind_and_name(object: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["kind", "name"] {
+        let text = object.text(name);
+        if text.is_empty() {
+            errors.required(&at.field(name), "");
+        } else {
+            errors.each_invalid(&at.field(name), text, &path_segment(text));
+        }
     }
 }
 

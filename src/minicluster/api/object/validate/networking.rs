@@ -134,14 +134,7 @@ fn reference(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     if object.has("apiGroup") {
         errors.each_invalid(&at.field("apiGroup"), group, &names::dns_1123_subdomain(group));
     }
-    for name in ["kind", "name"] {
-        let text = object.text(name);
-        if text.is_empty() {
-            errors.required(&at.field(name), "");
-        } else {
-            errors.each_invalid(&at.field(name), text, &names::path_segment(text));
-        }
-    }
+    names::kind_and_name(object, at, errors);
 }
 
 /// An IngressClass, its metadata apart.
@@ -158,7 +151,7 @@ pub fn ingress_class(object: &Value, errors: &mut Errors) {
     reference(parameters, &at, errors);
     let namespace = parameters.some("namespace").and_then(Value::as_str);
     match parameters.text("scope") {
-        "" => errors.required(&at.field("scope"), ""),
+        "" if !parameters.has("scope") => errors.required(&at.field("scope"), ""),
         "Cluster" => {
             if namespace.is_some() {
                 let detail = "`parameters.scope` is set to 'Cluster'";
@@ -300,11 +293,14 @@ fn policy_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             Value::Number(number) => {
                 let number = number.as_i64().unwrap_or_default();
                 errors.each_invalid(&at.field("port"), number, &names::port_number(number));
+                end_port(port, &at.field("endPort"), errors);
             }
-            Value::String(name) => errors.each_invalid(&at.field("port"), name.as_str(), &names::port_name(name)),
-            _ => {}
+            Value::String(name) => {
+                end_port(port, &at.field("endPort"), errors);
+                errors.each_invalid(&at.field("port"), name.as_str(), &names::port_name(name));
+            }
+            _ => end_port(port, &at.field("endPort"), errors),
         }
-        end_port(port, &at.field("endPort"), errors);
     }
 }
 

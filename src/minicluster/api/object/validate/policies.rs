@@ -7,11 +7,9 @@ use super::errors::{Errors, Path, Shown};
 use super::registrations::{FAILURES, MATCHES, conditions, rule_of};
 use super::{names, selector};
 
-/// A ValidatingAdmissionPolicy, its metadata apart. Its expressions are not compiled.
-pub fn policy(object: &Value, errors: &mut Errors) {
-    const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
-    let (spec, at) = (&object["spec"], Path::root("spec"));
-    errors.one_of(spec, "failurePolicy", &FAILURES, &at);
+/// What both kinds of policy have in common: what they are about. The expressions are not compiled.
+fn about(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    errors.one_of(spec, "failurePolicy", &FAILURES, at);
     if let Some(kind) = spec.some("paramKind") {
         let at = at.field("paramKind");
         for name in ["apiVersion", "kind"] {
@@ -35,6 +33,13 @@ pub fn policy(object: &Value, errors: &mut Errors) {
     for (index, variable) in spec.list("variables").iter().enumerate() {
         variable_of(variable, &list.index(index), errors);
     }
+}
+
+/// A ValidatingAdmissionPolicy, its metadata apart.
+pub fn policy(object: &Value, errors: &mut Errors) {
+    const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    about(spec, &at, errors);
     let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -88,11 +93,60 @@ fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
         for (index, rule) in matches.list(part).iter().enumerate() {
             let at = list.index(index);
             let named = at.field("resourceNames");
-            let names = rule.list("resourceNames");
-            for (index, name) in names.iter().enumerate().filter(|(index, name)| names[..*index].contains(name)) {
-                errors.duplicate(&named.index(index), name);
+            let known = rule.list("resourceNames");
+            for (index, name) in known.iter().enumerate() {
+                let text = name.as_str().unwrap_or_default();
+                errors.each_invalid(&named.index(index), text, &names::path_segment(text));
+                if known[..index].contains(name) {
+                    errors.duplicate(&named.index(index), name);
+                }
             }
             rule_of(rule, &at, errors);
+        }
+    }
+}
+
+/// A MutatingAdmissionPolicy, its metadata apart.
+pub fn mutation(object: &Value, errors: &mut Errors) {
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    about(spec, &at, errors);
+    no_deletions(&spec["matchConstraints"], &at.field("matchConstraints"), errors);
+    let (mutations, list) = (spec.list("mutations"), at.field("mutations"));
+    if mutations.is_empty() {
+        errors.required(&list, "mutations must contain at least one item");
+    }
+    for (index, mutation) in mutations.iter().enumerate() {
+        one_mutation(mutation, &list.index(index), errors);
+    }
+    if spec.text("reinvocationPolicy").is_empty() {
+        errors.required(&at.field("reinvocationPolicy"), "");
+    } else {
+        errors.one_of(spec, "reinvocationPolicy", &["IfNeeded", "Never"], &at);
+    }
+}
+
+/// A change is written in one of two ways, and only in the one that it names.
+fn one_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
+    const WAYS: [(&str, &str); 2] = [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
+    let ty = mutation.text("patchType");
+    if ty.is_empty() {
+        return errors.required(&at.field("patchType"), "");
+    }
+    let Some((_, own)) = WAYS.iter().find(|(known, _)| *known == ty) else {
+        return errors.not_supported(&at.field("patchType"), ty, &WAYS.map(|(known, _)| known));
+    };
+    for (_, name) in WAYS {
+        let at = at.field(name);
+        match (mutation.some(name), name == *own) {
+            (None, true) => errors.required(&at, &format!("must be specified when patchType is {ty}")),
+            (Some(_), false) => {
+                let shown = format!("{{{name}}}");
+                errors.invalid(&at, shown.as_str(), &format!("must not be specified when patchType is {ty}"));
+            }
+            (Some(way), true) if way.text("expression").trim().is_empty() => {
+                errors.required(&at.field("expression"), "");
+            }
+            _ => {}
         }
     }
 }
@@ -101,35 +155,7 @@ fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub fn policy_binding(object: &Value, errors: &mut Errors) {
     const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
     let (spec, at) = (&object["spec"], Path::root("spec"));
-    let policy = spec.text("policyName");
-    if policy.is_empty() {
-        errors.required(&at.field("policyName"), "");
-    } else {
-        errors.each_invalid(&at.field("policyName"), policy, &names::object_name(policy));
-    }
-    if let Some(parameters) = spec.some("paramRef") {
-        let at = at.field("paramRef");
-        match (parameters.text("name").is_empty(), parameters.has("selector")) {
-            (true, false) => errors.required(&at, "one of name or selector must be specified"),
-            (false, true) => {
-                for name in ["name", "selector"] {
-                    errors.forbidden(&at.field(name), "name and selector are mutually exclusive");
-                }
-            }
-            _ => {}
-        }
-        if parameters.has("selector") {
-            selector::selector(&parameters["selector"], &at.field("selector"), errors);
-        }
-        if parameters.has("parameterNotFoundAction") {
-            errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
-        } else {
-            errors.required(&at.field("parameterNotFoundAction"), "");
-        }
-    }
-    if let Some(matches) = spec.some("matchResources") {
-        match_resources(matches, &at.field("matchResources"), errors);
-    }
+    bound(spec, &at, errors);
     let (actions, list) = (spec.list("validationActions"), at.field("validationActions"));
     if actions.is_empty() {
         errors.required(&list, "at least one validation action is required");
@@ -150,5 +176,58 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
             "must not contain both Deny and Warn (repeating the same validation failure \
                        information in the API response and headers serves no purpose)",
         );
+    }
+}
+
+/// A binding of a MutatingAdmissionPolicy, its metadata apart.
+pub fn mutation_binding(object: &Value, errors: &mut Errors) {
+    let (spec, at) = (&object["spec"], Path::root("spec"));
+    bound(spec, &at, errors);
+    no_deletions(&spec["matchResources"], &at.field("matchResources"), errors);
+}
+
+/// What is deleted can't be changed on its way.
+fn no_deletions(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
+    const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+    let at = at.field("resourceRules.operations");
+    for operation in matches.list("resourceRules").iter().flat_map(|rule| rule.list("operations")) {
+        if !OPERATIONS.iter().any(|known| operation == known) {
+            errors.not_supported(&at, operation, &OPERATIONS);
+        }
+    }
+}
+
+/// What binds a policy: which one, to what, with which parameters.
+fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let policy = spec.text("policyName");
+    if policy.is_empty() {
+        errors.required(&at.field("policyName"), "");
+    } else {
+        errors.each_invalid(&at.field("policyName"), policy, &names::object_name(policy));
+    }
+    if let Some(parameters) = spec.some("paramRef") {
+        let at = at.field("paramRef");
+        let (named, selected) = (!parameters.text("name").is_empty(), parameters.has("selector"));
+        const NOT_BOTH: &str = "name and selector are mutually exclusive";
+        if !named && !selected {
+            errors.required(&at, "one of name or selector must be specified");
+        }
+        if named && selected {
+            errors.forbidden(&at.field("name"), NOT_BOTH);
+        }
+        if selected {
+            selector::selector(&parameters["selector"], &at.field("selector"), errors);
+        }
+        if named && selected {
+            errors.forbidden(&at.field("selector"), NOT_BOTH);
+        }
+        if parameters.has("parameterNotFoundAction") {
+            errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
+        } else {
+            errors.required(&at.field("parameterNotFoundAction"), "");
+        }
+    }
+    if let Some(matches) = spec.some("matchResources") {
+        match_resources(matches, &at.field("matchResources"), errors);
     }
 }

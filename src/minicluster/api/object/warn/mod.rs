@@ -1,6 +1,8 @@
 //! What a write is warned of, though it is let through.
 
 mod pod;
+mod service;
+mod unenforced;
 
 use serde_json::Value;
 
@@ -29,13 +31,8 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
             problems.join(" ")
         ));
     }
-    if key == ("", "Service") {
-        warnings.extend(external_addresses(object));
-        if !object["spec"].text("externalName").is_empty() && object["spec"].text("type") != "ExternalName" {
-            warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
-        }
-    }
     warnings.extend(others(key, object));
+    warnings.extend(unenforced::warning(key, object));
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
     } else if let Some((path, template)) = template(definition, object) {
@@ -49,6 +46,7 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
     let spec = &object["spec"];
     let mut said = Vec::new();
     match key {
+        ("", "Service") => service::warnings(object, &mut said),
         ("", "Node") => {
             for name in ["externalID", "configSource"].iter().filter(|name| spec.has(name)) {
                 said.push(format!("spec.{name}: this field is deprecated, and is unused by Kubernetes"));
@@ -79,27 +77,13 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
     said
 }
 
-/// Addresses from outside that a service names itself.
-fn external_addresses(service: &Value) -> Option<String> {
-    let spec = &service["spec"];
-    if spec.list("externalIPs").is_empty() {
-        return None;
-    }
-    Some(match (spec.text("type"), spec.text("clusterIP")) {
-        ("ExternalName", _) => "spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned(),
-        (_, "None") => "spec.externalIPs is ignored for headless services".to_owned(),
-        _ => "spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned(),
-    })
-}
-
 /// Warnings about a changed object.
 pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     let definition = write.definition;
     let mut warnings = Vec::new();
     let moved = old["metadata"]["generation"] != new["metadata"]["generation"];
-    let always = matches!(definition.kind.as_str(), "StatefulSet" | "CronJob");
     if write.subresource.is_none()
-        && (moved || always)
+        && moved
         && let Some((path, template)) = template(definition, new)
     {
         pod::warnings(&path, template, &mut warnings);
@@ -109,9 +93,7 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         if key != ("storage.k8s.io", "CSIDriver") || old["spec"]["tokenRequests"] != new["spec"]["tokenRequests"] {
             warnings.extend(others(key, new));
         }
-        if key == ("", "Service") && old["spec"]["externalIPs"] != new["spec"]["externalIPs"] {
-            warnings.extend(external_addresses(new));
-        }
+        warnings.extend(unenforced::warning(key, new));
     }
     warnings
 }

@@ -54,11 +54,37 @@ fn windows(options: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.too_long(&at.field("gmsaCredentialSpec"), 64 * 1024);
         }
     }
-    if let Some(name) = text("runAsUserName")
-        && name.is_empty()
-    {
-        errors.invalid(&at.field("runAsUserName"), name, "runAsUserName cannot be an empty string");
+    if let Some(name) = text("runAsUserName") {
+        for problem in windows_user(name) {
+            errors.invalid(&at.field("runAsUserName"), name, &format!("runAsUserName{problem}"));
+        }
     }
+}
+
+/// What is wrong with a user's name on Windows, `DOMAIN\user` or `user`.
+fn windows_user(name: &str) -> Vec<&'static str> {
+    const FORBIDDEN: &str = "\"/\\:;|=,+*?<>@[]";
+    if name.is_empty() {
+        return vec![" cannot be an empty string"];
+    }
+    if name.chars().any(char::is_control) {
+        return vec![" cannot contain control characters"];
+    }
+    let user = match name.split('\\').collect::<Vec<_>>()[..] {
+        [user] | [_, user] => user,
+        _ => return vec![" cannot contain more than one backslash"],
+    };
+    if user.is_empty() {
+        return vec!["'s User cannot be empty"];
+    }
+    let mut problems = Vec::new();
+    if user.chars().all(|letter| letter == '.' || letter == ' ') {
+        problems.push("'s User cannot contain only periods or spaces");
+    }
+    if user.contains(|letter| FORBIDDEN.contains(letter)) {
+        problems.push("'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]");
+    }
+    problems
 }
 
 /// A context as errors show it: the internal type's fields, in its order.
@@ -182,16 +208,8 @@ pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     seccomp(&context["seccompProfile"], &at.field("seccompProfile"), errors);
     app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
-    if let Some(policy) = context.some("seLinuxChangePolicy").and_then(Value::as_str)
-        && policy != "Recursive"
-    {
-        errors.not_supported(&at.field("seLinuxChangePolicy"), policy, &["Recursive"]);
-    }
-    if let Some(policy) = context.some("supplementalGroupsPolicy").and_then(Value::as_str)
-        && !["Merge", "Strict"].contains(&policy)
-    {
-        errors.not_supported(&at.field("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
-    }
+    errors.one_of(context, "supplementalGroupsPolicy", &["Merge", "Strict"], at);
+    errors.one_of(context, "seLinuxChangePolicy", &["Recursive"], at);
 }
 
 fn sysctls(context: &Value, at: &Path<'_>, errors: &mut Errors) {

@@ -37,6 +37,17 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.invalid(&at.field("partition"), partition, "must be between 1 and 255, inclusive");
             }
         }
+        "glusterfs" => {
+            // Only volumes of the cluster have one.
+            if let Some(namespace) = source.some("endpointsNamespace").and_then(Value::as_str) {
+                let at = at.field("endpointsNamespace");
+                if namespace.is_empty() {
+                    errors.invalid(&at, "", "if the endpointnamespace is set, it must be a valid namespace name");
+                } else {
+                    errors.each_invalid(&at, namespace, &names::dns_1123_label(namespace));
+                }
+            }
+        }
         "iscsi" => iscsi(source, at, errors),
         "flocker" => flocker(source, at, errors),
         "rbd" => {

@@ -139,6 +139,8 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     if balanced(before) && balanced(after) && before.get("loadBalancerClass") != after.get("loadBalancerClass") {
         let at = at.field("loadBalancerClass");
         errors.invalid(&at, after.get("loadBalancerClass").unwrap_or(&Value::Null), "may not change once set");
+    } else {
+        super::balancer_class(after, &at, errors);
     }
 }
 

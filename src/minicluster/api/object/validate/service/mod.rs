@@ -19,6 +19,7 @@ const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const A_DAY: i64 = 86_400;
 const KUBELET_PORT: i64 = 10_250;
+const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// A service, its metadata apart.
 pub fn service(object: &Value, errors: &mut Errors) {
@@ -93,13 +94,12 @@ fn external_addresses(spec: &Value, list: &Path<'_>, errors: &mut Errors) {
 
 /// What only services before a load balancer have.
 fn balancer(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    const ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
     let is = spec.text("type") == "LoadBalancer";
     let ranges = spec.list("loadBalancerSourceRanges");
     if !ranges.is_empty() {
         let list = at.field("LoadBalancerSourceRanges");
         if !is {
-            errors.forbidden(&list, ONLY);
+            errors.forbidden(&list, ONLY_BALANCED);
         }
         for (index, one) in ranges.iter().enumerate() {
             let text = one.as_str().unwrap_or_default().trim();
@@ -107,15 +107,19 @@ fn balancer(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     if spec.has("allocateLoadBalancerNodePorts") && !is {
-        errors.forbidden(&at.field("allocateLoadBalancerNodePorts"), ONLY);
+        errors.forbidden(&at.field("allocateLoadBalancerNodePorts"), ONLY_BALANCED);
     }
-    if let Some(class) = spec.some("loadBalancerClass").and_then(Value::as_str) {
-        let at = at.field("loadBalancerClass");
-        if is {
-            errors.each_invalid(&at, class, &names::qualified_name(class));
-        } else {
-            errors.forbidden(&at, ONLY);
-        }
+    balancer_class(spec, at, errors);
+}
+
+/// Who balances the load of a service.
+fn balancer_class(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(class) = spec.some("loadBalancerClass").and_then(Value::as_str) else { return };
+    let at = at.field("loadBalancerClass");
+    if spec.text("type") == "LoadBalancer" {
+        errors.each_invalid(&at, class, &names::qualified_name(class));
+    } else {
+        errors.forbidden(&at, ONLY_BALANCED);
     }
 }
 

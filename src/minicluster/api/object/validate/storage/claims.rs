@@ -7,8 +7,7 @@ use super::super::super::quantity::Quantity;
 use super::super::super::strategy::restore;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{metadata, names, selector};
-
-const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+use super::volumes::access_modes;
 
 /// A PersistentVolumeClaim, its metadata apart.
 pub fn claim(object: &Value, errors: &mut Errors) {
@@ -39,15 +38,7 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&modes_at, "at least 1 access mode is required");
     }
     selector::selector(&spec["selector"], &at.field("selector"), errors);
-    for mode in modes {
-        let mode = mode.as_str().unwrap_or_default();
-        if !MODES.contains(&mode) {
-            errors.not_supported(&modes_at, mode, &MODES);
-        }
-    }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        errors.forbidden(&modes_at, "may not use ReadWriteOncePod with other access modes");
-    }
+    access_modes(modes, &modes_at, errors);
     let resources_at = at.field("resources");
     let storage_at = resources_at.key("storage");
     match spec["resources"]["requests"].some("storage").and_then(Value::as_str) {
@@ -61,11 +52,6 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(class) = spec.some("storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty()) {
         errors.each_invalid(&at.field("storageClassName"), class, &names::object_name(class));
     }
-    if let Some(class) =
-        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
-    {
-        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
-    }
     if let Some(mode) = spec.some("volumeMode").and_then(Value::as_str)
         && !["Block", "Filesystem"].contains(&mode)
     {
@@ -75,6 +61,11 @@ pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     data_source(&spec["dataSourceRef"], &at.field("dataSourceRef"), errors);
     if spec.has("dataSource") && spec.has("dataSourceRef") && spec["dataSource"] != spec["dataSourceRef"] {
         errors.invalid(at, Shown::Plain("{}".to_owned()), "must match dataSourceRef");
+    }
+    if let Some(class) =
+        spec.some("volumeAttributesClassName").and_then(Value::as_str).filter(|class| !class.is_empty())
+    {
+        errors.each_invalid(&at.field("volumeAttributesClassName"), class, &names::object_name(class));
     }
 }
 
@@ -158,7 +149,8 @@ pub fn status(object: &Value, errors: &mut Errors) {
     for (name, state) in status.entries("allocatedResourceStatuses") {
         resource(name, &states, errors);
         if !RESIZES.iter().any(|known| state == known) {
-            errors.not_supported(&states, state, &RESIZES);
+            // The name is shown, not the value.
+            errors.not_supported(&states, name.as_str(), &RESIZES);
         }
     }
     let allocated = at.field("allocatedResources");

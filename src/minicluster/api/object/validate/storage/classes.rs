@@ -85,7 +85,9 @@ pub fn attributes_class(object: &Value, errors: &mut Errors) {
 /// What may become of a VolumeAttributesClass.
 pub fn attributes_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     for name in ["driverName", "parameters"] {
-        immutable(old, new, name, &Path::root(""), errors);
+        if old.get(name) != new.get(name) {
+            errors.forbidden(&Path::root(name), &format!("updates to {name} are forbidden."));
+        }
     }
 }
 

@@ -142,11 +142,11 @@ pub fn capacity(object: &Value, errors: &mut Errors) {
     let class = object.text("storageClassName");
     let at = Path::root("storageClassName");
     errors.each_invalid(&at, class, &names::dns_1123_subdomain(class));
-    for name in ["capacity", "maximumVolumeSize"] {
-        let Some(text) = object.some(name).and_then(Value::as_str) else { continue };
-        if Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0) {
-            errors.invalid(&Path::root(name), text, "must be greater than or equal to 0");
-        }
+    // `maximumVolumeSize` may be anything: the reference does not look at it.
+    if let Some(text) = object.some("capacity").and_then(Value::as_str)
+        && Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0)
+    {
+        errors.invalid(&Path::root("capacity"), text, "must be greater than or equal to 0");
     }
 }
 
@@ -172,9 +172,11 @@ pub fn attachment(object: &Value, errors: &mut Errors) {
         (false, None) => errors.required(&source_at, EXACTLY_ONE),
         (true, Some(_)) => errors.forbidden(&source_at, EXACTLY_ONE),
         (false, Some(name)) => {
-            let name = name.as_str().unwrap_or_default();
+            let (name, at) = (name.as_str().unwrap_or_default(), source_at.field("persistentVolumeName"));
             if name.is_empty() {
-                errors.required(&source_at.field("persistentVolumeName"), "");
+                errors.required(&at, "");
+            } else {
+                errors.each_invalid(&at, name, &names::object_name(name));
             }
         }
         (true, None) => volumes::inline(&source["inlineVolumeSpec"], &source_at.field("inlineVolumeSpec"), errors),

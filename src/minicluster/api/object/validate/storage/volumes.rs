@@ -106,14 +106,19 @@ fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if modes.is_empty() {
         errors.required(&modes_at, "");
     }
+    access_modes(modes, &modes_at, errors);
+}
+
+/// How a volume may be mounted, or is to be: each a known way, and by one pod alone or not.
+pub fn access_modes(modes: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for mode in modes {
         let mode = mode.as_str().unwrap_or_default();
         if !MODES.contains(&mode) {
-            errors.not_supported(&modes_at, mode, &MODES);
+            errors.not_supported(at, mode, &MODES);
         }
     }
     if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        errors.forbidden(&modes_at, "may not use ReadWriteOncePod with other access modes");
+        errors.forbidden(at, "may not use ReadWriteOncePod with other access modes");
     }
 }
 

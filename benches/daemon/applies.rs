@@ -1,0 +1,180 @@
+//! On the real API server: a first apply, beside that of a bare client, and the quiet after it.
+
+use std::time::{Duration, Instant};
+
+use belay::clock::Clock;
+use belay::config::Span;
+use futures::StreamExt as _;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::line::{Line, Sent};
+use super::parts::{Figures, deployment_of_none, fill};
+use super::process::{cpu, most_memory};
+use super::world::control_plane::{self, ControlPlane, Controllers};
+use super::world::daemon::{World, deployment};
+
+/// How many applies the bare client has under way at once: as many as belay.
+const AT_ONCE: usize = 32;
+/// How many pods the busy workload has, and how many times the status of each changes.
+const PODS: usize = 100;
+const CHANGES: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn plane() -> ControlPlane {
+    let assets = control_plane::assets("the real control plane").unwrap();
+    ControlPlane::start(&assets, Controllers::Real).await
+}
+
+/// The same applies as belay's first, by a client that does nothing else.
+pub async fn bare(count: usize) -> Figures {
+    let plane = plane().await;
+    let client = plane.client();
+    let bodies: Vec<(String, Value)> = (0..count)
+        .map(|number| {
+            let text = deployment_of_none(number).1;
+            (format!("app-{number}"), serde_yaml::from_str(&text).expect("a manifest"))
+        })
+        .collect();
+    let (begin, before) = (Instant::now(), cpu());
+    futures::stream::iter(bodies)
+        .for_each_concurrent(AT_ONCE, |(name, body)| {
+            let client = client.clone();
+            async move {
+                let path = "/apis/apps/v1/namespaces/default/deployments";
+                let request = http::Request::patch(format!("{path}/{name}?fieldManager=bare"))
+                    .header("Content-Type", "application/apply-patch+yaml")
+                    .body(body.to_string().into_bytes())
+                    .unwrap();
+                client.request::<Value>(request).await.unwrap();
+            }
+        })
+        .await;
+    vec![("seconds", begin.elapsed().as_secs_f64()), ("cpu_ms", cpu() - before)]
+}
+
+/// belay beside a real control plane.
+struct Stage {
+    plane: ControlPlane,
+    world: World,
+    line: Line,
+}
+
+/// belay looks at its repository by itself once in `interval`.
+async fn stage(interval: Duration) -> Stage {
+    let plane = plane().await;
+    let mut world = World::on(plane.client(), Clock::system(), None);
+    let (line, client) = Line::on(plane.client());
+    world.give_belay(client);
+    world.config.interval = Span(interval);
+    Stage { plane, world, line }
+}
+
+impl Stage {
+    /// Lets belay apply all of it, until all is complete and recorded.
+    async fn apply(&mut self, count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
+        let commit = fill(&mut self.world, count, manifest);
+        let (begin, before) = (Instant::now(), cpu());
+        self.world.start();
+        self.world.through(&commit).await;
+        let (settled, used) = (begin.elapsed().as_secs_f64(), cpu() - before);
+        let sent = self.line.take();
+        let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_write() && sent.method == "PATCH").collect();
+        assert!(applied.len() >= count, "each is applied: {} of {count}", applied.len());
+        let first = applied.iter().map(|sent| sent.at).min().expect("an apply");
+        let last = applied.iter().map(|sent| sent.at + sent.took).max().expect("an apply");
+        vec![
+            ("before", (first - begin).as_secs_f64()),
+            ("seconds", (last - begin).as_secs_f64()),
+            ("settled", settled),
+            ("cpu_ms", used),
+            ("requests", sent.iter().filter(|sent| !sent.is_watch() && !sent.is_event()).count() as f64),
+            ("mebibytes", most_memory()),
+        ]
+    }
+}
+
+/// belay's first apply.
+pub async fn first(count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
+    let mut stage = stage(Duration::from_secs(600)).await;
+    let figures = stage.apply(count, manifest).await;
+    stage.world.stop().await;
+    figures
+}
+
+/// A minute of nothing to do, and a minute of changes of pods.
+pub async fn idle(count: usize) -> Figures {
+    let mut stage = stage(Duration::from_secs(60)).await;
+    let kubelet = tokio::spawn(make_ready(stage.plane.client()));
+    let replicas = format!("replicas: {PODS}");
+    let manifest = |number: usize| match number {
+        0 => ("busy.yaml".to_owned(), deployment("busy", "web:1", "").replace("replicas: 2", &replicas)),
+        number => deployment_of_none(number),
+    };
+    stage.apply(count, manifest).await;
+    kubelet.abort();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let asked = |line: &Line| line.take().iter().filter(|sent| !sent.is_watch()).count();
+    asked(&stage.line);
+    let before = cpu();
+    tokio::time::sleep(MINUTE).await;
+    let (used, requests) = (cpu() - before, asked(&stage.line));
+    let (heard, begin) = (stage.line.heard(), Instant::now());
+    let changed = change_pods(&stage.plane.client()).await;
+    tokio::time::sleep(MINUTE.saturating_sub(begin.elapsed())).await;
+    let figures = vec![
+        ("requests", requests as f64),
+        ("cpu_ms", used),
+        ("changes", changed as f64),
+        ("requests_of_changes", asked(&stage.line) as f64),
+        ("bytes_of_changes", (stage.line.heard() - heard) as f64),
+    ];
+    stage.world.stop().await;
+    figures
+}
+
+/// In the kubelet's place: every pod becomes ready.
+async fn make_ready(client: Client) {
+    loop {
+        for pod in pods(&client).await {
+            if pod["status"]["phase"] != "Running" {
+                set_status(&client, &pod, 0).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Changes the status of every pod, several times: its container has ended and runs again. Returns how many changes
+/// there were.
+async fn change_pods(client: &Client) -> usize {
+    let pods = pods(client).await;
+    for restarts in 1..=CHANGES {
+        for pod in &pods {
+            set_status(client, pod, restarts).await;
+        }
+    }
+    pods.len() * CHANGES
+}
+
+async fn pods(client: &Client) -> Vec<Value> {
+    let list = http::Request::get("/api/v1/namespaces/default/pods").body(Vec::new()).unwrap();
+    let mut list: Value = client.request(list).await.unwrap();
+    serde_json::from_value(list["items"].take()).unwrap()
+}
+
+async fn set_status(client: &Client, pod: &Value, restarts: usize) {
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    let since = "2026-01-01T00:00:00Z";
+    let status = json!({"status": {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}],
+        "containerStatuses": [{
+            "name": "app", "image": "web:1", "imageID": "web:1", "ready": true, "restartCount": restarts,
+            "state": {"running": {"startedAt": since}},
+        }],
+    }});
+    let path = format!("/api/v1/namespaces/default/pods/{name}/status?fieldManager=kubelet");
+    let patch = http::Request::patch(path).header("Content-Type", "application/merge-patch+json");
+    client.request::<Value>(patch.body(status.to_string().into_bytes()).unwrap()).await.unwrap();
+}

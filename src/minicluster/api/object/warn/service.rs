@@ -1,0 +1,104 @@
+//! What the sender of a service is warned of.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::super::look::Look;
+
+const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+
+/// Warnings about a service, new or changed.
+pub fn warnings(service: &Value, said: &mut Vec<String>) {
+    let spec = &service["spec"];
+    if service["metadata"]["annotations"].has(HINTS) {
+        said.push(format!("annotation {HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"));
+    }
+    let named = spec.text("type") == "ExternalName";
+    let headless = !named && spec.list("clusterIPs").first().is_some_and(|first| first == "None");
+    let outside = !spec.list("externalIPs").is_empty();
+    if headless {
+        let ignored = [
+            ("loadBalancerIP", !spec.text("loadBalancerIP").is_empty()),
+            ("externalIPs", outside),
+            ("SessionAffinity", spec.text("sessionAffinity") != "None"),
+        ];
+        for (name, _) in ignored.iter().filter(|(_, given)| *given) {
+            said.push(format!("spec.{name} is ignored for headless services"));
+        }
+    } else if !named {
+        addresses(spec, "clusterIPs", said);
+    }
+    addresses(spec, "externalIPs", said);
+    if outside && named {
+        said.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    } else if outside && !headless {
+        said.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+    }
+    if !named {
+        said.extend(address(spec.text("loadBalancerIP"), "spec.loadBalancerIP"));
+        for (index, range) in spec.list("loadBalancerSourceRanges").iter().enumerate() {
+            let range = range.as_str().unwrap_or_default().trim();
+            said.extend(unusual_range(range, &format!("spec.loadBalancerSourceRanges[{index}]")));
+        }
+        if !spec.text("externalName").is_empty() {
+            said.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+        }
+    }
+}
+
+fn addresses(spec: &Value, name: &str, said: &mut Vec<String>) {
+    for (index, one) in spec.list(name).iter().enumerate() {
+        said.extend(address(one.as_str().unwrap_or_default(), &format!("spec.{name}[{index}]")));
+    }
+}
+
+/// What is said of an address that is not written as everybody writes it.
+fn address(text: &str, place: &str) -> Option<String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        let usual = address.to_string();
+        let unusual = address.is_ipv6() && usual != text;
+        return unusual
+            .then(|| format!("{place}: IPv6 address {text:?} should be in RFC 5952 canonical format ({usual:?})"));
+    }
+    let usual = without_zeros(text)?;
+    Some(format!("{place}: non-standard IP address {text:?} is invalid: use \"{usual}\""))
+}
+
+/// An IPv4 address some of whose numbers begin with zeros, without these.
+fn without_zeros(text: &str) -> Option<IpAddr> {
+    let parts: Vec<String> =
+        text.split('.').map(|part| part.parse::<u8>().map(|part| part.to_string()).ok()).collect::<Option<_>>()?;
+    parts.join(".").parse().ok()
+}
+
+fn unusual_range(text: &str, place: &str) -> Option<String> {
+    let (address, bits) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let usual = format!("{address}/{bits}");
+    let unusual = address.is_ipv6() && usual != text;
+    unusual.then(|| format!("{place}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({usual:?})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::warnings;
+
+    #[test]
+    fn addresses_are_written_as_usual() {
+        let service = json!({ "spec": {
+            "type": "LoadBalancer", "clusterIPs": ["10.0.0.1"], "loadBalancerIP": "010.1.1.1",
+            "loadBalancerSourceRanges": ["fd00:0::/64", "10.0.0.0/24"],
+        } });
+        let mut said = Vec::new();
+        warnings(&service, &mut said);
+        let expected = [
+            "spec.loadBalancerIP: non-standard IP address \"010.1.1.1\" is invalid: use \"10.1.1.1\"",
+            "spec.loadBalancerSourceRanges[0]: IPv6 CIDR value \"fd00:0::/64\" should be in RFC 5952 canonical format \
+             (\"fd00::/64\")",
+        ];
+        assert_eq!(said, expected);
+    }
+}
