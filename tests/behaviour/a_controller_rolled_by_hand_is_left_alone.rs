@@ -36,7 +36,7 @@ fn by(world: &World) -> ByHand {
 /// What the command does.
 async fn roll(world: &World, ask: Ask) -> String {
     let cluster = Cluster::new(world.client.clone(), world.clock.clone());
-    cluster.roll("default", RollingUpdate::new(ask).unwrap(), Pace::default(), |_| {}).await.unwrap()
+    cluster.roll("default", RollingUpdate::new(ask).unwrap(), Pace::default(), |_, _| {}).await.unwrap()
 }
 
 async fn image(world: &World) -> String {

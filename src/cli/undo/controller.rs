@@ -155,7 +155,7 @@ impl Rolling<'_> {
     async fn roll(&self, ask: Ask) -> anyhow::Result<()> {
         let update = RollingUpdate::new(ask)?;
         let pace = self.pace();
-        let rolled = self.cluster.roll(self.namespace(), update, pace, |line: &str| progress(line)).await;
+        let rolled = self.cluster.roll(self.namespace(), update, pace, |line: &str, _| progress(line)).await;
         match rolled {
             Ok(_) => Ok(()),
             Err(error @ RollError::TimedOut { .. }) => {

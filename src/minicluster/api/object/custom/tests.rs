@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::{Definition, FieldValidation, Format, Write, create, read};
