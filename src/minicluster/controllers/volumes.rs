@@ -279,9 +279,16 @@ fn drafted(name: &str, claim: &PersistentVolumeClaim, class: &StorageClass) -> V
 mod tests {
     use std::time::Duration;
 
+    use jiff::Timestamp;
     use serde_json::{Value, json};
 
+    use crate::clock::Clock;
     use crate::minicluster::MiniCluster;
+
+    /// A cluster in virtual time.
+    async fn start() -> MiniCluster {
+        MiniCluster::builder().clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap()
+    }
 
     async fn ask(cluster: &MiniCluster, method: &str, path: &str, body: Value) -> Value {
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
@@ -297,7 +304,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn claims_of_a_stateful_set_are_bound_and_their_volumes_go_with_them() {
-        let cluster = MiniCluster::builder().start().await.unwrap();
+        let cluster = start().await;
         let set = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "db" },
             "spec": {
@@ -341,7 +348,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn classes_say_when_and_for_how_long() {
-        let cluster = MiniCluster::builder().start().await.unwrap();
+        let cluster = start().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let class = |name: &str, provisioner: &str| {
             json!({
