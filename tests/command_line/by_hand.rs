@@ -345,7 +345,10 @@ async fn several_are_asked_for_first() {
         ("suspend a", "is not applied by belay; there is nothing to suspend"),
         ("undo a", "no rollout history found for deployment \"a\""),
         ("undo a --to-commit abcdef0", "no pod template of deployment \"a\" is known that commit abcdef0 made"),
-        ("undo nobody", "there is no Deployment or StatefulSet or DaemonSet or ReplicationController \"nobody\" in namespace default"),
+        (
+            "undo nobody",
+            "there is no Deployment or StatefulSet or DaemonSet or ReplicationController \"nobody\" in namespace default",
+        ),
         ("restart -l app=a deploy b", "name workloads, or say which labels they have, not both"),
     ] {
         let ran = desk.belay(&line.split(' ').collect::<Vec<_>>());
