@@ -277,6 +277,9 @@ async fn past_the_history_limit_the_history_and_git_remember() {
     office.stop();
     // Without the history there still is the mirror; only what to hold is not known.
     std::fs::remove_file(office.desk.state().join("history.db")).unwrap();
+    let held = office.belay(&format!("undo web --to-commit {second}"));
+    assert!(held.code == 1 && held.err.contains("is held for") && held.err.contains("belay retry"), "{held:?}");
+    assert_eq!(office.belay("retry web").code, 0);
     assert_eq!(office.belay(&format!("undo web --to-commit {second}")).code, 0);
     let live = office.image_is("web:2").await;
     assert_eq!(hold_of(&live), None);
@@ -342,7 +345,10 @@ async fn several_are_asked_for_first() {
         ("suspend a", "is not applied by belay; there is nothing to suspend"),
         ("undo a", "no rollout history found for deployment \"a\""),
         ("undo a --to-commit abcdef0", "no pod template of deployment \"a\" is known that commit abcdef0 made"),
-        ("undo nobody", "there is no Deployment or StatefulSet or DaemonSet \"nobody\" in namespace default"),
+        (
+            "undo nobody",
+            "there is no Deployment or StatefulSet or DaemonSet or ReplicationController \"nobody\" in namespace default",
+        ),
         ("restart -l app=a deploy b", "name workloads, or say which labels they have, not both"),
     ] {
         let ran = desk.belay(&line.split(' ').collect::<Vec<_>>());
