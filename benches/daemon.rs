@@ -3,6 +3,10 @@
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look; `-- --only commit` one part. What needs a real API server is left out where `KUBEBUILDER_ASSETS` is not
 //! set. Requests are counted on belay's own line to the cluster; times are of a shared machine, so ratios count more.
+//!
+//! Seen on two cores at a load of 16 to 25, without optimization: for each of 3,000 new Deployments 1.01 requests and,
+//! after them, one event; anonymous memory 64 MiB, with the pages of the unoptimized program 118 MiB. The heap
+//! of 1,000 has a peak of 22 MiB.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
