@@ -3,6 +3,10 @@
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look; `-- --only commit` one part. What needs a real API server is left out where `KUBEBUILDER_ASSETS` is not
 //! set. Requests are counted on belay's own line to the cluster; times are of a shared machine, so ratios count more.
+//!
+//! Seen so far, on two cores at a load of 16 to 25 and without optimization, which says nothing about times: 1.01 requests
+//! for each of 3,000 new Deployments, and one event after them; a heap of at most 22 MiB for 1,000. Of a run of 3,000 that
+//! was broken off before its end, 64 MiB of anonymous memory, and 54 MiB of pages of the unoptimized program.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -9,11 +9,10 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::judging::is_complete;
-use super::live::digest;
 use super::look::Charged;
 use super::planner::{self, Prepared};
 use super::prune;
-use super::roll_out::{Stage, Well};
+use super::roll_out::Stage;
 use super::source::{Done, GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
@@ -21,8 +20,7 @@ use crate::cluster::Seen;
 use crate::config::Drift;
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
-    Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
-    held_body, is_as_applied, marks, template, template_hash,
+    Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, Trigger, Wanted, Workload, marks,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -121,66 +119,6 @@ impl Source {
         let Hold { commit, since, .. } = hold.clone();
         let held = HeldStatus { commit, reason: reason.message, since };
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
-    }
-
-    /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<Well>) {
-        let still = |well: &Well| {
-            well.digest == digest(live)
-                && well.replicas == self.replicas(key)
-                && Hold::on(live).is_none()
-                && self.shelf().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
-        };
-        match well.filter(still) {
-            Some(well) => self.found_well(key, well.digest),
-            None => self.look_at(key, live),
-        }
-    }
-
-    fn found_well(&mut self, key: &ObjectKey, digest: u64) {
-        let facts = self.live.entry(key.clone()).or_default();
-        if facts.suspended {
-            return;
-        }
-        facts.well = Some(digest);
-        self.doubtful.remove(key);
-        self.no_drift(key);
-    }
-
-    /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
-    pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
-        let digest = digest(live);
-        let facts = self.live.entry(key.clone()).or_default();
-        if facts.suspended || facts.well == Some(digest) || !self.shelf().has(key) {
-            return;
-        }
-        if self.is_as_it_should_be(key, live) {
-            self.found_well(key, digest);
-        } else {
-            self.doubt(key.clone(), Duration::ZERO);
-        }
-    }
-
-    fn is_as_it_should_be(&self, key: &ObjectKey, live: &Value) -> bool {
-        let Some(manifest) = self.read_manifest(key) else { return true };
-        let source = &self.context.config.name;
-        let config = self.shelf().configuration(&manifest);
-        let replicas = self.replicas(key).on(live);
-        let company = |key: &ObjectKey| self.shelf().hash(key).map(|hash| hash.to_string());
-        let keeps =
-            |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
-        let Some(hold) = Hold::on(live).filter(keeps) else {
-            return is_as_applied(live, &body(&manifest.value(), source, &TemplateMarks::on(live), None, replicas));
-        };
-        match template(live).filter(|_| !hold.template.is_empty()) {
-            Some(present) => {
-                let marks = TemplateMarks::on(live);
-                let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present), replicas);
-                template_hash(present) == hold.template && is_as_applied(live, &sent)
-            }
-            // What it was before stands in Git: who plans reads it, beside this loop.
-            None => false,
-        }
     }
 
     /// Whether an autoscaler decides how many replicas an object has: one of the repository, or of the cluster.

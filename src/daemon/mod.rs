@@ -25,8 +25,10 @@ mod reported;
 mod requests;
 mod roll_out;
 mod rolling;
+mod settled;
 mod shelf;
 mod source;
+mod stage;
 mod status;
 mod take_back;
 mod telling;
@@ -36,6 +38,7 @@ mod undone;
 mod unstick;
 mod waiting;
 mod way;
+mod well;
 mod with_it;
 
 use std::collections::BTreeMap;

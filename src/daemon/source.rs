@@ -28,9 +28,8 @@ use super::together::Failed;
 use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
-use crate::history::Query;
 use crate::manifest::{Compact, ObjectKey};
-use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId, is_well};
+use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);
@@ -319,46 +318,6 @@ impl Source {
             warn!("some requests were still under way");
         }
         self.work.shutdown().await;
-    }
-
-    fn publish_settled(&mut self) {
-        let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
-        let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
-        let settled = idle && through && self.resumed.is_empty();
-        if !settled && self.looking.is_none() {
-            // Something is being done: what was found before does not count any more.
-            self.judged = None;
-        }
-        let complete = self.complete(settled);
-        self.context.status.change(|source| {
-            let news = set(&mut source.settled, settled);
-            set(&mut source.complete, complete) || news
-        });
-    }
-
-    /// The look as of which everything is live and complete, where anybody waits for that.
-    fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.looked.filter(|_| settled && self.asked.is_awaited())?;
-        if self.judged.is_none_or(|(at, _)| at != looked) {
-            self.judged = Some((looked, self.is_well()));
-        }
-        self.judged.and_then(|(_, well)| well.then_some(looked))
-    }
-
-    /// Whether everything that the head says is live, and complete where it rolls out.
-    fn is_well(&self) -> bool {
-        let source = Some(self.context.config.name.clone());
-        let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();
-        let query = Query { source, outcomes, ..Query::default() };
-        let ill = self.context.history.records(&query).unwrap_or_else(|error| {
-            warn!(%error, "failed to ask the history what has failed");
-            Vec::new()
-        });
-        let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
-        let still = |key: &ObjectKey| {
-            self.shelf().has(key) && self.newest_record(key).is_some_and(|record| !is_well(record.outcome))
-        };
-        self.refused.is_none() && !self.shelf().has_complaints() && !objects.iter().any(still)
     }
 
     /// Puts an object on the list of those to be checked.
