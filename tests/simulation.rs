@@ -14,6 +14,7 @@
 //! cargo test --test simulation                              # 200 seeds
 //! BELAY_SEEDS=5000 cargo test --test simulation seeds       # more
 //! BELAY_SEED=17 cargo test --test simulation seeds -- --nocapture   # one, and its whole story
+//! BELAY_BUG=HoldsNothing cargo test --test simulation planted -- --nocapture   # one planted bug alone
 //! ```
 //!
 //! A failure prints its seed, what each checker found, the shortest scenario that still fails, and its story. The same seed
@@ -131,7 +132,11 @@ fn failure(seed: u64) -> Option<String> {
 
 /// Looks for each planted bug of this remainder with the checker that must find it.
 fn find_planted(remainder: usize) {
-    let mine = Wrong::ALL.iter().enumerate().filter(|(number, _)| number % 2 == remainder);
+    // One alone, by its name, where that is asked for.
+    let asked = std::env::var("BELAY_BUG").ok();
+    let is_asked = |wrong: &Wrong| asked.as_ref().is_none_or(|asked| *asked == format!("{wrong:?}"));
+    let all = Wrong::ALL.iter().enumerate().filter(|(_, (wrong, _))| is_asked(wrong));
+    let mine = all.filter(|(number, _)| number % 2 == remainder);
     for (_, (wrong, checker)) in mine {
         let mut others = BTreeSet::new();
         let found = (1..=BUG_SEEDS).find(|seed| {

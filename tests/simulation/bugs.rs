@@ -12,7 +12,7 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::findings::{after, hold, is_lease, is_workload, key_of_path, template};
+use super::findings::{hold, is_lease, is_workload, key_of_path, template};
 use super::weather::Weather;
 
 /// What is wrong with belay.
@@ -56,25 +56,19 @@ pub enum Wrong {
     PlansAfterwards,
     /// It applies an object while it is still applying it.
     AppliesAtOnce,
-    /// It only tries what it means to write.
-    TriesForGood,
     /// Its own fault befalls it.
     Stumbles,
     /// It asks for what no API server knows.
     SpeaksOddly,
     /// It takes the Lease of whoever holds it.
     IgnoresTheLease,
-    /// It does not wait for what comes before.
-    ForgetsTheOrder,
     /// It says how many pods there are to be, whoever else does.
     ScalesAgainst,
-    /// It writes nothing of the second source.
-    ForgetsASource,
 }
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 26] = [
+    pub const ALL: [(Wrong, &'static str); 23] = [
         (Wrong::SkipsTheHold, "held-is-not-applied"),
         (Wrong::HoldsNothing, "settles"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -94,13 +88,10 @@ impl Wrong {
         (Wrong::SwallowsComplaints, "errors-point"),
         (Wrong::PlansAfterwards, "plan-before-write"),
         (Wrong::AppliesAtOnce, "one-at-a-time"),
-        (Wrong::TriesForGood, "ends-as-it-must"),
         (Wrong::Stumbles, "no-fault-of-its-own"),
         (Wrong::SpeaksOddly, "speaks-kubernetes"),
         (Wrong::IgnoresTheLease, "one-writes"),
-        (Wrong::ForgetsTheOrder, "waits-its-turn"),
         (Wrong::ScalesAgainst, "leaves-replicas-alone"),
-        (Wrong::ForgetsASource, "sources-apart"),
     ];
 }
 
@@ -139,9 +130,6 @@ impl Bug {
             Wrong::WritesWhilePlanning => {
                 parts.uri = path.replace("&dryRun=All", "").parse().expect("a path");
             }
-            Wrong::TriesForGood | Wrong::ForgetsASource if parts.method == Method::PATCH && self.only_tries(&path) => {
-                parts.uri = format!("{}&dryRun=All", path.replace("&dryRun=All", "")).parse().expect("a path");
-            }
             Wrong::SpeaksOddly if parts.method == Method::PATCH && path.contains('?') => {
                 parts.uri = format!("{path}&overwrite=true").parse().expect("a path");
             }
@@ -179,7 +167,6 @@ impl Bug {
                 tracing::error!("belay's own fault: planted");
                 Vec::new()
             }
-            Wrong::ForgetsTheOrder if rolls && !goes_back => self.hurries(parts, &path),
             Wrong::GoesBackTwice if goes_back => before.map(|before| (parts.clone(), before)).into_iter().collect(),
             Wrong::PatchesTheTemplate if rolls => {
                 let mut parts = parts.clone();
@@ -197,26 +184,6 @@ impl Bug {
             }
             _ => Vec::new(),
         }
-    }
-
-    fn only_tries(&self, path: &str) -> bool {
-        let part = if self.wrong == Wrong::TriesForGood { "/configmaps/" } else { "/deployments/side-" };
-        path.contains(part)
-    }
-
-    /// What says that it comes after what has just been applied is applied with it.
-    fn hurries(&self, parts: &Parts, path: &str) -> Vec<(Parts, Bytes)> {
-        let forth = self.memory.lock().unwrap().forth.clone();
-        let ahead = key_of_path(path);
-        let behind = forth
-            .into_iter()
-            .filter(|(_, body)| ahead.is_some() && after(&serde_json::from_slice(body).unwrap_or_default()) == ahead);
-        let sent = behind.map(|(path, body)| {
-            let mut parts = parts.clone();
-            parts.uri = path.parse().expect("a path");
-            (parts, body)
-        });
-        sent.collect()
     }
 
     /// How long a request is kept back.

@@ -15,9 +15,12 @@ pub fn one_writes(run: &Run) -> Vec<Finding> {
     let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
     for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
         if is_lease(&exchange.path) {
-            let Some((_, lease)) = exchange.done.as_ref().filter(|_| exchange.succeeded()) else { continue };
-            let source = lease["metadata"]["name"].as_str().and_then(|name| name.strip_prefix("belay-"));
-            let held = lease["spec"]["holderIdentity"].as_str().is_some_and(|name| !name.is_empty());
+            // What it sent: what it heard may be twisted.
+            let path = exchange.path.split('?').next().unwrap_or_default();
+            let named = path.rsplit_once("/leases/").map(|(_, name)| name);
+            let source = named.or(exchange.body["metadata"]["name"].as_str()).and_then(|it| it.strip_prefix("belay-"));
+            let takes = exchange.body["spec"]["holderIdentity"].as_str().is_some_and(|name| !name.is_empty());
+            let held = takes && exchange.succeeded();
             if let Some(source) = source.filter(|_| held) {
                 holders.insert(source, exchange.process);
             }
