@@ -70,9 +70,8 @@ fn windows_user(name: &str) -> Vec<&'static str> {
     if name.chars().any(char::is_control) {
         return vec![" cannot contain control characters"];
     }
-    let user = match name.split('\\').collect::<Vec<_>>()[..] {
-        [user] | [_, user] => user,
-        _ => return vec![" cannot contain more than one backslash"],
+    let ([user] | [_, user]) = name.split('\\').collect::<Vec<_>>()[..] else {
+        return vec![" cannot contain more than one backslash"];
     };
     if user.is_empty() {
         return vec!["'s User cannot be empty"];

@@ -25,6 +25,17 @@ const ONE_OF_WWNS: &str = "must specify either targetWWNs or wwids, but not both
 const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
 const MANAGED: &str = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
 
+/// Only volumes of the cluster have a namespace of their endpoints.
+fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(namespace) = source.some("endpointsNamespace").and_then(Value::as_str) else { return };
+    let at = at.field("endpointsNamespace");
+    if namespace.is_empty() {
+        errors.invalid(&at, "", "if the endpointnamespace is set, it must be a valid namespace name");
+    } else {
+        errors.each_invalid(&at, namespace, &names::dns_1123_label(namespace));
+    }
+}
+
 /// A source of a kind.
 pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in REQUIRED.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, names)| names) {
@@ -37,17 +48,7 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.invalid(&at.field("partition"), partition, "must be between 1 and 255, inclusive");
             }
         }
-        "glusterfs" => {
-            // Only volumes of the cluster have one.
-            if let Some(namespace) = source.some("endpointsNamespace").and_then(Value::as_str) {
-                let at = at.field("endpointsNamespace");
-                if namespace.is_empty() {
-                    errors.invalid(&at, "", "if the endpointnamespace is set, it must be a valid namespace name");
-                } else {
-                    errors.each_invalid(&at, namespace, &names::dns_1123_label(namespace));
-                }
-            }
-        }
+        "glusterfs" => glusterfs(source, at, errors),
         "iscsi" => iscsi(source, at, errors),
         "flocker" => flocker(source, at, errors),
         "rbd" => {
