@@ -11,7 +11,7 @@ use super::masking::Masking;
 use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
 use crate::manifest::ObjectKey;
-use crate::rollout::health::{Fault, PodAccount, account_of_pod};
+use crate::rollout::health::{PodAccount, account_of_pod};
 use crate::rollout::{EventSeen, Evidence, Workload, marks, same_template, template};
 
 /// The most pods that are kept.
@@ -140,7 +140,7 @@ impl Cluster {
         masking: &Masking,
         missing: &mut Vec<String>,
     ) {
-        let stuck = pods.iter_mut().filter(|pod| pod.fault == Fault::Commit && pod.seen.container.is_some());
+        let stuck = pods.iter_mut().filter(|pod| pod.fault.blames_the_commit() && pod.seen.container.is_some());
         for pod in stuck.take(LOGS) {
             let name = pod.seen.name.clone();
             let container = pod.seen.container.clone().unwrap_or_default();
@@ -175,7 +175,7 @@ impl Cluster {
         missing: &mut Vec<String>,
     ) -> Vec<EventSeen> {
         let mut about = vec![format!("involvedObject.uid={}", marks::uid(live))];
-        let stuck = pods.iter().filter(|pod| pod.fault == Fault::Commit).take(LOGS);
+        let stuck = pods.iter().filter(|pod| pod.fault.blames_the_commit()).take(LOGS);
         about.extend(stuck.map(|pod| format!("involvedObject.kind=Pod,involvedObject.name={}", pod.seen.name)));
         let mut found = Vec::new();
         for selector in about {

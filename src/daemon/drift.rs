@@ -17,9 +17,8 @@ use super::roll_out::{Stage, Well};
 use super::source::{Done, GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
-use crate::cluster::{Backoff, EventKind, Seen, Served};
+use crate::cluster::Seen;
 use crate::config::Drift;
-use crate::history::Drifted;
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
@@ -337,34 +336,6 @@ impl Source {
         self.roll_out(id, prepared, stage, ranks);
     }
 
-    /// Says that an object is no longer reported as drifted, if it was.
-    fn no_drift(&self, key: &ObjectKey) {
-        if self.context.config.drift != Drift::Report {
-            return;
-        }
-        self.context.status.trouble(&drift(key), None);
-        if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
-            warn!(object = %key, %error, "failed to note that it is as it should be");
-        }
-    }
-
-    fn report_drift(&self, key: &ObjectKey, served: Option<Served>, by: String) {
-        let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
-        self.context.status.trouble(&drift(key), Some(message.clone()));
-        let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
-        if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
-            warn!(object = %key, %error, "failed to note the drift");
-        }
-        let (context, key) = (Arc::clone(&self.context), key.clone());
-        tokio::spawn(async move {
-            let Some(served) = served else { return };
-            let read = Backoff::insist(|_| {}, || context.cluster.get(&key, &served));
-            if let Ok(Some(live)) = read.await {
-                context.tell(&key, &live, EventKind::Warning, "Drifted", message).await;
-            }
-        });
-    }
-
     /// After how long an object is looked at again: the longer the more often it was.
     pub(super) fn again(&mut self, key: &ObjectKey) -> Duration {
         let times = self.corrected.entry(key.clone()).or_default();
@@ -409,9 +380,4 @@ impl Source {
         let again = self.again(key);
         self.doubt(key.clone(), again);
     }
-}
-
-/// What drift that is only reported is filed under.
-fn drift(key: &ObjectKey) -> String {
-    format!("{key}, drift")
 }

@@ -196,12 +196,7 @@ impl<'a> Judging<'a> {
         let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);
         let wake = due.into_iter().chain([quiet]).flatten().min();
-        let timer = async {
-            match wake {
-                Some(wake) => tokio::time::sleep_until(wake).await,
-                None => std::future::pending().await,
-            }
-        };
+        let timer = sleep_until(wake);
         let Work { cancel, live: seen, give_up, .. } = &mut *self.work;
         tokio::select! {
             biased;
@@ -244,6 +239,14 @@ impl<'a> Judging<'a> {
             self.work.step(StepKind::Progress, &waiting.message).await?;
         }
         Ok(())
+    }
+}
+
+/// Waits until then; for ever without a time.
+pub(super) async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -70,16 +70,20 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
             Begun::Growing { commit, .. } if commit.as_deref() == Some(work.planned.wanted.commit.id.as_str()) => {}
             Begun::Growing { .. } => {
                 // Another commit's, or somebody's: its pods go before those of this one come.
+                work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
                 info!(object = %work.planned.wanted.key, "takes the place of another update");
                 match roll(work, back_ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
                     Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
                 }
             }
-            Begun::Renaming => match roll(work, ask(work), Outcome::UnderWay).await? {
-                Rolled::Through => continue,
-                Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
-            },
+            Begun::Renaming => {
+                work.step(StepKind::Applying, "when another update has its name").await?;
+                match roll(work, ask(work), Outcome::UnderWay).await? {
+                    Rolled::Through => continue,
+                    Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+                }
+            }
         }
         work.step(StepKind::Applying, "by a rolling update").await?;
         work.turn.through();

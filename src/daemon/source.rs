@@ -16,6 +16,7 @@ use tracing::{debug, error, info, warn};
 
 use super::before::Asked;
 use super::context::Context;
+use super::judging::sleep_until;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
 use super::planner::Prepared;
@@ -81,7 +82,7 @@ pub(super) struct Source {
     pub scalers_seen: mpsc::Receiver<Seen>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub known_history: u32,
-    /// What commands did that is not written down yet, and when.
+    /// What commands did that is not written down yet.
     pub by_hand: BTreeMap<(ObjectKey, Timestamp), ByHand>,
     /// Controllers that somebody is just rolling: how they last looked, and since when.
     pub being_rolled: BTreeMap<ObjectKey, (u64, Instant)>,
@@ -390,13 +391,6 @@ impl Source {
 async fn moved(wake: Option<&Wake>) {
     match wake {
         Some(wake) => wake.moved().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Reason;
-use super::health::{Fault, PodAccount};
+use super::health::PodAccount;
 
 /// States that nothing but another manifest heals: given up at once.
 const AT_ONCE: [&str; 3] = ["InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull"];
@@ -25,7 +25,7 @@ pub struct Impatience {
 impl Impatience {
     /// Looks at the pods of the present template. Why the rollout is given up at once, or `None` where it goes on.
     pub fn look(&mut self, pods: &[PodAccount], now: Timestamp) -> Option<Reason> {
-        let stuck = || pods.iter().filter(|pod| pod.fault == Fault::Commit);
+        let stuck = || pods.iter().filter(|pod| pod.fault.blames_the_commit());
         let gives_up = |code: &str, why: String| Reason {
             code: code.to_owned(),
             message: format!("given up before its deadline, {why}"),
@@ -59,6 +59,7 @@ impl Impatience {
 mod tests {
     use super::*;
     use crate::rollout::PodSeen;
+    use crate::rollout::health::Fault;
 
     fn pod(state: &str, restarts: i32) -> PodAccount {
         let seen = PodSeen { state: state.to_owned(), restarts, ..PodSeen::default() };

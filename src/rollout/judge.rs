@@ -186,7 +186,9 @@ impl Judge {
         let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
-            Some((Fault::Commit, seen)) => Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion }),
+            Some((Fault::Commit | Fault::Young, seen)) => {
+                Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion })
+            }
             _ if own_word => Ruling::Failed(suspicion),
             _ if cannot_make_pods.is_some() => {
                 let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());

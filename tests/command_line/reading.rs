@@ -262,6 +262,13 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     assert_eq!(at("HEAD").0, Some(3));
     assert_eq!(at("nonsense").0, Some(1));
 
+    let after = "  name: web\n  annotations: {belay.dev/after: deployment/db}\n";
+    std::fs::write(clone.join("web.yaml"), deployment("web", "web:3", "").replace("  name: web\n", after)).unwrap();
+    std::fs::write(clone.join("db.yaml"), deployment("db", "db:1", "")).unwrap();
+    let value: Value = serde_json::from_str(&stage.run(&["plan", "--from", &folder, "-o", "json"]).out).unwrap();
+    let waits = value["steps"].as_array().unwrap().iter().filter(|step| step.get("after").is_some());
+    assert_eq!(waits.map(|step| step["after"][0]["name"].clone()).collect::<Vec<_>>(), ["db"], "{value:#}");
+
     std::fs::write(clone.join("web.yaml"), deployment("web", "web:3", "").replace("replicas", "replica")).unwrap();
     let refused = stage.run(&["plan", "--from", &folder]);
     assert_eq!(refused.code, 1);

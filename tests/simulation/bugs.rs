@@ -174,12 +174,7 @@ impl Bug {
             self.memory.lock().unwrap().forth.insert(path.clone(), body.clone());
         }
         match self.wrong {
-            Wrong::AppliesTwice if rolls => vec![(parts.clone(), body.clone())],
-            Wrong::AppliesAtOnce if rolls => {
-                let mut hurried = body.clone();
-                rewrite(&mut hurried, |sent| sent["metadata"]["annotations"]["example.com/hurried"] = json!("yes"));
-                vec![(parts.clone(), hurried)]
-            }
+            Wrong::AppliesTwice | Wrong::AppliesAtOnce if rolls => vec![(parts.clone(), body.clone())],
             Wrong::Stumbles if rolls => {
                 tracing::error!("belay's own fault: planted");
                 Vec::new()

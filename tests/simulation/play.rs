@@ -324,7 +324,8 @@ impl Stage {
         daemon.follow(self.config(), &cluster, &folder).expect("the source can be followed");
         if let Some(order) = self.scenario.style.second {
             let after = (order == Order::After).then(|| "shop".to_owned());
-            let side = SourceConfig { name: second::NAME.to_owned(), path: "side".to_owned(), after, ..self.config() };
+            let (name, path) = (second::NAME.to_owned(), "side".to_owned());
+            let side = SourceConfig { name, path, after, on_failure: OnFailure::RollBack, ..self.config() };
             daemon.follow(side, &cluster, &folder).expect("the second source can be followed");
         }
         let status = daemon.status();

@@ -24,10 +24,21 @@ pub enum Fault {
     None,
     /// It may still become ready, and nothing speaks against it.
     Unknown,
+    /// The commit's, unless the world took others of its kind away: it has only just begun, as what replaces an evicted
+    /// pod has.
+    Young,
     /// The world's: its node is gone, it was evicted, nobody acts on it.
     World,
     /// The commit's: it can't start, it crashes, it does not become ready.
     Commit,
+}
+
+impl Fault {
+    /// Whether the commit is to blame where nobody else is.
+    #[must_use]
+    pub fn blames_the_commit(self) -> bool {
+        matches!(self, Fault::Commit | Fault::Young)
+    }
 }
 
 /// Reasons of failed pods that say that the cluster took the pod away, not that it broke.
@@ -163,11 +174,14 @@ fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen)
         "its node's kubelet has not said a word about it".clone_into(&mut seen.message);
         return Fault::World;
     }
+    let made = time(&pod["metadata"]["creationTimestamp"]);
+    let young = made.is_some_and(|made| now.duration_since(made) < KUBELET_PATIENCE);
+    let fault = if young { Fault::Young } else { Fault::Commit };
     let creating = statuses.iter().find(|status| status["state"]["waiting"].is_object());
     if let Some(status) = creating {
         text(&status["state"]["waiting"], "reason").clone_into(&mut seen.state);
         seen.container = Some(text(status, "name").to_owned());
-        return Fault::Commit;
+        return fault;
     }
     "NotReady".clone_into(&mut seen.state);
     let unready = statuses.iter().find(|status| status["ready"] != true);
@@ -176,5 +190,5 @@ fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen)
         let ready = condition(pod, "Ready").map(|ready| text(ready, "message")).unwrap_or_default();
         seen.message = if ready.is_empty() { "running, but not ready".to_owned() } else { ready.to_owned() };
     }
-    Fault::Commit
+    fault
 }

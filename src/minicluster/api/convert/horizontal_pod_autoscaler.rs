@@ -50,12 +50,12 @@ pub(super) fn to_v1(object: &mut Value) {
 
 pub(super) fn to_v2(object: &mut Value) {
     let mut metrics = Vec::new();
-    if let Some(Value::Array(others)) = unpack(object, METRICS) {
-        metrics.extend(others.iter().map(|metric| v2_metric(metric, "target")));
-    }
     if let Some(percentage) = take(object, "spec", "targetCPUUtilizationPercentage") {
         let target = json!({ "type": "Utilization", "averageUtilization": percentage });
         metrics.push(json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } }));
+    }
+    if let Some(Value::Array(others)) = unpack(object, METRICS) {
+        metrics.extend(others.iter().map(|metric| v2_metric(metric, "target")));
     }
     if !metrics.is_empty() {
         object["spec"]["metrics"] = Value::Array(metrics);

@@ -218,15 +218,18 @@ fn names_of(given: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.each_invalid(&at, text, &names::dns_1035_label(text));
         }
     }
-    for list in ["shortNames", "categories"] {
-        let at = at.field(list);
-        for (index, name) in given.list(list).iter().enumerate() {
-            let text = name.as_str().unwrap_or_default();
-            errors.each_invalid(&at.index(index), text, &names::dns_1035_label(text));
-        }
-    }
+    each_name(given, "shortNames", at, errors);
     if !given.text("kind").is_empty() && given.text("kind") == given.text("listKind") {
         errors.invalid(&at.field("listKind"), given.text("listKind"), "kind and listKind may not be the same");
+    }
+    each_name(given, "categories", at, errors);
+}
+
+fn each_name(given: &Value, list: &str, at: &Path<'_>, errors: &mut Errors) {
+    let at = at.field(list);
+    for (index, name) in given.list(list).iter().enumerate() {
+        let text = name.as_str().unwrap_or_default();
+        errors.each_invalid(&at.index(index), text, &names::dns_1035_label(text));
     }
 }
 

@@ -141,7 +141,7 @@ fn others(kind: &str) -> Option<Rules> {
         "ValidatingAdmissionPolicy" => alone(policies::policy),
         "ValidatingAdmissionPolicyBinding" => alone(policies::policy_binding),
         "VolumeAttachment" => then(csi::attachment, csi::attachment_update),
-        "VolumeAttributesClass" => then(classes::attributes_class, classes::attributes_class_update),
+        "VolumeAttributesClass" => after(classes::attributes_class_update, classes::attributes_class),
         _ => return None,
     })
 }
