@@ -89,8 +89,7 @@ struct Embedded {
 pub enum Stage {
     /// All of them.
     Whole,
-    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays. And the
-    /// one that drives pods off tainted nodes, which that of DaemonSets would race.
+    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays.
     DeploymentsAlone,
 }
 
@@ -99,7 +98,7 @@ impl Stage {
     fn names(self) -> &'static str {
         match self {
             Stage::Whole => Manager::JSON.controllers,
-            Stage::DeploymentsAlone => "deployment,taint-eviction-controller",
+            Stage::DeploymentsAlone => "deployment",
         }
     }
 
@@ -108,7 +107,7 @@ impl Stage {
             // Two controllers drive DaemonSets' pods off tainted nodes; which is first is left to chance. And a real
             // cluster's volumes come from others.
             Stage::Whole => Which::all().without(&[Controller::TaintEviction, Controller::Volumes]),
-            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment, Controller::TaintEviction]),
+            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment]),
         }
     }
 }

@@ -37,8 +37,16 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.cron_jobs.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) {
-            this.queue.add(Key::of(&change.object().metadata));
+        let key = Key::of(&change.object().metadata);
+        match change {
+            // A new schedule counts from now on; what it would have asked for before is not made up for.
+            Change::Modified { old, new } if has_other_times(old, new) => {
+                if let Some(wait) = this.until_next(new) {
+                    this.queue.add_after(key, wait);
+                }
+            }
+            Change::Added(_) | Change::Modified { .. } => this.queue.add(key),
+            Change::Deleted(_) => {}
         }
     });
     let this = controller.clone();
@@ -49,4 +57,8 @@ pub fn prepare(context: &Context) -> Start {
         }
     });
     Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
+}
+
+fn has_other_times(old: &CronJob, new: &CronJob) -> bool {
+    old.spec.schedule != new.spec.schedule || old.spec.time_zone != new.spec.time_zone
 }

@@ -60,6 +60,14 @@ impl Reconciler for CronJobs {
 }
 
 impl CronJobs {
+    /// After what time it is due next; `None` if that makes no sense, or never comes.
+    pub(super) fn until_next(&self, owner: &CronJob) -> Option<Duration> {
+        let zone = owner.spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get).ok()?;
+        let now = self.context.clock.now();
+        let next = Schedule::parse(&owner.spec.schedule).ok()?.next(now, &zone)?;
+        Some(Duration::try_from(next.duration_since(now)).unwrap_or_default() + AFTER)
+    }
+
     /// Brings the list of running Jobs up to date with what they say.
     async fn follow(&self, owner: &CronJob, jobs: &[Arc<Job>], status: &mut CronJobStatus) -> Result<(), Error> {
         for job in jobs {

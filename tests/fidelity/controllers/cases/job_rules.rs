@@ -1,4 +1,4 @@
-//! J: Jobs with rules of their own: limits for each index, early success, replacement, another controller.
+//! J: Jobs with rules of their own: limits for each index, replacement, another controller.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -76,13 +76,6 @@ fn rules_for_indexes() -> Vec<Case> {
             note_told(&w, "0");
             exit(&w, "0", 1).await?;
             until_condition(&w, "Failed").await?;
-            note_indexes(&w);
-        }),
-        case!("J38", "so many that succeed are enough", |w| {
-            start(&w, 3, json!({ "successPolicy": { "rules": [{ "succeededCount": 2 }] } })).await?;
-            exit(&w, "2", 0).await?;
-            exit(&w, "0", 0).await?;
-            until_condition(&w, "Complete").await?;
             note_indexes(&w);
         }),
     ]

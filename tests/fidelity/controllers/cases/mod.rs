@@ -18,7 +18,6 @@ mod replicas;
 mod rolling;
 mod scaling;
 mod stateful;
-mod taints;
 mod validation;
 
 use super::Case;
@@ -40,7 +39,6 @@ pub fn all() -> Vec<Case> {
         jobs::cases(),
         job_rules::cases(),
         cron_jobs::cases(),
-        taints::cases(),
         budgets::cases(),
         endpoints::cases(),
         validation::cases(),
