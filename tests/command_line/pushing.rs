@@ -160,28 +160,30 @@ async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
     assert_eq!(ran.code, 0, "{ran:?}");
     // An agent that knows the key.
     let socket = home.path().join("agent");
-    let agent = std::process::Command::new("ssh-agent")
-        .args(["-D", "-a"])
-        .arg(&socket)
-        .stdout(std::process::Stdio::null())
-        .spawn();
-    let Ok(agent) = agent else {
+    let Some(_agent) = agent_with(&socket, &key).await else {
         eprintln!("there is no ssh-agent: skipped: pushing with its keys");
         return;
     };
-    let _agent = crate::program::Running(agent);
-    for _ in 0..100 {
+    let ran = push(Some(&socket), &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let bare = git2::Repository::open(repository.path()).unwrap();
+    let head = bare.find_reference("refs/heads/main").unwrap().target();
+    assert_eq!(head, copy.head().unwrap().target(), "all of it is there");
+}
+
+/// An ssh-agent that knows that key; `None` where the machine has none.
+async fn agent_with(socket: &std::path::Path, key: &str) -> Option<crate::program::Running> {
+    let mut agent = std::process::Command::new("ssh-agent");
+    agent.args(["-D", "-a"]).arg(socket).stdout(std::process::Stdio::null());
+    let agent = crate::program::Running(agent.spawn().ok()?);
+    for _ in 0..1_000 {
         if socket.exists() {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     let mut add = std::process::Command::new("ssh-add");
-    add.arg("-q").arg(&key).env("SSH_AUTH_SOCK", &socket);
+    add.arg("-q").arg(key).env("SSH_AUTH_SOCK", socket);
     assert!(add.status().unwrap().success());
-    let ran = push(Some(&socket), &[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let bare = git2::Repository::open(repository.path()).unwrap();
-    let head = bare.find_reference("refs/heads/main").unwrap().target();
-    assert_eq!(head, copy.head().unwrap().target(), "all of it is there");
+    Some(agent)
 }
