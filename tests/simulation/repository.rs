@@ -85,7 +85,7 @@ impl Shop {
     pub fn new(seed: u64, apps: &[App], second: bool) -> Shop {
         let mut git = Repository::new();
         git.author("Ada", "ada@example.com").at(1_767_225_600);
-        let side = second.then(|| Side { version: 1, fate: Fate::Ready });
+        let side = second.then_some(Side { version: 1, fate: Fate::Ready });
         let done = second.then_some(Side { version: 1, fate: Fate::Done });
         let beside = Beside { secret: 0, plain: side, controller: side, job: done };
         let mut shop = Shop {
