@@ -98,7 +98,8 @@ async fn with_a_commit_it_is_that_commits() {
 async fn a_command_that_was_broken_off_is_waited_for_but_not_for_ever() {
     let (mut world, _) = started().await;
     let ask = Ask { by: Some(by(&world)), ..Ask::image("web", "web:9") };
-    drop(tokio::time::timeout(Duration::from_secs(90), roll(&world, ask)).await.unwrap_err());
+    let ended = tokio::time::timeout(Duration::from_secs(90), roll(&world, ask)).await;
+    assert!(ended.is_err(), "it is under way still: {ended:?}");
     tokio::time::sleep(Duration::from_mins(8)).await;
     let sizes = |all: &[Value]| all.iter().map(|one| one["spec"]["replicas"].as_i64().unwrap()).collect::<Vec<_>>();
     let all = world.list("api/v1/namespaces/default/replicationcontrollers").await;
@@ -110,7 +111,8 @@ async fn a_command_that_was_broken_off_is_waited_for_but_not_for_ever() {
     assert_eq!(of(&world, "rolling-update"), [], "nothing of it was ever through");
     // A newer commit does not wait.
     let ask = Ask { by: Some(by(&world)), ..Ask::image("web", "web:9") };
-    drop(tokio::time::timeout(Duration::from_secs(90), roll(&world, ask)).await.unwrap_err());
+    let ended = tokio::time::timeout(Duration::from_secs(90), roll(&world, ask)).await;
+    assert!(ended.is_err(), "it is under way still: {ended:?}");
     let next = world.push("web.yaml", &controller("web:2"), "Second version");
     let before = world.clock.now();
     world.through(&next).await;
