@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::call::{Purpose, get, request};
 use super::kinds::escape;
 use super::watch::Doubling;
+use super::watch::impatient;
 use super::{Cluster, ClusterError};
 use crate::rollout::{Lease, marks};
 
@@ -89,7 +90,8 @@ impl Cluster {
             kind: "Lease".to_owned(),
             plural: "leases".to_owned(),
         };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let client = impatient(self.client.clone(), self.request_timeout);
+        let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
         watcher::watch_object(api, name).backoff(Doubling::default()).map(|seen| {
             let lease = |object: DynamicObject| Lease::of(&serde_json::to_value(object).unwrap_or_default());
             seen.map(|object| object.map(lease)).map_err(|error| error.to_string())

@@ -154,7 +154,7 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
 
 /// A client whose requests end: a list that is not answered in time is given up, and so is a watch that does not begin.
 /// Then the watch tries again, as after any other trouble.
-fn impatient(client: Client, limit: Duration) -> Client {
+pub(super) fn impatient(client: Client, limit: Duration) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();

@@ -374,8 +374,11 @@ async fn until_seen(work: &mut Work, written: &Value) -> Result<(), Cancelled> {
     let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(&live.read()) == uid));
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Cancelled),
+        () = cancel.cancelled() => return Err(Cancelled),
         // What the watch has not told by then, it tells while the rollout is judged.
-        _ = tokio::time::timeout(UNTIL_SEEN, seen) => Ok(()),
+        _ = tokio::time::timeout(UNTIL_SEEN, seen) => {}
     }
+    // It may be newer than what was written, and then nothing else would ever tell the judge.
+    work.live.mark_changed();
+    Ok(())
 }

@@ -281,8 +281,12 @@ async fn past_the_history_limit_the_history_and_git_remember() {
     assert!(held.code == 1 && held.err.contains("is held for") && held.err.contains("belay retry"), "{held:?}");
     assert_eq!(office.belay("retry web").code, 0);
     assert_eq!(office.belay(&format!("undo web --to-commit {second}")).code, 0);
-    let live = office.image_is("web:2").await;
-    assert_eq!(hold_of(&live), None);
+    let hold = hold_of(&office.image_is("web:2").await).unwrap();
+    assert_eq!(
+        (&hold["manifest"], &hold["commit"]),
+        (&Value::from(""), &Value::from(first.as_str())),
+        "it says who: {hold}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

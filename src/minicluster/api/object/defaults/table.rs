@@ -13,7 +13,7 @@ admissionregistration.v1.RuleWithOperations scope="*"
 admissionregistration.v1.NamedRuleWithOperations scope="*"
 admissionregistration.v1.ServiceReference port=443
 admissionregistration.v1.ValidatingAdmissionPolicySpec failurePolicy="Fail"
-admissionregistration.v1.MutatingAdmissionPolicySpec failurePolicy="Fail" reinvocationPolicy="Never"
+admissionregistration.v1.MutatingAdmissionPolicySpec failurePolicy="Fail"
 admissionregistration.v1.MatchResources matchPolicy="Equivalent" namespaceSelector={} objectSelector={}
 kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference port=443
 apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference port=443
