@@ -144,17 +144,27 @@ impl Stage {
         self.start();
     }
 
-    /// Waits until belay has settled on the head; whether it did within its time.
+    /// Waits until belay has settled on the head; whether it did within its time. The second source may wait for the first
+    /// one for good.
     pub async fn settle(&mut self) -> bool {
         const LONGEST: Duration = Duration::from_mins(20);
+        const SECOND: Duration = Duration::from_mins(10);
+        let settled = self.settles("shop", LONGEST).await;
+        if self.scenario.style.second.is_some() {
+            self.settles("side", SECOND).await;
+        }
+        settled
+    }
+
+    async fn settles(&mut self, source: &str, within: Duration) -> bool {
         let head = self.shop.pushed.last().expect("a first commit").commit.clone();
         let status = &mut self.belay.as_mut().expect("belay runs").status;
         let through = status.wait_for(|status| {
-            status.sources.get("shop").is_some_and(|source| {
+            status.sources.get(source).is_some_and(|source| {
                 source.settled && source.planned.as_ref().is_some_and(|planned| planned.as_str() == head)
             })
         });
-        matches!(tokio::time::timeout(LONGEST, through).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(within, through).await, Ok(Ok(_)))
     }
 
     /// What belay says of itself.
