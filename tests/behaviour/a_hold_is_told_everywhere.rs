@@ -52,6 +52,9 @@ async fn metrics(web: &Web) -> String {
 #[tokio::test(start_paused = true)]
 async fn by_status_event_metric_and_log() {
     let log = Log::default();
+    // As long as there is but one subscriber, tracing asks whichever thread comes first whether an event interests anybody
+    // at all; that may be another test's.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::WARN).with_writer(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
