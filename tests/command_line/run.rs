@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::program::{Running, belay, run};
@@ -18,7 +19,7 @@ async fn it_tells_systemd_and_stops_when_told() {
     stage.repository.push();
     let socket = stage.home.path().join("notify");
     let systemd = UnixDatagram::bind(&socket).unwrap();
-    systemd.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let systemd = listening(systemd);
     let mut command = stage.command();
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "1000000");
     let mut running = Running(command.spawn().unwrap());
@@ -44,10 +45,22 @@ async fn it_tells_systemd_and_stops_when_told() {
     panic!("it did not say that it stops: {told}");
 }
 
-fn receive(socket: &UnixDatagram) -> Option<String> {
-    let mut buffer = [0; 4096];
-    let length = socket.recv(&mut buffer).ok()?;
-    Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
+/// Hears at once whatever is said, as systemd does: a socket that nobody reads is soon full, and who writes to it waits.
+fn listening(socket: UnixDatagram) -> Receiver<String> {
+    let (tell, heard) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            if tell.send(String::from_utf8_lossy(&buffer[..length]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+fn receive(systemd: &Receiver<String>) -> Option<String> {
+    systemd.recv_timeout(Duration::from_secs(60)).ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]
