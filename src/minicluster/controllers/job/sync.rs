@@ -116,7 +116,9 @@ impl Jobs {
             active: pods.iter().filter(|pod| pod.is_active()).cloned().collect(),
             leaving: pods.iter().filter(|pod| pod.is_leaving()).cloned().collect(),
         };
-        let tally = track::name_ended(job, &mut status, pods, Over::NotYet);
+        let has_succeeded = Outcome::decided(&status).is_some_and(|decided| decided.succeeded);
+        let so_far = if has_succeeded { Over::Succeeded } else { Over::NotYet };
+        let tally = track::name_ended(job, &mut status, pods, so_far);
         let mut verdict = self.verdict(job, &status, pods, &sorted, &tally);
         if verdict.is_none()
             && let Some(left) = outcome::time_left(job, &status, now)

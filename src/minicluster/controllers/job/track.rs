@@ -85,7 +85,9 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
     let mut ended = Vec::new();
     let mut more = false;
     for pod in pods.iter().filter(|pod| has_finalizer(pod)) {
-        let failed = has_failed(job, pod);
+        // What goes because the Job has succeeded has not failed, however long it keeps its finalizer.
+        let is_let_go = over == Over::Succeeded && is_terminating(&pod.metadata);
+        let failed = has_failed(job, pod) && !is_let_go;
         if !pod.is_finished() && !failed && over == Over::NotYet {
             continue;
         }
