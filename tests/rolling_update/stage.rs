@@ -77,6 +77,8 @@ impl Stage {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let cluster = Cluster::new(client, self.clock.clone());
         let say = |line: &str, _| said.lock().unwrap().push(line.to_owned());
+        // An update with nothing left to do is over before the watcher beside it has had an answer.
+        self.look_at_pods(&app, &seen).await;
         let ended = tokio::select! {
             biased;
             ended = cluster.roll("default", update, pace, say) => ended,
@@ -174,15 +176,17 @@ impl Stage {
 
     async fn watch_pods(&self, app: &str, seen: &Mutex<Seen>) {
         loop {
-            let pods = self.pods(app).await;
-            let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            {
-                let mut seen = seen.lock().unwrap();
-                seen.most = seen.most.max(pods.len());
-                seen.fewest_ready = Some(seen.fewest_ready.map_or(ready, |fewest| fewest.min(ready)));
-            }
             tokio::time::sleep(Duration::from_millis(100)).await;
+            self.look_at_pods(app, seen).await;
         }
+    }
+
+    async fn look_at_pods(&self, app: &str, seen: &Mutex<Seen>) {
+        let pods = self.pods(app).await;
+        let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+        let mut seen = seen.lock().unwrap();
+        seen.most = seen.most.max(pods.len());
+        seen.fewest_ready = Some(seen.fewest_ready.map_or(ready, |fewest| fewest.min(ready)));
     }
 }
 
