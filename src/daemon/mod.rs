@@ -21,6 +21,7 @@ mod prune;
 mod rebuild;
 mod recovered;
 mod refused;
+mod replaced;
 mod reported;
 mod requests;
 mod roll_out;

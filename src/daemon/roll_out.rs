@@ -87,6 +87,7 @@ impl Work {
                 {
                     return Ok(outcome);
                 }
+                Box::pin(self.keep_replaced(&stage)).await?;
                 let written = match Box::pin(self.apply_manifest()).await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
