@@ -4,7 +4,7 @@
 use belay::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
-use crate::world::daemon::{World, broken, deployment, path_of};
+use crate::world::daemon::{World, broken, deployment, image, path_of};
 
 #[tokio::test(start_paused = true)]
 async fn a_fix_rolls_out() {
@@ -76,8 +76,4 @@ async fn held(more: &str) -> (World, String) {
 
 fn settings(value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  A: \"{value}\"\n")
-}
-
-fn image(live: &serde_json::Value) -> &str {
-    live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
 }

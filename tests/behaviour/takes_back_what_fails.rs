@@ -1,9 +1,11 @@
 //! The progress deadline passes: evidence, the way back, the hold, the mark, the record.
 
-use belay::rollout::{Hold, Outcome, StepKind, marks};
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::world::daemon::{World, broken, deployment, path_of, short};
+use belay::rollout::{Hold, Outcome, StepKind, marks};
+use serde_json::{Value, json};
+
+use crate::world::daemon::{World, broken, deployment, image, path_of, short};
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_image_goes_back_to_the_last_good_revision() {
@@ -84,18 +86,25 @@ async fn a_crash_keeps_the_last_lines() {
 #[tokio::test(start_paused = true)]
 async fn only_the_pod_template_goes_back() {
     let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    let rolling = "  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n";
+    let good = world.push("web.yaml", &deployment("web", "web:1", rolling), "First version");
     world.start();
     world.through(&good).await;
     let worse = broken("web", "never-ready")
         .replace("replicas: 2", "replicas: 3")
-        .replace("  selector:", "  minReadySeconds: 1\n  selector:");
+        .replace("  selector:", "  minReadySeconds: 1\n  strategy: {type: Recreate}\n  selector:");
     let bad = world.push("web.yaml", &worse, "Three, and broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &Value::from(3)));
     assert_eq!(live["spec"]["minReadySeconds"], 1);
+    assert_eq!(live["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(live["status"]["availableReplicas"], 3);
+    // It stays so: nothing of it is drift.
+    let generation = live["metadata"]["generation"].clone();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,10 +137,6 @@ async fn a_source_that_only_reports_leaves_it() {
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Failed);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), Hold::on(&live)), ("web:2", None));
-}
-
-fn image(live: &Value) -> &str {
-    live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
 }
 
 /// One after the other fails: each goes back to the last that was well, never to one that failed.
