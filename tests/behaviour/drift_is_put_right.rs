@@ -8,14 +8,6 @@ use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 
-async fn started() -> (World, String) {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    (world, first)
-}
-
 async fn settle(world: &mut World, commit: &str) {
     tokio::time::sleep(Duration::from_mins(2)).await;
     world.through(commit).await;
@@ -23,7 +15,7 @@ async fn settle(world: &mut World, commit: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn scaling_by_hand_is_put_right_and_recorded() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2);
@@ -36,9 +28,7 @@ async fn scaling_by_hand_is_put_right_and_recorded() {
 async fn or_only_reported() {
     let mut world = World::embedded().await;
     world.config.drift = Drift::Report;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 5);
@@ -49,7 +39,7 @@ async fn or_only_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_manifest_does_not_name_is_nobodys_business() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     let others = json!({"metadata": {"annotations": {"team": "a"}, "labels": {"tier": "web"}},
         "spec": {"minReadySeconds": 1}});
     world.patch(&path_of("web"), "somebody", &others).await;
@@ -112,14 +102,14 @@ async fn fields_that_were_given_to_another_stay_given() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_is_made_again() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.delete(&path_of("web")).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["status"]["availableReplicas"], 2);
 }
 
 async fn held() -> (World, String) {
-    let (mut world, _) = started().await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
@@ -198,7 +188,7 @@ const AUTOSCALERS: &str = "apis/autoscaling/v2/namespaces/default/horizontalpoda
 
 #[tokio::test(start_paused = true)]
 async fn replicas_are_the_autoscalers_where_the_cluster_has_one() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.create(AUTOSCALERS, "kubectl-create", &autoscaler()).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2, "as it was, until it scales");
@@ -226,8 +216,6 @@ async fn an_autoscaler_that_is_there_before_belay_is_seen() {
     let sized: Value =
         serde_yaml::from_str(&deployment("web", "web:1", "").replace("replicas: 2", "replicas: 7")).unwrap();
     world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-create", &sized).await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 7);
 }

@@ -21,15 +21,6 @@ const TAKEN_BACK: [StepKind; 8] = [
 /// What one goes through that is well.
 const WELL: [StepKind; 3] = [StepKind::Applying, StepKind::Applied, StepKind::Ended];
 
-/// A first version, complete.
-async fn started() -> (World, String) {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
-    (world, good)
-}
-
 /// The records that were set off so, the oldest first.
 fn by(world: &World, trigger: &Trigger) -> Vec<Record> {
     world.records().into_iter().filter(|record| record.trigger == *trigger).collect()
@@ -47,7 +38,7 @@ fn steps(world: &World, record: &Record) -> Vec<StepKind> {
 
 #[tokio::test(start_paused = true)]
 async fn by_a_commit() {
-    let (mut world, good) = started().await;
+    let (mut world, good) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     let all = by(&world, &Trigger::Commit);
@@ -61,7 +52,7 @@ async fn by_a_commit() {
 
 #[tokio::test(start_paused = true)]
 async fn by_a_commit_that_another_replaces() {
-    let (mut world, _) = started().await;
+    let (mut world, _) = World::with_web().await;
     let slow = world.push("web.yaml", &broken("web", "ready-after=20s"), "Slow");
     world.until("it is under way", |source| source.under_way.values().any(|way| way.message.contains("of 2"))).await;
     let next = world.push("web.yaml", &deployment("web", "web:3", ""), "The next");
@@ -76,7 +67,7 @@ async fn by_a_commit_that_another_replaces() {
 
 #[tokio::test(start_paused = true)]
 async fn by_a_retry() {
-    let (mut world, _) = started().await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     world.patch(&path_of("web"), "belay", &json!({"metadata": {"annotations": {marks::HOLD: null}}})).await;
@@ -90,7 +81,7 @@ async fn by_a_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn by_an_undo_of_somebody() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     let sets = world.list("apis/apps/v1/namespaces/default/replicasets").await;
@@ -117,7 +108,7 @@ async fn by_an_undo_of_somebody() {
 
 #[tokio::test(start_paused = true)]
 async fn by_drift() {
-    let (mut world, good) = started().await;
+    let (mut world, good) = World::with_web().await;
     let other = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
     world.patch(&path_of("web"), "kubectl-set", &other).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -131,7 +122,7 @@ async fn by_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn also_where_it_was_taken_up_again() {
-    let (mut world, _) = started().await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.until("it is under way", |source| source.under_way.values().any(|way| way.message.contains("of 2"))).await;
     world.kill().await;

@@ -11,9 +11,7 @@ use crate::world::daemon::{World, broken, deployment, image, path_of, short};
 async fn a_bad_image_goes_back_to_the_last_good_revision() {
     let mut world = World::embedded().await;
     world.repository.author("Ada", "ada@example.com");
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let good = world.with_first_version().await;
     let bad = world.push("web.yaml", &broken("web", "image-pull-error"), "Faster images");
     world.through(&bad).await;
 
@@ -69,10 +67,7 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_keeps_the_last_lines() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "A typo");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
@@ -129,9 +124,7 @@ async fn one_bad_workload_delays_no_other() {
 async fn a_source_that_only_reports_leaves_it() {
     let mut world = World::embedded().await;
     world.config.on_failure = belay::config::OnFailure::Report;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    world.with_first_version().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Failed);
@@ -142,10 +135,7 @@ async fn a_source_that_only_reports_leaves_it() {
 /// One after the other fails: each goes back to the last that was well, never to one that failed.
 #[tokio::test(start_paused = true)]
 async fn never_to_one_that_failed() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, good) = World::with_web().await;
     for (tag, fate) in [("web:2", "never-ready"), ("web:3", "crash-after=1s"), ("web:4", "image-pull-error")] {
         let bad = world.push("web.yaml", &broken("web", fate).replace("web:2", tag), tag);
         world.through(&bad).await;
