@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay::rollout::{Outcome, StepKind};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, deployment, path_of};
@@ -42,6 +42,11 @@ async fn it_is_reported_once() {
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RollbackFailed, "{record:#?}");
     assert!(record.reason.unwrap().message.contains("the way back failed too"));
+    // The deadline of 30 s is over when it goes back: it has its own, and the budget on top of it.
+    let steps = world.history().steps(record.id).unwrap();
+    let at = |kind: StepKind| steps.iter().find(|step| step.kind == kind).unwrap().at;
+    let took = at(StepKind::Ended).duration_since(at(StepKind::WentBack)).as_secs();
+    assert!((60..=100).contains(&took), "{took} s: {steps:#?}");
     let evidence = record.evidence.unwrap();
     let of = |image: &str| evidence.pods.iter().filter(|pod| pod.message.contains(image) || pod.state == image).count();
     assert!(evidence.conditions.iter().any(|line| !line.starts_with("on the way back: ")), "{evidence:#?}");
