@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use belay::config::Drift;
 use belay::rollout::{Hold, Outcome, Trigger};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
@@ -69,6 +71,53 @@ async fn what_the_server_makes_of_a_manifest_is_no_drift() {
     assert_eq!(after["spec"], before["spec"]);
     assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
     assert_eq!(world.records().len(), 1, "{:?}", world.outcomes());
+}
+
+/// As an admission webhook would: the images come from a mirror, in the dry run and in earnest.
+fn mirrored(client: kube::Client) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.method() != http::Method::PATCH {
+                return client.send(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let sent = String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap();
+            let mirrored = sent.replace("\"image\":\"web:", "\"image\":\"mirror.example.com/web:");
+            client.send(http::Request::from_parts(parts, Body::from(mirrored.into_bytes()))).await
+        }
+    });
+    kube::Client::new(service, namespace)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_webhook_makes_of_it_is_no_drift() {
+    let mut world = World::behind(mirrored).await;
+    let first = world.with_first_version().await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(image(&before), "mirror.example.com/web:1");
+    // Also where it is looked at again, for somebody else has written beside belay.
+    world.patch(&path_of("web"), "somebody", &json!({"metadata": {"labels": {"team": "a"}}})).await;
+    settle(&mut world, &first).await;
+    world.stop().await;
+    world.start();
+    settle(&mut world, &first).await;
+    let after = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(world.records().len(), 1, "{:?}", world.outcomes());
+    // It is taken back, held and mended like any other.
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    settle(&mut world, &bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "mirror.example.com/web:1");
+    assert_eq!(world.status().held.len(), 1);
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    settle(&mut world, &fix).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "mirror.example.com/web:3");
+    assert_eq!(world.records().len(), 3, "{:?}", world.outcomes());
 }
 
 /// A field that the manifest no longer names is whose it has become meanwhile; without an owner it goes.

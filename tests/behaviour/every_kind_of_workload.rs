@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::world::daemon::{World, image};
 
-const STATEFUL: &str = "apis/apps/v1/namespaces/default/statefulsets/db";
-const DAEMON: &str = "apis/apps/v1/namespaces/default/daemonsets/agent";
+pub const STATEFUL: &str = "apis/apps/v1/namespaces/default/statefulsets/db";
+pub const DAEMON: &str = "apis/apps/v1/namespaces/default/daemonsets/agent";
 
-fn stateful(image: &str, fate: &str) -> String {
+pub fn stateful(image: &str, fate: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  annotations: {{belay.dev/progress-deadline-seconds: \
          \"60\"}}\nspec:\n  replicas: 3\n  serviceName: db\n  selector:\n    matchLabels: {{app: db}}\n  template:\n    \
@@ -19,7 +19,7 @@ fn stateful(image: &str, fate: &str) -> String {
     )
 }
 
-fn daemon(image: &str, fate: &str) -> String {
+pub fn daemon(image: &str, fate: &str) -> String {
     stateful(image, fate)
         .replace("StatefulSet", "DaemonSet")
         .replace("  replicas: 3\n  serviceName: db\n", "")

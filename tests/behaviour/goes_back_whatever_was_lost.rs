@@ -6,8 +6,10 @@ use std::time::Duration;
 use belay::rollout::{Hold, Outcome};
 use serde_json::Value;
 
+use crate::every_kind_of_workload::{DAEMON, STATEFUL, daemon, stateful};
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 
+const DEPLOYMENT: &str = "apis/apps/v1/namespaces/default/deployments/web";
 const SETS: &str = "apis/apps/v1/namespaces/default/replicasets";
 
 /// One that keeps no revisions, and whose old pods go before new ones come.
@@ -87,6 +89,12 @@ async fn by_the_record_with_git_away() {
 #[tokio::test(start_paused = true)]
 async fn by_git_without_the_record() {
     let (mut world, good, bad) = forgotten().await;
+    starts_without_its_history(&mut world).await;
+    world.through(&bad).await;
+    is_back(&world, &good, &bad).await;
+}
+
+async fn starts_without_its_history(world: &mut World) {
     world.kill().await;
     for entry in std::fs::read_dir(world.repository.beside("state")).unwrap() {
         let path = entry.unwrap().path();
@@ -97,8 +105,60 @@ async fn by_git_without_the_record() {
     // What was made in the second of the restart counts as made by it.
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.start();
+}
+
+/// A workload, its manifest with an image and a fate, and where it is.
+type Kind = (&'static str, fn(&str, &str) -> String, &'static str);
+const WITH_REVISIONS: [Kind; 2] =
+    [("StatefulSet default/db", stateful, STATEFUL), ("DaemonSet default/agent", daemon, DAEMON)];
+
+/// Somebody else made it; the cluster keeps its first revision.
+#[tokio::test(start_paused = true)]
+async fn by_the_revisions_without_the_record() {
+    let web = |image: &str, fate: &str| broken("web", fate).replace("web:2", image);
+    let all: [Kind; 3] = [("Deployment default/web", web, DEPLOYMENT), WITH_REVISIONS[0], WITH_REVISIONS[1]];
+    let mut world = World::embedded().await;
+    for (_, manifest, path) in all {
+        let made: Value = serde_yaml::from_str(&manifest("app:1", "ready")).unwrap();
+        world.create(path.rsplit_once('/').unwrap().0, "kubectl-create", &made).await;
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    for (number, (_, manifest, _)) in all.iter().enumerate() {
+        world.repository.write(format!("{number}.yaml"), manifest("app:2", "never-ready"));
+    }
+    let bad = world.repository.commit("All of them broken");
+    world.repository.push();
+    world.start();
     world.through(&bad).await;
-    is_back(&world, &good, &bad).await;
+    for (object, _, path) in all {
+        let record = world.record(&bad, object);
+        assert_eq!((record.outcome, record.back_to_revision), (Outcome::RolledBack, Some(1)), "{record:#?}");
+        assert_eq!(image(&world.get(path).await.unwrap()), "app:1", "{object}");
+    }
+}
+
+/// The history is lost in the middle of a rollout, and with it the revisions that the cluster kept.
+#[tokio::test(start_paused = true)]
+async fn by_git_also_other_kinds() {
+    for (object, manifest, path) in WITH_REVISIONS {
+        let mut world = World::embedded().await;
+        let good = world.push("app.yaml", &manifest("app:1", "ready"), "First version");
+        world.start();
+        world.through(&good).await;
+        let bad = world.push("app.yaml", &manifest("app:2", "never-ready"), "Broken");
+        world.until("it is under way", |source| !source.under_way.is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let revisions = "apis/apps/v1/namespaces/default/controllerrevisions";
+        for kept in world.list(revisions).await.iter().filter(|kept| kept["revision"] == 1) {
+            world.delete(&format!("{revisions}/{}", kept["metadata"]["name"].as_str().unwrap())).await;
+        }
+        starts_without_its_history(&mut world).await;
+        world.through(&bad).await;
+        let record = world.record(&bad, object);
+        assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+        assert_eq!(record.back_to.unwrap().as_str(), good);
+        assert_eq!(image(&world.get(path).await.unwrap()), "app:1");
+    }
 }
 
 #[tokio::test(start_paused = true)]
