@@ -15,7 +15,8 @@ use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Compact, Complaint, ObjectKey};
 use crate::rollout::{
-    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
+    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, Workload,
+    held_reason,
 };
 
 /// A planned object, its record, and what was known of it before a restart.
@@ -28,9 +29,15 @@ impl Source {
         let now = self.context.clock.now();
         let mut records = self.rejections(news);
         let rejected = records.len();
+        let mut prepared = prepared;
+        for prepared in &mut prepared {
+            prepared.carries_on = self.carries_on(prepared);
+        }
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
             prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
-        records.extend(new.iter().map(|prepared| self.record(&prepared.planned)));
+        records.extend(
+            new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }),
+        );
         let history = &self.context.history;
         let written = history
             .saw(&source, &news.head, &news.commits, now)
@@ -48,6 +55,7 @@ impl Source {
         self.planned = Some(news.head.clone());
         self.pin(&records);
         self.failed.clear();
+        self.interrupted.clear();
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         for (id, record) in ids.iter().zip(&records).take(rejected) {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
@@ -131,6 +139,14 @@ impl Source {
         }
     }
 
+    /// Whether what is planned for a workload takes the place of a rollout that was under way. A ReplicationController's is
+    /// its own kind of story, which finds by itself where it is.
+    fn carries_on(&self, prepared: &Prepared) -> bool {
+        let key = &prepared.planned.wanted.key;
+        let workload = Workload::of(key).is_some_and(|workload| workload != Workload::ReplicationController);
+        workload && prepared.standing.is_some() && self.interrupted.contains(key)
+    }
+
     /// Whether something is done about an object from here on.
     fn is_to_begin(&self, earlier: Option<&Record>, prepared: &Prepared) -> bool {
         matches!(prepared.planned.action, Action::Apply(_) | Action::Prune | Action::Blocked(_))
@@ -161,6 +177,9 @@ impl Source {
                 });
                 Some(Stage::GoingBack { reason, went: None })
             }
+            Action::Unchanged if prepared.carries_on => {
+                standing.map(|standing| Stage::UnderWay(standing.baseline.clone()))
+            }
             Action::Unchanged => {
                 let standing = standing.filter(|standing| standing.ours)?;
                 if earlier.is_none() && standing.complete {
@@ -175,7 +194,8 @@ impl Source {
 
     /// Begins one rollout.
     pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: Stage, ranks: &Ranks) {
-        let Prepared { planned, served: Some(served), .. } = prepared else {
+        let judged = prepared.rolls_out() || matches!(stage, Stage::UnderWay(_) | Stage::GoingBack { .. });
+        let Prepared { planned, served: Some(served), carries_on, .. } = prepared else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;
         };
@@ -200,11 +220,12 @@ impl Source {
             live,
             give_up: given_up,
             stage,
+            carries_on,
             told: None,
             well: None,
         });
         let ended = CancellationToken::new();
-        let rollout = Rollout { record, cancel, ended, live: send, give_up, superseded_by: None };
+        let rollout = Rollout { record, cancel, ended, live: send, give_up, judged, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
         self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }

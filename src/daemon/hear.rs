@@ -132,6 +132,9 @@ impl Source {
             if !same || wanted.contains_key(&key) && record.commit != *head {
                 self.resumed.remove(&key);
                 self.supersede(record.id, Some(head));
+                if record.rolls_out {
+                    self.interrupted.insert(key);
+                }
                 continue;
             }
             match (self.read_manifest(&key), self.commit(&record.commit)) {

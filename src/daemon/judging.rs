@@ -82,7 +82,7 @@ impl<'a> Judging<'a> {
     /// Judges the rollout that `work` began, or took back.
     pub(super) fn new(work: &'a mut Work, judge: Judge, applied: Option<String>, outcome: Outcome) -> Judging<'a> {
         // The way back has its whole budget.
-        let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.apply.rolls_out;
+        let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
         let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
         let quiet_until = tokio::time::Instant::now();
         Judging { work, judge, applied, outcome, impatience, quiet_until, told: None }

@@ -109,6 +109,7 @@ impl Parts {
             doubtful: BTreeMap::new(),
             corrected: BTreeMap::new(),
             resumed: BTreeMap::new(),
+            interrupted: BTreeSet::new(),
             work: JoinSet::new(),
             planning: None,
             plans: 0,

@@ -39,6 +39,20 @@ pub(super) struct Prepared {
     pub last_writer: Option<String>,
     /// The source whose label the live object has.
     pub owner: Option<String>,
+    /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
+    /// is judged, as this one's.
+    pub carries_on: bool,
+}
+
+impl Prepared {
+    /// Whether a rollout comes of it that is to be judged.
+    pub fn rolls_out(&self) -> bool {
+        match &self.planned.action {
+            Action::Apply(apply) => apply.rolls_out || self.carries_on,
+            Action::Unchanged => self.carries_on,
+            _ => false,
+        }
+    }
 }
 
 /// How a live workload stands, for taking up what was under way.
@@ -149,7 +163,8 @@ impl Planner<'_> {
             let last_writer = live.as_ref().and_then(newest_other_manager);
             let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
             let planned = Planned { wanted, action };
-            Ok(Prepared { planned, served: Some(served.clone()), standing, digest, last_writer, owner })
+            let served = Some(served.clone());
+            Ok(Prepared { planned, served, standing, digest, last_writer, owner, carries_on: false })
         };
         stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
     }
@@ -338,7 +353,7 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
     wanted.into_iter().map(move |wanted| {
         let action = Action::Blocked(why(&wanted));
         let planned = Planned { wanted, action };
-        Prepared { planned, served: None, standing: None, digest: None, last_writer: None, owner: None }
+        Prepared { planned, served: None, standing: None, digest: None, last_writer: None, owner: None, carries_on: false }
     })
 }
 

@@ -161,7 +161,8 @@ fn of(charged: Charged, served: Served, action: Action) -> Prepared {
         replicas: Replicas::AsWritten,
     };
     let planned = Planned { wanted, action };
-    Prepared { planned, served: Some(served), standing: None, digest: None, last_writer: None, owner: None }
+    let served = Some(served);
+    Prepared { planned, served, standing: None, digest: None, last_writer: None, owner: None, carries_on: false }
 }
 
 /// Deletes one object and waits until it is gone.

@@ -52,6 +52,8 @@ pub(super) struct Work {
     /// Says that it is to be given up, and why.
     pub give_up: watch::Receiver<Option<Reason>>,
     pub stage: Stage,
+    /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
+    pub carries_on: bool,
     /// What is to be told of it at its end.
     pub told: Option<Told>,
     /// What it is known to be at its end.
@@ -118,7 +120,7 @@ impl Work {
 
     /// After the write: nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
-        if !self.apply.rolls_out {
+        if !self.is_judged() {
             Box::pin(self.wait_until_established(&written)).await?;
             self.turn.through();
             return match waits_for(&self.planned.wanted.key) {
@@ -127,10 +129,21 @@ impl Work {
             };
         }
         self.turn.through();
-        let baseline = Baseline::of(&self.planned.wanted.key, &written);
+        let baseline = self.baseline(&written);
         let live = Compact::of(&written);
         drop(written);
         self.judge_from(baseline, Some(live)).await
+    }
+
+    /// Whether there is a rollout to be judged.
+    pub(super) fn is_judged(&self) -> bool {
+        self.apply.rolls_out || self.carries_on
+    }
+
+    /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
+    fn baseline(&self, written: &Value) -> Baseline {
+        let baseline = Baseline::of(&self.planned.wanted.key, written);
+        if self.carries_on && !self.apply.rolls_out { Baseline { old_failure: None, ..baseline } } else { baseline }
     }
 
     /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
@@ -143,7 +156,7 @@ impl Work {
         let written = self.insist_on_apply(&self.apply.body).await?;
         match written {
             Ok(written) => {
-                let baseline = Baseline::of(&self.planned.wanted.key, &written);
+                let baseline = self.baseline(&written);
                 self.context.applied(self.record, &baseline).await;
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
                 Ok(Ok(written))

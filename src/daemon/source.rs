@@ -60,6 +60,8 @@ pub(super) struct Source {
     pub corrected: BTreeMap<ObjectKey, u32>,
     /// Records that were open when the daemon started.
     pub resumed: BTreeMap<ObjectKey, Record>,
+    /// Workloads whose rollouts were given up for the next plan.
+    pub interrupted: BTreeSet<ObjectKey>,
     pub work: JoinSet<Done>,
     /// The plan that is being made, and its number.
     pub planning: Option<(AbortHandle, u64)>,
@@ -104,6 +106,8 @@ pub(super) struct Rollout {
     pub live: watch::Sender<Option<Compact>>,
     /// Told when it is to be given up, and why.
     pub give_up: watch::Sender<Option<Reason>>,
+    /// Whether it is judged, so that whoever takes its place must judge on.
+    pub judged: bool,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
 }
@@ -341,6 +345,9 @@ impl Source {
                 rollout.superseded_by = Some(by.clone());
                 rollout.cancel.cancel();
                 ended.push(rollout.ended.clone());
+                if rollout.judged {
+                    self.interrupted.insert(key.clone());
+                }
             }
         }
         ended

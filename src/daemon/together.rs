@@ -100,6 +100,7 @@ impl Source {
                     digest: None,
                     last_writer: None,
                     owner: None,
+                    carries_on: false,
                 };
                 for id in ids {
                     self.roll_out(id, prepared.clone(), stage.clone(), &ranks);

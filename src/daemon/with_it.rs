@@ -175,6 +175,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
         stage: Stage::Fresh,
+        carries_on: false,
         told: None,
         well: None,
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::aside::{set_aside, with_suffix};
@@ -283,8 +284,7 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(judge)?;
-    connection.busy_timeout(PATIENCE).map_err(judge)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    prepare(&connection).map_err(judge)?;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(judge)?;
     let found = format_of(&connection).map_err(judge)?;
     let tables: i64 =
@@ -326,11 +326,20 @@ fn check(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
+/// What every connection is told first.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Without it SQLite prepares a statement anew whenever another value is bound that one of the partial indexes might be
+    // for: a fifth of the time that a rollout costs.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
 fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = |connection: Connection| {
-        connection.busy_timeout(PATIENCE)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        prepare(&connection)?;
         format_of(&connection)?;
         Ok(connection)
     };

@@ -144,11 +144,23 @@ impl Facts {
             // The first resource of a kind is the one that stores it (`replicationcontrollers` before its subresources).
             by_kind.entry((kind.group.clone(), kind.version.clone(), kind.kind.clone())).or_insert(index);
         }
-        let types = file
+        let mut types: HashMap<String, Type> = file
             .types
             .iter()
             .map(|(name, document)| (name.clone(), schema::read(document, file.go.get(name))))
             .collect();
+        let written: Vec<(String, Vec<String>)> = types
+            .iter()
+            .filter_map(|(name, ty)| match ty {
+                Type::Struct(inner) => Some((name.clone(), schema::always_written(inner, &types))),
+                _ => None,
+            })
+            .collect();
+        for (name, fields) in written {
+            if let Some(Type::Struct(inner)) = types.get_mut(&name) {
+                inner.always_written = fields;
+            }
+        }
         let type_names = type_names(&file.types);
         Facts { kubernetes: file.kubernetes, kinds, types, documents: file.types, by_kind, type_names }
     }

@@ -1,6 +1,6 @@
 //! The shape of a kind's objects, read from OpenAPI v3 schemas; also from those of custom resource definitions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
@@ -32,6 +32,8 @@ pub struct Struct {
     pub fields: BTreeMap<String, Field>,
     /// The fields that must be there.
     pub required: Vec<String>,
+    /// The fields that Go writes even where nothing was ever put there. None for custom kinds.
+    pub always_written: Vec<String>,
     /// Whether it has one owner as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
     /// Whether fields that are not named are kept (`x-kubernetes-preserve-unknown-fields`).
@@ -187,6 +189,37 @@ impl Type {
     }
 }
 
+/// The fields of a struct that Go always writes: what has no `omitempty`, and what is a struct in Go, since that is never
+/// empty. `types` are all there are, by name.
+pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> Vec<String> {
+    let is_struct = |field: &Field, go: &Go| {
+        let ty = match &field.ty {
+            Type::Named(name) => types.get(name).unwrap_or(&Type::Any),
+            other => other,
+        };
+        match ty {
+            Type::Struct(_) => true,
+            Type::Scalar(scalar) => scalar.is_struct(),
+            Type::Any => go.ty == "runtime.RawExtension",
+            _ => false,
+        }
+    };
+    let is_written = |field: &Field| {
+        field.go.as_ref().is_some_and(|go| {
+            go.omit == Omit::Never || (!go.is_pointer() && go.omit == Omit::Empty && is_struct(field, go))
+        })
+    };
+    inner.fields.iter().filter(|(_, field)| is_written(field)).map(|(name, _)| name.clone()).collect()
+}
+
+impl Scalar {
+    /// Whether it is a struct in Go, so that `omitempty` does not leave it out.
+    #[must_use]
+    pub fn is_struct(self) -> bool {
+        matches!(self, Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString)
+    }
+}
+
 /// Reads an OpenAPI v3 schema. `go` says how Go declares its fields.
 pub(super) fn read(document: &Value, go: Option<&BTreeMap<String, String>>) -> Type {
     let mut ty = Type::from_openapi(document);
@@ -220,6 +253,7 @@ impl Type {
                 (properties, _) => Type::Struct(Struct {
                     fields: properties.and_then(Value::as_object).map(fields).unwrap_or_default(),
                     required: texts(&document["required"]),
+                    always_written: Vec::new(),
                     atomic,
                     open: flag("x-kubernetes-preserve-unknown-fields"),
                     embedded: flag("x-kubernetes-embedded-resource"),

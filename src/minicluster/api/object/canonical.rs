@@ -45,9 +45,9 @@ fn structure(object: &mut Map<String, Value>, inner: &Struct, empty: EmptyLists)
         }
         None => true,
     });
-    for (name, field) in &inner.fields {
-        if is_always_written(field) && object.get(name).is_none_or(|value| is_nothing(value, empty)) {
-            object.insert(name.clone(), zero_field(field));
+    for name in &inner.always_written {
+        if object.get(name).is_none_or(|value| is_nothing(value, empty)) {
+            object.insert(name.clone(), zero_field(&inner.fields[name]));
         }
     }
 }
@@ -74,7 +74,7 @@ fn is_left_out(value: &Value, field: &Field) -> bool {
         Type::Map(_) => value.as_object().is_some_and(Map::is_empty),
         // An explicitly empty list of managers says something; it is gone once it was heard.
         Type::List(_) => value.as_array().is_some_and(Vec::is_empty) && go.ty != "[]v1.ManagedFieldsEntry",
-        Type::Scalar(scalar) if is_struct(*scalar) => false,
+        Type::Scalar(scalar) if scalar.is_struct() => false,
         Type::Scalar(_) => is_zero(value),
         Type::Any | Type::Named(_) => false,
     }
@@ -88,25 +88,6 @@ pub fn is_zero(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         _ => false,
     }
-}
-
-/// Single values that are structs in Go, so that `omitempty` does not leave them out.
-fn is_struct(scalar: Scalar) -> bool {
-    matches!(scalar, Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString)
-}
-
-fn is_always_written(field: &Field) -> bool {
-    let Some(go) = &field.go else { return false };
-    if go.is_pointer() || go.omit == Omit::Zero {
-        return go.omit == Omit::Never;
-    }
-    go.omit == Omit::Never
-        || match field.ty.resolve() {
-            Type::Struct(_) => true,
-            Type::Scalar(scalar) => is_struct(*scalar),
-            Type::Any => go.ty == "runtime.RawExtension",
-            _ => false,
-        }
 }
 
 fn zero_field(field: &Field) -> Value {

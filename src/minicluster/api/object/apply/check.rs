@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::super::words::{go_syntax, printed};
 use super::field_set::{field, shown};
-use super::items::element;
+use super::items::{element, has_no_key};
 use super::shape::{Atom, atom, entry_type};
-use crate::kinds::{Scalar, Type};
+use crate::kinds::{ListKind, Scalar, Type};
 
 /// Everything that does not fit, as `.spec.replicas: expected numeric (int or float), got string`.
 pub fn misfits(value: &Value, ty: &Type) -> Vec<String> {
@@ -22,6 +22,32 @@ pub fn in_one(misfits: &[String]) -> String {
     match misfits {
         [one] => one.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
+    }
+}
+
+/// Whether a list of which items are told apart by keys has an item with none of them: nobody could own it.
+pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
+    match (atom(ty, Some(value)), value) {
+        (Atom::List(list), Value::Array(items)) => {
+            for item in items {
+                match list.kind {
+                    ListKind::Atomic => {}
+                    _ if has_no_key(list, item) => return true,
+                    // What comes after an item that can't be told apart for another reason is not looked at.
+                    _ if element(list, item).is_err() => return false,
+                    _ => {}
+                }
+                if lacks_keys(item, &list.items) {
+                    return true;
+                }
+            }
+            false
+        }
+        (Atom::Struct(_) | Atom::Map(_) | Atom::Deduced(_), Value::Object(entries)) => entries
+            .iter()
+            .filter(|(_, value)| value.is_array() || value.is_object())
+            .any(|(name, value)| entry_type(ty, name).is_some_and(|inner| lacks_keys(value, inner))),
+        _ => false,
     }
 }
 
@@ -53,7 +79,7 @@ impl Walk {
             (Atom::List(list), Value::Array(items)) => {
                 let mut seen = BTreeSet::new();
                 for (index, item) in items.iter().enumerate() {
-                    let keyed = list.kind != crate::kinds::ListKind::Atomic;
+                    let keyed = list.kind != ListKind::Atomic;
                     if !keyed {
                         self.below(&format!("i:{index}"), item, &list.items);
                         continue;

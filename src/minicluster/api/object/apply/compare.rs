@@ -21,12 +21,12 @@ pub struct Comparison {
 
 impl Comparison {
     /// The comparison without some fields and all that is in them.
-    pub fn outside(&self, fields: &FieldSet) -> Comparison {
-        Comparison {
-            removed: self.removed.outside(fields),
-            modified: self.modified.outside(fields),
-            added: self.added.outside(fields),
-        }
+    #[must_use]
+    pub fn outside(mut self, fields: &FieldSet) -> Comparison {
+        self.removed.leave(fields);
+        self.modified.leave(fields);
+        self.added.leave(fields);
+        self
     }
 }
 

@@ -122,19 +122,38 @@ impl FieldSet {
 
     /// What is here and not there.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        self.combine(other, &|node, theirs| {
-            let Some(theirs) = theirs else { return Some(node.clone()) };
-            Some(Node { itself: node.itself && !theirs.itself, within: node.within.difference(&theirs.within) })
-        })
+        let mut left = self.clone();
+        left.subtract(other);
+        left
     }
 
-    /// What is here and neither there nor in anything that is there.
-    pub fn outside(&self, other: &FieldSet) -> FieldSet {
-        self.combine(other, &|node, theirs| match theirs {
-            None => Some(node.clone()),
-            Some(theirs) if theirs.itself => None,
-            Some(theirs) => Some(Node { itself: node.itself, within: node.within.outside(&theirs.within) }),
-        })
+    /// Takes away what is there. In place: most of a set stays when something is written.
+    pub fn subtract(&mut self, other: &FieldSet) {
+        self.reduce(other, &|node, theirs| {
+            node.itself &= !theirs.itself;
+            node.within.subtract(&theirs.within);
+        });
+    }
+
+    /// Takes away what is there, and what is in anything that is there.
+    pub fn leave(&mut self, other: &FieldSet) {
+        self.reduce(other, &|node, theirs| {
+            if theirs.itself {
+                *node = Node::default();
+            } else {
+                node.within.leave(&theirs.within);
+            }
+        });
+    }
+
+    fn reduce(&mut self, other: &FieldSet, by: &dyn Fn(&mut Node, &Node)) {
+        for (element, theirs) in &other.0 {
+            let Some(node) = self.0.get_mut(element) else { continue };
+            by(node, theirs);
+            if node.is_empty() {
+                self.0.remove(element);
+            }
+        }
     }
 
     fn combine(&self, other: &FieldSet, join: &dyn Fn(&Node, Option<&Node>) -> Option<Node>) -> FieldSet {
@@ -271,7 +290,9 @@ mod tests {
         let all = FieldSet::of(&["f:a", "f:a f:b", "f:a f:b f:c", "f:d"]);
         let some = FieldSet::of(&["f:a f:b"]);
         assert_eq!(all.difference(&some), FieldSet::of(&["f:a", "f:a f:b f:c", "f:d"]));
-        assert_eq!(all.outside(&some), FieldSet::of(&["f:a", "f:d"]));
+        let mut outside = all.clone();
+        outside.leave(&some);
+        assert_eq!(outside, FieldSet::of(&["f:a", "f:d"]));
         assert_eq!(all.intersection(&some), some);
     }
 }

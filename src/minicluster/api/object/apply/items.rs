@@ -47,6 +47,16 @@ fn by_keys(list: &List, keys: &[String], item: &Value) -> Result<String, String>
     Ok(field_set::keyed(&found))
 }
 
+/// Whether an item has none of the keys of its list, nor defaults for them.
+pub fn has_no_key(list: &List, item: &Value) -> bool {
+    match (&list.kind, item) {
+        (ListKind::Map(keys), Value::Object(fields)) => {
+            !keys.iter().any(|key| fields.contains_key(key) || default(list, key).is_some())
+        }
+        _ => false,
+    }
+}
+
 /// A key that is not given has its default, `protocol: TCP`.
 fn default(list: &List, key: &str) -> Option<Value> {
     match atom(&list.items, None) {

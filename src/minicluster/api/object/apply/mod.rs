@@ -33,7 +33,7 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
     let ty = &write.definition.schema;
     let before = live.map_or_else(|| nothing(write, ty), without_managed);
-    if check::misfits(new, ty).iter().any(|misfit| misfit.contains(items::WITHOUT_KEYS)) {
+    if check::lacks_keys(new, ty) {
         return;
     }
     update::update(&mut managers, &before, new, ty, write);

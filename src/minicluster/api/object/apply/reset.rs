@@ -7,7 +7,7 @@ use super::super::strategy::{self, StatusWrites};
 use super::field_set::FieldSet;
 
 /// What identifies an object, and what the server keeps of it.
-pub fn never_owned() -> FieldSet {
+pub fn never_owned() -> &'static FieldSet {
     static FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
         FieldSet::of(&[
             "f:apiVersion",
@@ -24,7 +24,7 @@ pub fn never_owned() -> FieldSet {
             "f:metadata f:resourceVersion",
         ])
     });
-    FIELDS.clone()
+    &FIELDS
 }
 
 /// What a write leaves as it was, whatever the client sends: the status in a main write, the rest in a status write.

@@ -36,6 +36,7 @@ pub enum Kind {
 pub static OPEN: Type = Type::Struct(Struct {
     fields: std::collections::BTreeMap::new(),
     required: Vec::new(),
+    always_written: Vec::new(),
     atomic: false,
     open: true,
     embedded: false,

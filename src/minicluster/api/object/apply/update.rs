@@ -54,15 +54,16 @@ fn changes(
     take_away(managers, &comparison, except);
     let mut taken = comparison.modified;
     taken.unite(&comparison.added);
-    let taken = taken.difference(&reset::never_owned());
+    taken.subtract(reset::never_owned());
     (!taken.is_empty()).then_some(taken)
 }
 
 fn take_away(managers: &mut Managers, comparison: &Comparison, except: Option<&Manager>) {
     for (manager, owned) in &mut managers.0 {
         if Some(manager) != except {
-            let left = owned.fields.difference(&comparison.modified).difference(&comparison.added);
-            owned.fields = left.difference(&comparison.removed);
+            owned.fields.subtract(&comparison.modified);
+            owned.fields.subtract(&comparison.added);
+            owned.fields.subtract(&comparison.removed);
         }
     }
     managers.drop_empty();
@@ -84,7 +85,8 @@ pub fn apply(
     let applier = manager(write, Operation::Apply);
     let merged = merge(Some(live), Some(applied), ty).unwrap_or(Value::Null);
     let last = managers.0.get(&applier).cloned();
-    let set = own::fields(applied, ty).outside(&reset::fields(write));
+    let mut set = own::fields(applied, ty);
+    set.leave(&reset::fields(write));
     let time = last.as_ref().and_then(|last| last.time.clone());
     let version = api_version(write.definition);
     managers.0.insert(applier.clone(), Owned { fields: set, version, time });
@@ -101,7 +103,7 @@ pub fn apply(
     }
     take_away(&mut managers, &comparison, Some(&applier));
     if let Some(owned) = managers.0.get_mut(&applier) {
-        owned.fields = owned.fields.difference(&reset::never_owned());
+        owned.fields.subtract(reset::never_owned());
     }
     managers.drop_empty();
     Ok((merged, managers))

@@ -49,6 +49,7 @@ fn structure(schema: &Schema, whole: bool) -> Type {
     Type::Struct(Struct {
         fields,
         required: Vec::new(),
+        always_written: Vec::new(),
         atomic: schema.atomic,
         open: schema.open || matches!(schema.others, Others::Any) || nothing_named,
         embedded: schema.embedded,

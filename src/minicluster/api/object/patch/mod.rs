@@ -78,7 +78,7 @@ fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiErr
     let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
     // What was sent is read once more where it has to be shown.
     let shown = || strategic::read(body).map(|(patch, _)| super::words::printed(&patch)).unwrap_or_default();
-    let read = read::convert_patched(write.definition, &patched).map_err(|error| {
+    let read = read::convert_patched(write.definition, old, patched).map_err(|error| {
         let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
         refused(&shown(), &format!("{decoding}{error}"))
     })?;

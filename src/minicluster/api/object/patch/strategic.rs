@@ -37,11 +37,11 @@ pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
 ///
 /// # Errors
 /// 400 or 500 where the patch contradicts itself.
-pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Value, ApiError> {
+pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Map<String, Value>, ApiError> {
     let (Value::Object(value), Value::Object(patch)) = (value, patch) else {
         return Err(broken("invalid JSON document"));
     };
-    maps(value, patch, ty).map(Value::Object)
+    maps(value, patch, ty)
 }
 
 /// 500: what the real server answers to most broken patches.

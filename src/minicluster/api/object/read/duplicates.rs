@@ -20,9 +20,11 @@ fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
                     path.push('.');
                 }
                 path.push_str(key);
-                let objection = format!("duplicate field {}", quote(path));
-                if !seen.insert(key) && !found.contains(&objection) {
-                    found.push(objection);
+                if !seen.insert(key) {
+                    let objection = format!("duplicate field {}", quote(path));
+                    if !found.contains(&objection) {
+                        found.push(objection);
+                    }
                 }
                 collect_duplicates(value, path, found);
                 path.truncate(length);

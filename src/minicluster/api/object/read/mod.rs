@@ -9,7 +9,7 @@ mod scalar;
 mod typed;
 mod yaml;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::canonical::{self, EmptyLists};
 use super::{Definition, FieldValidation, Format, Read, Write, conversions, custom};
@@ -93,13 +93,19 @@ pub fn read_value(definition: &Definition, value: &Value) -> Result<Read, String
     Ok(Read { object, warnings: typed.objections })
 }
 
-/// Reads a value as [`read_value`] does, with errors that name no place, and whatever its kind says.
+/// Reads what a patch has made of `old` as [`read_value`] does, with errors that name no place, and whatever its kind says.
 ///
 /// # Errors
 /// What is said of the first value of a wrong type.
-pub fn convert_patched(definition: &Definition, value: &Value) -> Result<Read, String> {
-    let typed = typed::convert(value, &definition.schema, &definition.kind)?;
+pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String, Value>) -> Result<Read, String> {
+    // What the patch has left alone was read when it was stored; most patches leave most of an object alone.
+    let (kept, touched): (Map<String, Value>, Map<String, Value>) =
+        patched.into_iter().partition(|(name, value)| old.get(name) == Some(value));
+    let typed = typed::convert(&Value::Object(touched), &definition.schema, &definition.kind)?;
     let mut object = typed.value;
+    if let Value::Object(fields) = &mut object {
+        fields.extend(kept);
+    }
     settle(definition, &mut object, EmptyLists::Stay);
     Ok(Read { object, warnings: typed.objections })
 }

@@ -26,7 +26,7 @@ pub struct Typed {
 /// # Errors
 /// Go's error for the first value of a wrong type.
 pub fn decode(node: &Node, ty: &Type, name: &str) -> Result<Typed, String> {
-    let mut decoder = Decoder { owner: name.to_owned(), ..Decoder::default() };
+    let mut decoder = Decoder { owner: name, ..Decoder::default() };
     let value = decoder.value(node, ty, &format!("v1.{name}"), None)?;
     match decoder.first_error {
         Some(error) => Err(error),
@@ -43,7 +43,7 @@ pub fn decode(node: &Node, ty: &Type, name: &str) -> Result<Typed, String> {
 /// For the first value of a wrong type.
 pub fn convert(value: &Value, ty: &Type, name: &str) -> Result<Typed, String> {
     let node = Node::from_value(value);
-    let mut decoder = Decoder { owner: name.to_owned(), placeless: true, ..Decoder::default() };
+    let mut decoder = Decoder { owner: name, placeless: true, ..Decoder::default() };
     let value = decoder.value(&node, ty, "", None)?;
     match decoder.first_error {
         Some(error) => Err(error),
@@ -55,10 +55,10 @@ pub fn convert(value: &Value, ty: &Type, name: &str) -> Result<Typed, String> {
 }
 
 #[derive(Default)]
-struct Decoder {
+struct Decoder<'a> {
     /// The struct whose fields are being read, and the names of the fields down to here: what type errors name.
-    owner: String,
-    names: Vec<String>,
+    owner: &'a str,
+    names: Vec<&'a str>,
     /// The path for objections: `spec.containers[0].foo`.
     path: String,
     objections: Vec<String>,
@@ -72,8 +72,8 @@ struct Decoder {
 /// What became of a value: nothing where it was of a wrong type, or null. An error ends the reading.
 type Decoded = Result<Option<Value>, String>;
 
-impl Decoder {
-    fn value(&mut self, node: &Node, ty: &Type, go: &str, old: Option<Value>) -> Decoded {
+impl<'a> Decoder<'a> {
+    fn value(&mut self, node: &'a Node, ty: &'a Type, go: &str, old: Option<Value>) -> Decoded {
         let go = go.trim_start_matches('*');
         match (ty.resolve(), node) {
             (_, Node::Null) => Ok(None),
@@ -89,12 +89,12 @@ impl Decoder {
 
     fn structure(
         &mut self,
-        entries: &[(String, Node)],
-        inner: &Struct,
-        ty: &Type,
+        entries: &'a [(String, Node)],
+        inner: &'a Struct,
+        ty: &'a Type,
         old: Option<Value>,
     ) -> Result<Value, String> {
-        let owner = go_name(ty).map(|name| std::mem::replace(&mut self.owner, name.to_owned()));
+        let owner = go_name(ty).map(|name| std::mem::replace(&mut self.owner, name));
         let mut object = match old {
             Some(Value::Object(object)) => object,
             _ => Map::new(),
@@ -119,12 +119,18 @@ impl Decoder {
         Ok(Value::Object(object))
     }
 
-    fn field(&mut self, key: &str, node: &Node, field: &Field, object: &mut Map<String, Value>) -> Result<(), String> {
+    fn field(
+        &mut self,
+        key: &'a str,
+        node: &'a Node,
+        field: &'a Field,
+        object: &mut Map<String, Value>,
+    ) -> Result<(), String> {
         if *node == Node::Null {
             object.remove(key);
             return Ok(());
         }
-        self.names.push(key.to_owned());
+        self.names.push(key);
         let go = field.go.as_ref().map_or("", |go| go.ty.as_str());
         let decoded = self.value(node, &field.ty, go, object.remove(key))?;
         self.names.pop();
@@ -136,8 +142,8 @@ impl Decoder {
 
     fn map(
         &mut self,
-        entries: &[(String, Node)],
-        values: &Type,
+        entries: &'a [(String, Node)],
+        values: &'a Type,
         go: &str,
         old: Option<Value>,
     ) -> Result<Value, String> {
@@ -159,7 +165,7 @@ impl Decoder {
         Ok(Value::Object(object))
     }
 
-    fn list(&mut self, items: &[Node], of: &Type, go: &str) -> Result<Value, String> {
+    fn list(&mut self, items: &'a [Node], of: &'a Type, go: &str) -> Result<Value, String> {
         let go = go.strip_prefix("[]").unwrap_or("");
         let mut list = Vec::with_capacity(items.len());
         let length = self.path.len();
