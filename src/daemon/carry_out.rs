@@ -15,8 +15,7 @@ use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Compact, Complaint, ObjectKey};
 use crate::rollout::{
-    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, Workload,
-    held_reason,
+    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, Workload, held_reason,
 };
 
 /// A planned object, its record, and what was known of it before a restart.
@@ -35,9 +34,7 @@ impl Source {
         }
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
             prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
-        records.extend(
-            new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }),
-        );
+        records.extend(new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }));
         let history = &self.context.history;
         let written = history
             .saw(&source, &news.head, &news.commits, now)

@@ -7,6 +7,7 @@ mod carry_out;
 mod claims;
 mod context;
 mod drift;
+mod established;
 mod former;
 mod hear;
 mod judging;

@@ -353,7 +353,15 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
     wanted.into_iter().map(move |wanted| {
         let action = Action::Blocked(why(&wanted));
         let planned = Planned { wanted, action };
-        Prepared { planned, served: None, standing: None, digest: None, last_writer: None, owner: None, carries_on: false }
+        Prepared {
+            planned,
+            served: None,
+            standing: None,
+            digest: None,
+            last_writer: None,
+            owner: None,
+            carries_on: false,
+        }
     })
 }
 

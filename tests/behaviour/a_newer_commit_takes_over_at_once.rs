@@ -89,7 +89,11 @@ async fn what_a_newer_commit_leaves_alone_is_good_when_it_is_there() {
         assert_eq!(world.record(&besides, "Deployment default/web").outcome, Outcome::Complete, "{to}");
         let bad = world.push("web.yaml", &broken("web", "never-ready").replace(from, to), "Broken");
         world.through(&bad).await;
-        assert_eq!(world.record(&bad, "Deployment default/web").back_to.map(|to| to.to_string()), Some(besides), "{to}");
+        assert_eq!(
+            world.record(&bad, "Deployment default/web").back_to.map(|to| to.to_string()),
+            Some(besides),
+            "{to}"
+        );
         let live = world.get(&path_of("web")).await.unwrap();
         assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "web:2", "{to}");
     }
