@@ -1,6 +1,10 @@
 //! Logs, and what systemd wants to hear.
 
-use std::io::IsTerminal as _;
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -36,35 +40,116 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     };
 }
 
-/// Tells systemd that the service is up. Does nothing where systemd did not ask.
-pub fn ready() {
-    notify(&[NotifyState::Ready]);
+/// The line to systemd. What is said never waits: a socket that nobody reads must not keep the service from its work, nor
+/// from its end. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Systemd {
+    socket: Option<PathBuf>,
+    /// Whether the last that was said was not taken, so that the log says so once.
+    unheard: Arc<AtomicBool>,
 }
 
-/// Tells systemd that the service is going down.
-pub fn stopping() {
-    notify(&[NotifyState::Stopping]);
+impl Systemd {
+    /// systemd where it asked to be told (`NOTIFY_SOCKET`), and nobody otherwise.
+    #[must_use]
+    pub fn of_this_process() -> Systemd {
+        Systemd { socket: std::env::var_os("NOTIFY_SOCKET").map(PathBuf::from), unheard: Arc::default() }
+    }
+
+    /// Whoever reads the datagram socket at this path.
+    #[must_use]
+    pub fn at(socket: PathBuf) -> Systemd {
+        Systemd { socket: Some(socket), unheard: Arc::default() }
+    }
+
+    /// Says that the service is up. Says so again until it is taken: without it systemd would end the service.
+    pub async fn ready(&self) {
+        const AGAIN: Duration = Duration::from_millis(200);
+        while !self.tell(&NotifyState::Ready) {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Says that the service is going down. `false` where it was not taken.
+    pub fn stopping(&self) -> bool {
+        self.tell(&NotifyState::Stopping)
+    }
+
+    /// Says, in one line, what the service is doing. `false` where it was not taken.
+    pub fn status(&self, line: &str) -> bool {
+        // Each further line would be a message of its own.
+        self.tell(&NotifyState::Status(&line.replace('\n', " ")))
+    }
+
+    /// Says that the service is alive. `false` where it was not taken.
+    pub fn alive(&self) -> bool {
+        self.tell(&NotifyState::Watchdog)
+    }
+
+    /// Whether it was taken, or nobody asked.
+    fn tell(&self, state: &NotifyState<'_>) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        let said = send(socket, &format!("{state}\n"));
+        let unheard = self.unheard.swap(said.is_err(), Ordering::Relaxed);
+        match said {
+            Err(error) if !unheard => {
+                let full = error.kind() == ErrorKind::WouldBlock;
+                let error = if full { "its socket is full, and nobody reads it".to_owned() } else { error.to_string() };
+                tracing::warn!(error, "failed to tell systemd; no more is said of this until it hears again");
+                false
+            }
+            said => said.is_ok(),
+        }
+    }
 }
 
-/// Tells systemd, in one line, what the service is doing.
-pub fn status(line: &str) {
-    notify(&[NotifyState::Status(line)]);
-}
-
-/// Tells systemd that the service is alive.
-pub fn alive() {
-    notify(&[NotifyState::Watchdog]);
-}
-
-/// How often [`alive`] must be said: half the time after which systemd would restart the service; `None` where it does
-/// not watch.
+/// How often [`Systemd::alive`] must be said: half the time after which systemd would restart the service; `None` where it
+/// does not watch.
 #[must_use]
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|interval| interval / 2)
 }
 
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "failed to tell systemd");
+/// Sends one message. The crate's own way would wait while the socket is full.
+fn send(path: &Path, message: &str) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect(path)?;
+    socket.send(message.as_bytes()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_reads_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let reader = UnixDatagram::bind(&path).unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let systemd = Systemd::at(path);
+        let taken = (0..100_000).take_while(|_| systemd.alive()).count();
+        assert!(taken > 0 && taken < 100_000, "{taken} were taken");
+        assert!(!systemd.status("still at it") && !systemd.stopping());
+        // READY is not lost: it comes as soon as there is room.
+        let waiting = tokio::spawn({
+            let systemd = systemd.clone();
+            async move { systemd.ready().await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!waiting.is_finished());
+        let mut buffer = [0; 64];
+        let mut heard = || reader.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec());
+        assert_eq!(std::iter::from_fn(&mut heard).count(), taken);
+        waiting.await.unwrap();
+        assert_eq!(heard().unwrap(), b"READY=1\n");
+        assert!(systemd.status("one\ntwo"));
+        assert_eq!(heard().unwrap(), b"STATUS=one two\n");
+    }
+
+    #[test]
+    fn where_nobody_asked_nothing_is_said() {
+        assert!(Systemd::default().alive());
     }
 }

@@ -139,7 +139,7 @@ fn find_planted(remainder: usize) {
     let mine = all.filter(|(number, _)| number % 2 == remainder);
     for (_, (wrong, checker)) in mine {
         let mut others = BTreeSet::new();
-        let found = (1..=BUG_SEEDS).find(|seed| {
+        let found = (1..=BUG_SEEDS).filter(|seed| wrong.fits(&Scenario::of(*seed))).find(|seed| {
             let (_, findings) = judge(&Scenario::of(*seed), Some(*wrong));
             others.extend(findings.iter().map(|finding| finding.checker));
             findings.iter().any(|finding| finding.checker == *checker)

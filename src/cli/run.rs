@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -21,7 +22,7 @@ use crate::git::Location;
 use crate::history::{History, Opened, Query, Retention};
 use crate::minicluster::MiniCluster;
 use crate::rollout::Outcome;
-use crate::telemetry::{self, LogFormat};
+use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::Web;
 
 /// What `belay run` understands.
@@ -104,7 +105,6 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         daemon.follow(source.clone(), &cluster, &state)?;
     }
     let status = daemon.status();
-    tokio::spawn(tell_systemd(status.clone()));
     let web = match config.web.listen {
         Some(address) => Some(Web::open(address, status.clone(), clock.clone()).await?),
         None => None,
@@ -113,7 +113,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         info!(address = %web.address(), "showing status and metrics");
     }
     let started = clock.now();
-    telemetry::ready();
+    let systemd = Systemd::of_this_process();
+    tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
     let mut running = tokio::spawn(daemon.run());
     tokio::select! {
         biased;
@@ -121,7 +122,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         () = settled(status.clone(), &config.source), if args.once => {}
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
-    telemetry::stopping();
+    systemd.stopping();
     stop.cancel();
     if !running.is_finished() {
         running.await.context("the daemon ended badly")?;
@@ -211,21 +212,36 @@ async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) 
     let _ = status.wait_for(all).await;
 }
 
-/// Tells systemd what the daemon does, and that it lives.
-async fn tell_systemd(mut status: watch::Receiver<Status>) {
+/// Tells systemd that the daemon is up, what it does, and that it lives. What it does is told once a second at most, and
+/// only where that changes: a thousand rollouts make no thousand lines.
+async fn tell_systemd(systemd: Systemd, mut status: watch::Receiver<Status>) {
+    const BETWEEN: Duration = Duration::from_secs(1);
+    systemd.ready().await;
     let beat = telemetry::watchdog_interval().unwrap_or(Duration::from_hours(1));
     let mut watchdog = tokio::time::interval(beat);
+    let (mut told, mut not_before) = (String::new(), Instant::now());
     loop {
+        let changed = async {
+            sleep_until(not_before).await;
+            status.changed().await
+        };
         tokio::select! {
             biased;
-            changed = status.changed() => {
+            // Where it does not fit, the next one comes soon.
+            _ = watchdog.tick() => drop(systemd.alive()),
+            changed = changed => {
                 if changed.is_err() {
                     return;
                 }
                 let line = line(&status.borrow_and_update());
-                telemetry::status(&line);
+                not_before = Instant::now() + BETWEEN;
+                if line != told {
+                    match systemd.status(&line) {
+                        true => told = line,
+                        false => status.mark_changed(),
+                    }
+                }
             }
-            _ = watchdog.tick() => telemetry::alive(),
         }
     }
 }

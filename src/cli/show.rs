@@ -174,6 +174,10 @@ pub(super) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
         lines.push("  pods:".to_owned());
         evidence.pods.iter().for_each(|pod| pod_lines(pod, &mut lines));
     }
+    if !evidence.conditions.is_empty() {
+        lines.push("  conditions:".to_owned());
+        lines.extend(evidence.conditions.iter().map(|condition| format!("    {condition}")));
+    }
     if !evidence.events.is_empty() {
         lines.push("  events:".to_owned());
         lines.extend(

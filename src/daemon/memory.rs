@@ -121,7 +121,7 @@ impl Context {
             Ok(Some(known)) => TemplateMarks::of(&known),
             _ => TemplateMarks { commit: Some(commit.to_string()), change_cause: None },
         };
-        Some(Known { template: good.template?, commit, marks: known })
+        Some(Known { template: good.template?, commit: Some(commit), marks: known })
     }
 
     /// Where the judging of a record began, as its last step of `kind` says.

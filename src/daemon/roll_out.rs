@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::context::Context;
+use super::established::waits_for;
 use super::judging::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::refused::complaints;
@@ -26,10 +27,10 @@ use super::telling::Told;
 use super::turn::Turn;
 use super::{prune, rolling, undone, unstick};
 use crate::cluster::{Backoff, ClusterError, Mode, Served};
-use crate::manifest::{Compact, ObjectKey};
+use crate::manifest::Compact;
 use crate::rollout::{
-    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Wish, Workload, health, is_as_applied,
-    marks, takeover, template, template_hash, wish,
+    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks,
+    takeover, template, template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -90,6 +91,7 @@ impl Work {
                 {
                     return Ok(outcome);
                 }
+                Box::pin(self.keep_replaced(&stage)).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
                 let written = match Box::pin(self.apply_manifest(room)).await? {
@@ -254,39 +256,6 @@ impl Work {
         self.step(StepKind::Waiting, "not taken over from kubectl apply: others keep writing it").await
     }
 
-    /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
-    async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
-        /// How long its operator may take to say the first word. After that it counts as one that never does.
-        const FIRST_WORD: Duration = Duration::from_secs(10);
-        // What it says of a failure from here on is about this write.
-        let baseline = Baseline::of(&self.planned.wanted.key, &written);
-        let mut written = Arc::new(written);
-        if health(&self.planned.wanted.key, &written).is_none() {
-            tokio::time::sleep(FIRST_WORD).await;
-            match self.read().await? {
-                Some(live) => written = live,
-                None => return self.end(Outcome::Complete, None).await,
-            }
-        }
-        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
-        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        match judging.until_ruled(Some(Compact::of(&written))).await? {
-            Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
-                let back = TakeBack { reason, scene: Some(scene), went: None };
-                self.take_back(back, Some(live)).await
-            }
-            Ruled::Failed { reason, scene, live } => {
-                self.context.save_evidence(self.record, &reason, &scene.evidence).await;
-                take_back::fail(self, &live, reason).await
-            }
-            Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
-        }
-    }
-
-    fn planned_wish(&self, live: &Value) -> Option<Wish> {
-        wish(&self.planned.wanted.manifest.value(), live)
-    }
-
     /// Judges the rollout that a write began.
     pub(super) async fn judge_from(&mut self, baseline: Baseline, live: Option<Compact>) -> Result<Outcome, Cancelled> {
         let mut baseline = baseline;
@@ -351,18 +320,8 @@ impl Work {
         self.end(Outcome::Complete, None).await
     }
 
-    async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+    pub(super) async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
         Box::pin(take_back::take_back(self, back, live)).await
-    }
-
-    /// A definition is there when it is served; what is of it comes in a later rank.
-    async fn wait_until_established(&mut self, written: &Value) -> Result<(), Cancelled> {
-        if self.planned.wanted.key.kind != "CustomResourceDefinition" {
-            return Ok(());
-        }
-        let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
-        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        judging.until_ruled(Some(Compact::of(written))).await.map(|_| ())
     }
 
     /// Whether the live pod template is the one that this rollout's commit made, by its mark.
@@ -400,11 +359,6 @@ impl Work {
             done = future => Ok(done),
         }
     }
-}
-
-/// Whether an object of this kind is waited for: a custom one, whose operator has the word.
-fn waits_for(key: &ObjectKey) -> bool {
-    key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

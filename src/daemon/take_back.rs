@@ -268,7 +268,10 @@ pub(super) fn evidence_so_far(work: &Work) -> Evidence {
 pub(super) fn both(mut first: Evidence, second: Evidence) -> Evidence {
     let back = |line: String| format!("on the way back: {line}");
     first.conditions.extend(second.conditions.into_iter().map(back));
-    first.pods.extend(second.pods);
+    first.pods.extend(second.pods.into_iter().map(|mut pod| {
+        pod.message = back(pod.message).trim_end_matches(": ").to_owned();
+        pod
+    }));
     first.events.extend(second.events.into_iter().filter(|event| !first.events.contains(event)).collect::<Vec<_>>());
     first.missing.extend(second.missing.into_iter().map(back));
     first

@@ -197,7 +197,8 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let replicas = wanted.replicas.on(live);
     let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
     let sent = with_template(sent, &revision.template);
-    context.going_back(work.record, &reason, None, Some(revision.number), "as somebody did by hand").await;
+    let back_to = revision.marks.commit.as_deref().and_then(|commit| commit.parse().ok());
+    context.going_back(work.record, &reason, back_to.as_ref(), Some(revision.number), "as somebody did by hand").await;
     match work.insist_on_apply(&sent).await? {
         Ok(written) => {
             context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone()).await;

@@ -1,4 +1,5 @@
-//! Where a failed workload goes back to: what was seen complete, else what the cluster keeps, else what Git had.
+//! Where a failed workload goes back to: what was seen complete, else what the cluster keeps, else what Git had, else what
+//! the rollout took the place of.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +21,12 @@ pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack
     let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
     let good = context.last_good(&wanted.key);
     let failing = template(live).cloned().unwrap_or_default();
-    match way_back(&failing, good.as_ref(), &revisions, None) {
+    match way_back(&failing, good.as_ref(), &revisions, &[]) {
         Err(none) if !was_there_before(work, live) => Ok(Err(none)),
-        Err(none) => Ok(match from_git(work).await {
-            Some(known) => way_back(&failing, None, &revisions, Some(&known)),
-            None => Err(none),
-        }),
+        Err(none) => {
+            let before: Vec<Known> = from_git(work).await.into_iter().chain(work.replaced(live)).collect();
+            Ok(if before.is_empty() { Err(none) } else { way_back(&failing, None, &revisions, &before) })
+        }
         found => Ok(found),
     }
 }
@@ -39,7 +40,8 @@ fn was_there_before(work: &Work, live: &Value) -> bool {
     made.zip(began).is_some_and(|(made, began)| began.duration_since(made) >= SignedDuration::from_secs(1))
 }
 
-/// The newest version in Git, before the failed commit, that has not failed itself.
+/// The newest version in Git, before the failed commit, that has neither failed itself nor given way before it was seen
+/// complete.
 async fn from_git(work: &Work) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
@@ -47,7 +49,7 @@ async fn from_git(work: &Work) -> Option<Known> {
         name: Some(wanted.key.name.clone()),
         kind: Some(wanted.key.kind.clone()),
         namespace: wanted.key.namespace.clone(),
-        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed].into(),
+        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Superseded].into(),
         ..Query::default()
     };
     let records = work.context.history.records(&query).unwrap_or_else(|error| {
@@ -60,5 +62,5 @@ async fn from_git(work: &Work) -> Option<Known> {
         move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();
-    Some(Known { commit: former.commit.id.clone(), marks: TemplateMarks::of(&former.commit), template })
+    Some(Known { commit: Some(former.commit.id.clone()), marks: TemplateMarks::of(&former.commit), template })
 }

@@ -8,9 +8,9 @@ use rusqlite::StatementStatus;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use super::{History, Opened, Query, Update};
+use super::{History, Opened, Query, Replaced, Update};
 use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
+use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, TemplateMarks, Trigger};
 
 /// One statement that has run: its text, how many steps it took, and how many of them went through a whole table.
 type Ran = (String, i32, i32);
@@ -198,5 +198,8 @@ fn no_write_grows_with_what_was_written() {
             .within("keep", 5000, || history.keep_template("shop", &object(8), &id(number), &template, at(3)))
             .unwrap();
     }
+    let replaced = Replaced { uid: "1".to_owned(), template: json!({}), marks: TemplateMarks::default() };
+    meter.within("replaced", 1000, || history.keep_replaced("shop", &object(8), &replaced)).unwrap();
+    meter.within("what was replaced", 200, || history.replaced("shop", &object(8))).unwrap().unwrap();
     meter.within("template", 500, || history.template("shop", &object(8), &id(59))).unwrap().unwrap();
 }

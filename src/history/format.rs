@@ -3,7 +3,12 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The formats, each as the step from the one before. A format that has been released is never changed.
-const FORMATS: &[&str] = &[include_str!("version_1.sql"), include_str!("version_2.sql"), include_str!("version_3.sql")];
+const FORMATS: &[&str] = &[
+    include_str!("version_1.sql"),
+    include_str!("version_2.sql"),
+    include_str!("version_3.sql"),
+    include_str!("version_4.sql"),
+];
 /// What marks the file as belay's: `bely` in ASCII.
 pub(super) const APPLICATION: i32 = 0x6265_6c79;
 

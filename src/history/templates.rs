@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::read::completed;
+use super::replaced::forget_replaced;
 use super::rows;
 use crate::manifest::ObjectKey;
 use crate::rollout::{CommitId, Record};
@@ -41,14 +42,7 @@ impl History {
         template: &Value,
         at: Timestamp,
     ) -> Result<(), HistoryError> {
-        if object.kind == "Secret" {
-            return Err(HistoryError::Secret { object: object.clone() });
-        }
-        let text = template.to_string();
-        if text.len() > SIZE {
-            let what = format!("the pod template of {object}");
-            return Err(HistoryError::TooLarge { what, size: text.len(), limit: SIZE });
-        }
+        let text = checked(object, template)?;
         let hash: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
         self.write("keep a template", |connection| {
             connection
@@ -62,6 +56,7 @@ impl History {
                 )?
                 .execute(params![source, group, kind, namespace, name, commit.as_str(), hash, rows::time(at)])?;
             let newest = connection.last_insert_rowid();
+            forget_replaced(connection, source, object)?;
             forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
             let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
             forget(connection, source, object, FORGET_OLD, params![good, KEPT])
@@ -90,6 +85,19 @@ impl History {
             Ok(record.map(|record| LastGood { record, template }))
         })
     }
+}
+
+/// The text of a template that may be kept.
+pub(super) fn checked(object: &ObjectKey, template: &Value) -> Result<String, HistoryError> {
+    if object.kind == "Secret" {
+        return Err(HistoryError::Secret { object: object.clone() });
+    }
+    let text = template.to_string();
+    if text.len() > SIZE {
+        let what = format!("the pod template of {object}");
+        return Err(HistoryError::TooLarge { what, size: text.len(), limit: SIZE });
+    }
+    Ok(text)
 }
 
 /// An object among those of its source and name.

@@ -51,13 +51,13 @@ impl Hold {
     /// The hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
     #[must_use]
     pub fn on(object: &Value) -> Option<Hold> {
-        serde_json::from_str(marks::annotation(object, marks::HOLD)?).ok()
+        marks::read(object, marks::HOLD)
     }
 
     /// The annotation's text.
     #[must_use]
     pub fn to_annotation(&self) -> String {
-        serde_json::to_string(self).expect("a hold is plain data")
+        marks::written(self)
     }
 
     /// Whether it keeps this manifest from being applied. A hold for another manifest, or from when the configuration

@@ -148,7 +148,10 @@ impl Judge {
         match (health.standing, new_failure) {
             (Standing::Complete, _) => Verdict::Complete,
             (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
-            (Standing::Failed, Some(failure)) => Verdict::Suspect(failure.reason.clone()),
+            // A way back has its budget, however short the cluster's own deadline is.
+            (Standing::Failed, Some(failure)) if self.budget.is_none() || self.due().is_none_or(|due| due <= now) => {
+                Verdict::Suspect(failure.reason.clone())
+            }
             (Standing::Failed | Standing::Moving, _) => {
                 Verdict::Waiting(self.waiting(WaitingOn::Pods, &health, &health.message))
             }

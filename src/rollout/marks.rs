@@ -1,5 +1,7 @@
 //! What belay writes on objects, and what people write for it.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Label on every object that belay applied: the source that it belongs to.
@@ -37,6 +39,21 @@ pub const ROLLING_UPDATE_MANAGER: &str = "belay-rolling-update";
 #[must_use]
 pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
+}
+
+/// What an annotation of an object says in JSON. A text that says something else (somebody wrote it by hand) says nothing.
+#[must_use]
+pub fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
+    serde_json::from_str(annotation(object, name)?).ok()
+}
+
+/// The text of an annotation that [`read`] reads.
+///
+/// # Panics
+/// Where `said` is not plain data, which all that belay writes is.
+#[must_use]
+pub fn written(said: &impl Serialize) -> String {
+    serde_json::to_string(said).expect("what is written on objects is plain data")
 }
 
 /// A label of an object.

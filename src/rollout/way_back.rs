@@ -62,11 +62,12 @@ fn revision(keeper: &Value) -> Option<Revision> {
     })
 }
 
-/// A template that is known from elsewhere than the cluster: from the history, where it was seen complete, or from Git.
+/// A template that is known from elsewhere than the cluster: from the history, where it was seen complete or where a
+/// rollout took its place, or from Git.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// The commit that it belongs to.
-    pub commit: CommitId,
+    /// The commit that it belongs to; `None` where others made it.
+    pub commit: Option<CommitId>,
     /// The template.
     pub template: Value,
     /// What goes onto the workload with it.
@@ -98,7 +99,8 @@ pub enum NoWayBack {
 }
 
 /// The way back from `failing`: the newest template that was seen complete (`good`, from the history); where the history
-/// knows none, the newest revision before the present; else what Git had before (`before`). Never one that has failed.
+/// knows none, the newest revision before the present; else what there was `before` elsewhere, the first first. Never one that
+/// has failed.
 ///
 /// # Errors
 /// [`NoWayBack`] where there is none.
@@ -106,7 +108,7 @@ pub fn way_back(
     failing: &Value,
     good: Option<&Known>,
     revisions: &[Revision],
-    before: Option<&Known>,
+    before: &[Known],
 ) -> Result<WayBack, NoWayBack> {
     let others = || revisions.iter().filter(|revision| !same_template(&revision.template, failing));
     let failed =
@@ -118,7 +120,7 @@ pub fn way_back(
     if let Some(revision) = others().find(|revision| !revision.failed) {
         return Ok(to_revision(revision));
     }
-    if let Some(before) = before.filter(usable) {
+    if let Some(before) = before.iter().find(usable) {
         return Ok(to_known(before, revisions));
     }
     Err(if others().next().is_some() { NoWayBack::AllFailed } else { NoWayBack::First })
@@ -127,14 +129,12 @@ pub fn way_back(
 fn to_known(known: &Known, revisions: &[Revision]) -> WayBack {
     // The cluster's own form of it is preferred: equal to the letter, so that the revision is used again.
     match revisions.iter().find(|revision| same_template(&revision.template, &known.template)) {
-        Some(revision) => {
-            WayBack { commit: Some(known.commit.clone()), marks: known.marks.clone(), ..to_revision(revision) }
-        }
+        Some(revision) => WayBack { commit: known.commit.clone(), marks: known.marks.clone(), ..to_revision(revision) },
         None => WayBack {
             template: template::without_controllers_labels(&known.template),
             marks: known.marks.clone(),
             revision: None,
-            commit: Some(known.commit.clone()),
+            commit: known.commit.clone(),
         },
     }
 }
@@ -167,20 +167,20 @@ mod tests {
     }
 
     fn good(image: &str) -> Known {
-        Known { commit: COMMIT.parse().unwrap(), template: template(image), marks: TemplateMarks::default() }
+        Known { commit: Some(COMMIT.parse().unwrap()), template: template(image), marks: TemplateMarks::default() }
     }
 
     #[test]
     fn the_first_revision_has_no_way_back() {
         let all = revisions(&[replica_set(1, "web:1", "first")]);
-        assert_eq!(way_back(&template("web:1"), None, &all, None), Err(NoWayBack::First));
+        assert_eq!(way_back(&template("web:1"), None, &all, &[]), Err(NoWayBack::First));
     }
 
     #[test]
     fn without_knowledge_it_is_the_one_before() {
         let all =
             revisions(&[replica_set(1, "web:1", "a"), replica_set(3, "web:3", "c"), replica_set(2, "web:2", "b")]);
-        let back = way_back(&template("web:3"), None, &all, None).unwrap();
+        let back = way_back(&template("web:3"), None, &all, &[]).unwrap();
         assert_eq!((back.revision, back.marks.change_cause.as_deref()), (Some(2), Some("b")));
         assert_eq!(back.template, template("web:2"));
     }
@@ -189,16 +189,16 @@ mod tests {
     fn what_was_seen_complete_comes_first() {
         let all =
             revisions(&[replica_set(1, "web:1", "a"), replica_set(2, "web:2", "b"), replica_set(3, "web:3", "c")]);
-        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, None).unwrap();
+        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
         assert_eq!((back.revision, back.commit.unwrap().as_str()), (Some(1), COMMIT));
     }
 
     #[test]
     fn past_the_history_limit_the_record_has_the_template() {
         let all = revisions(&[replica_set(3, "web:3", "c")]);
-        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, None).unwrap();
+        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
         assert_eq!((back.revision, back.template), (None, template("web:1")));
-        let back = way_back(&template("web:3"), None, &all, Some(&good("web:2"))).unwrap();
+        let back = way_back(&template("web:3"), None, &all, &[good("web:3"), good("web:2")]).unwrap();
         assert_eq!(back.template, template("web:2"));
     }
 
@@ -209,10 +209,10 @@ mod tests {
             replica_set(2, "web:2", "b — failed: crash"),
             replica_set(3, "web:3", "c"),
         ]);
-        assert_eq!(way_back(&template("web:3"), None, &all, None).unwrap().revision, Some(1));
-        let back = way_back(&template("web:3"), Some(&good("web:2")), &all, None).unwrap();
+        assert_eq!(way_back(&template("web:3"), None, &all, &[]).unwrap().revision, Some(1));
+        let back = way_back(&template("web:3"), Some(&good("web:2")), &all, &[]).unwrap();
         assert_eq!(back.revision, Some(1));
         let all = revisions(&[replica_set(2, "web:2", "b — failed: crash"), replica_set(3, "web:3", "c")]);
-        assert_eq!(way_back(&template("web:3"), None, &all, None), Err(NoWayBack::AllFailed));
+        assert_eq!(way_back(&template("web:3"), None, &all, &[]), Err(NoWayBack::AllFailed));
     }
 }

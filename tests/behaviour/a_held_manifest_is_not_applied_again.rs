@@ -13,10 +13,7 @@ async fn held() -> (World, String) {
 
 /// A first version, and a second whose pods have this fate: taken back and held.
 async fn held_by(fate: &str) -> (World, String) {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", fate), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);

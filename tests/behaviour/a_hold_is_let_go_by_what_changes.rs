@@ -4,7 +4,7 @@
 use belay::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
-use crate::world::daemon::{World, broken, deployment, path_of};
+use crate::world::daemon::{World, broken, deployment, image, path_of};
 
 #[tokio::test(start_paused = true)]
 async fn a_fix_rolls_out() {
@@ -50,6 +50,20 @@ async fn a_named_config_map_that_changes_lets_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_named_secret_that_changes_lets_go() {
+    let secret = |value: &str| settings(value).replace("ConfigMap", "Secret").replace("\ndata:", "\nstringData:");
+    let (mut world, bad) = held("        envFrom:\n        - secretRef: {name: settings, optional: true}\n").await;
+    // One that it does not name changes nothing.
+    let other = world.push("other.yaml", &secret("1").replace("settings", "other"), "Another secret");
+    world.through(&other).await;
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()).unwrap().commit.as_str(), bad);
+    let named = world.push("secret.yaml", &secret("2"), "A secret");
+    world.through(&named).await;
+    let record = world.record(&named, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::RolledBack, true), "{record:#?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_takes_it_off_gets_a_retry() {
     let (mut world, bad) = held("").await;
     world.patch(&path_of("web"), "belay", &json!({"metadata": {"annotations": {marks::HOLD: null}}})).await;
@@ -76,8 +90,4 @@ async fn held(more: &str) -> (World, String) {
 
 fn settings(value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  A: \"{value}\"\n")
-}
-
-fn image(live: &serde_json::Value) -> &str {
-    live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
 }

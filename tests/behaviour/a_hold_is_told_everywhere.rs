@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::world::daemon::{World, broken, deployment, path_of, short};
+use crate::world::log::listen;
 
 /// What is logged on this thread.
 #[derive(Clone, Default)]
@@ -52,16 +53,8 @@ async fn metrics(web: &Web) -> String {
 #[tokio::test(start_paused = true)]
 async fn by_status_event_metric_and_log() {
     let log = Log::default();
-    // As long as there is but one subscriber, tracing asks whichever thread comes first whether an event interests anybody
-    // at all; that may be another test's.
-    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
-    let subscriber =
-        tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::WARN).with_writer(log.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let _guard = listen("warn", log.clone());
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Broken");
     world.through(&bad).await;
     let hold = Hold::on(&world.get(&path_of("web")).await.unwrap()).unwrap();

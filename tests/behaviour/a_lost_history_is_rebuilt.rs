@@ -12,9 +12,7 @@ use crate::world::daemon::{World, broken, deployment, image, path_of};
 async fn held() -> (World, [String; 3]) {
     let mut world = World::embedded().await;
     world.repository.author("Ada", "ada@example.com");
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let first = world.with_first_version().await;
     let second = world.push("web.yaml", &deployment("web", "web:1.1", ""), "Second version");
     world.through(&second).await;
     let third = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
@@ -108,10 +106,7 @@ async fn when_the_whole_state_folder_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn while_a_rollout_is_under_way_it_is_taken_up() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, first) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     world.kill().await;

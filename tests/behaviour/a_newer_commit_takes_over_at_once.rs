@@ -6,10 +6,7 @@ use crate::world::daemon::{World, broken, deployment, path_of};
 
 #[tokio::test(start_paused = true)]
 async fn a_stuck_rollout_does_not_keep_its_fix_waiting() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Stuck");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     let before = world.clock.now();

@@ -6,15 +6,7 @@ use std::time::Duration;
 use belay::rollout::{Hold, Outcome};
 use serde_json::{Value, json};
 
-use crate::world::daemon::{World, broken, deployment, image, path_of};
-
-async fn started() -> World {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    world
-}
+use crate::world::daemon::{World, broken, image, path_of};
 
 async fn events(world: &World, reason: &str) -> Vec<String> {
     let events = world.list("api/v1/namespaces/default/events").await;
@@ -26,9 +18,7 @@ async fn events(world: &World, reason: &str) -> Vec<String> {
 async fn who_recovers_after_the_deadline_stays_failed_and_that_is_said() {
     let mut world = World::embedded().await;
     world.config.on_failure = belay::config::OnFailure::Report;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     let slow = world.push("web.yaml", &broken("web", "ready-after=100s"), "Slow");
     world.through(&slow).await;
     assert_eq!(world.record(&slow, "Deployment default/web").outcome, Outcome::Failed);
@@ -43,7 +33,7 @@ async fn who_recovers_after_the_deadline_stays_failed_and_that_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_are_waited_out() {
-    let mut world = started().await;
+    let (mut world, _) = World::with_web().await;
     let patient = |manifest: String| manifest.replace("  selector:", "  minReadySeconds: 20\n  selector:");
     let second = world.push("web.yaml", &patient(broken("web", "evict-after=5s")), "Second version");
     world.until("it says so", |source| source.under_way.values().any(|way| way.in_the_way.is_some())).await;
@@ -56,7 +46,7 @@ async fn evictions_are_waited_out() {
 
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_that_scales_in_the_middle_is_no_failure() {
-    let mut world = started().await;
+    let (mut world, _) = World::with_web().await;
     let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
         "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 9}});
     world.create("apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "kubectl", &scaler).await;
@@ -75,7 +65,7 @@ async fn an_autoscaler_that_scales_in_the_middle_is_no_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn what_somebody_deletes_or_changes_in_the_middle_is_put_right() {
-    let mut world = started().await;
+    let (mut world, _) = World::with_web().await;
     let second = world.push("web.yaml", &broken("web", "ready-after=15s"), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -15,9 +15,7 @@ fn map(name: &str) -> String {
 async fn a_folder_that_suddenly_holds_nothing_is_refused() {
     let mut world = World::embedded().await;
     world.config.prune = true;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     world.repository.remove("web.yaml").write("README", "moved elsewhere");
     world.repository.commit("Oops");
     world.repository.push();

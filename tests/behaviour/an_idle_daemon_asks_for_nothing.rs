@@ -8,9 +8,7 @@ use crate::world::daemon::{World, deployment};
 async fn ten_minutes_without_a_request() {
     let (mut world, tap) = World::tapped().await;
     world.repository.write("settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     tap.take();
     tokio::time::sleep(Duration::from_mins(10)).await;

@@ -4,17 +4,11 @@ use std::time::Duration;
 
 use belay::config::Drift;
 use belay::rollout::{Hold, Outcome, Trigger};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
-
-async fn started() -> (World, String) {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    (world, first)
-}
 
 async fn settle(world: &mut World, commit: &str) {
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -23,7 +17,7 @@ async fn settle(world: &mut World, commit: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn scaling_by_hand_is_put_right_and_recorded() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2);
@@ -36,9 +30,7 @@ async fn scaling_by_hand_is_put_right_and_recorded() {
 async fn or_only_reported() {
     let mut world = World::embedded().await;
     world.config.drift = Drift::Report;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 5);
@@ -49,7 +41,7 @@ async fn or_only_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_manifest_does_not_name_is_nobodys_business() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     let others = json!({"metadata": {"annotations": {"team": "a"}, "labels": {"tier": "web"}},
         "spec": {"minReadySeconds": 1}});
     world.patch(&path_of("web"), "somebody", &others).await;
@@ -79,6 +71,53 @@ async fn what_the_server_makes_of_a_manifest_is_no_drift() {
     assert_eq!(after["spec"], before["spec"]);
     assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
     assert_eq!(world.records().len(), 1, "{:?}", world.outcomes());
+}
+
+/// As an admission webhook would: the images come from a mirror, in the dry run and in earnest.
+fn mirrored(client: kube::Client) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.method() != http::Method::PATCH {
+                return client.send(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let sent = String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap();
+            let mirrored = sent.replace("\"image\":\"web:", "\"image\":\"mirror.example.com/web:");
+            client.send(http::Request::from_parts(parts, Body::from(mirrored.into_bytes()))).await
+        }
+    });
+    kube::Client::new(service, namespace)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_webhook_makes_of_it_is_no_drift() {
+    let mut world = World::behind(mirrored).await;
+    let first = world.with_first_version().await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(image(&before), "mirror.example.com/web:1");
+    // Also where it is looked at again, for somebody else has written beside belay.
+    world.patch(&path_of("web"), "somebody", &json!({"metadata": {"labels": {"team": "a"}}})).await;
+    settle(&mut world, &first).await;
+    world.stop().await;
+    world.start();
+    settle(&mut world, &first).await;
+    let after = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(world.records().len(), 1, "{:?}", world.outcomes());
+    // It is taken back, held and mended like any other.
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    settle(&mut world, &bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "mirror.example.com/web:1");
+    assert_eq!(world.status().held.len(), 1);
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    settle(&mut world, &fix).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "mirror.example.com/web:3");
+    assert_eq!(world.records().len(), 3, "{:?}", world.outcomes());
 }
 
 /// A field that the manifest no longer names is whose it has become meanwhile; without an owner it goes.
@@ -112,14 +151,14 @@ async fn fields_that_were_given_to_another_stay_given() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_is_made_again() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.delete(&path_of("web")).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["status"]["availableReplicas"], 2);
 }
 
 async fn held() -> (World, String) {
-    let (mut world, _) = started().await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
@@ -198,7 +237,7 @@ const AUTOSCALERS: &str = "apis/autoscaling/v2/namespaces/default/horizontalpoda
 
 #[tokio::test(start_paused = true)]
 async fn replicas_are_the_autoscalers_where_the_cluster_has_one() {
-    let (mut world, first) = started().await;
+    let (mut world, first) = World::with_web().await;
     world.create(AUTOSCALERS, "kubectl-create", &autoscaler()).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 2, "as it was, until it scales");
@@ -226,8 +265,6 @@ async fn an_autoscaler_that_is_there_before_belay_is_seen() {
     let sized: Value =
         serde_yaml::from_str(&deployment("web", "web:1", "").replace("replicas: 2", "replicas: 7")).unwrap();
     world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-create", &sized).await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 7);
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::world::daemon::{World, image};
 
-const STATEFUL: &str = "apis/apps/v1/namespaces/default/statefulsets/db";
-const DAEMON: &str = "apis/apps/v1/namespaces/default/daemonsets/agent";
+pub const STATEFUL: &str = "apis/apps/v1/namespaces/default/statefulsets/db";
+pub const DAEMON: &str = "apis/apps/v1/namespaces/default/daemonsets/agent";
 
-fn stateful(image: &str, fate: &str) -> String {
+pub fn stateful(image: &str, fate: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  annotations: {{belay.dev/progress-deadline-seconds: \
          \"60\"}}\nspec:\n  replicas: 3\n  serviceName: db\n  selector:\n    matchLabels: {{app: db}}\n  template:\n    \
@@ -19,7 +19,7 @@ fn stateful(image: &str, fate: &str) -> String {
     )
 }
 
-fn daemon(image: &str, fate: &str) -> String {
+pub fn daemon(image: &str, fate: &str) -> String {
     stateful(image, fate)
         .replace("StatefulSet", "DaemonSet")
         .replace("  replicas: 3\n  serviceName: db\n", "")
@@ -128,6 +128,7 @@ const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResou
      name: v1\n    served: true\n    storage: true\n    subresources: {status: {}}\n    schema:\n      openAPIV3Schema:\n        type: \
      object\n        x-kubernetes-preserve-unknown-fields: true\n";
 
+/// An object of a custom kind that has just been made, and of which nobody says anything yet.
 async fn custom() -> (World, String) {
     let mut world = World::embedded().await;
     world.repository.write("definition.yaml", DEFINITION);
@@ -137,6 +138,9 @@ async fn custom() -> (World, String) {
     let first = world.repository.commit("A custom kind");
     world.repository.push();
     world.start();
+    while world.get(BASE).await.is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
     (world, first)
 }
 
@@ -157,9 +161,6 @@ async fn says(world: &World, status: &str, reason: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_custom_kind_is_waited_for() {
     let (mut world, first) = custom().await;
-    while world.get(BASE).await.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
     says(&world, "False", "Provisioning").await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.record(&first, "Base default/one").outcome, Outcome::UnderWay);
@@ -171,9 +172,6 @@ async fn a_custom_kind_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_kind_that_stalls_is_reported_and_not_taken_back() {
     let (mut world, first) = custom().await;
-    while world.get(BASE).await.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
     says(&world, "False", "Stalled").await;
     world.through(&first).await;
     let record = world.record(&first, "Base default/one");
@@ -185,9 +183,6 @@ async fn a_custom_kind_that_stalls_is_reported_and_not_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_kind_is_well_when_it_says_so_of_what_is_written_now() {
     let (mut world, first) = custom().await;
-    while world.get(BASE).await.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
     let says = |generation: i64, status: &str| {
         let available = json!({"type": "Available", "status": status, "reason": "Said", "message": status});
         json!({"status": {"observedGeneration": generation, "conditions": [available]}})
@@ -204,9 +199,6 @@ async fn a_custom_kind_is_well_when_it_says_so_of_what_is_written_now() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_kind_goes_back_where_it_asks_for_it() {
     let (mut world, first) = custom().await;
-    while world.get(BASE).await.is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
     says(&world, "True", "Done").await;
     world.through(&first).await;
     let asks = "apiVersion: example.com/v1\nkind: Base\nmetadata:\n  name: one\n  annotations: {belay.dev/on-failure: \

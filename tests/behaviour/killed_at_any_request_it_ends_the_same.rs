@@ -21,9 +21,7 @@ struct End {
 async fn run(next: &str, dies: Option<(usize, Fate)>) -> (End, usize) {
     let (mut world, tap) = World::tapped().await;
     world.repository.author("Ada", "ada@example.com").at(1_700_000_000);
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    world.with_first_version().await;
     tap.take();
     if let Some((at, fate)) = dies {
         tap.rule(move |_, number| if number == at { fate } else { Fate::Pass });

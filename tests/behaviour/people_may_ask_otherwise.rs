@@ -41,10 +41,7 @@ async fn one_object_goes_back_in_a_source_that_only_reports() {
 
 #[tokio::test(start_paused = true)]
 async fn a_live_object_can_say_it_too() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let report = json!({"metadata": {"annotations": {marks::ON_FAILURE: "report"}}});
     world.patch(&path_of("web"), "kubectl-annotate", &report).await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
@@ -68,10 +65,7 @@ async fn what_says_nothing_is_complained_about_at_its_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
     world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("an experiment"))).await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;

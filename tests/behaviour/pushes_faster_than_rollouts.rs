@@ -8,10 +8,7 @@ use crate::world::tap::Fate;
 
 #[tokio::test(start_paused = true)]
 async fn skipped_commits_are_recorded_with_their_head() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, _) = World::with_web().await;
     let skipped: Vec<String> = (2..6)
         .map(|version| {
             world.repository.commit_file("web.yaml", &deployment("web", &format!("web:{version}"), ""), "Another")
@@ -29,10 +26,7 @@ async fn skipped_commits_are_recorded_with_their_head() {
 
 #[tokio::test(start_paused = true)]
 async fn each_push_takes_the_place_of_what_is_under_way() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, _) = World::with_web().await;
     let mut commits = Vec::new();
     for version in 2..6 {
         let slow = broken("web", "ready-after=20s").replace("web:2", &format!("web:{version}"));
@@ -54,9 +48,7 @@ async fn each_push_takes_the_place_of_what_is_under_way() {
 #[tokio::test(start_paused = true)]
 async fn what_a_head_said_whose_plan_was_never_finished_is_in_the_next() {
     let (mut world, tap) = World::tapped().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     tap.rule(|_, _| Fate::Fail(503));
     world.push("api.yaml", &deployment("api", "api:1", ""), "One more");
     world.push("broken.yaml", "kind: [Deployment\n", "A broken one");

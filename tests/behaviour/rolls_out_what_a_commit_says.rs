@@ -8,9 +8,7 @@ use crate::world::daemon::{World, deployment, path_of, short};
 async fn a_push_becomes_a_complete_rollout() {
     let mut world = World::embedded().await;
     world.repository.author("Ada", "ada@example.com");
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let first = world.with_first_version().await;
     assert_eq!(world.outcomes(), [("Deployment default/web".to_owned(), Outcome::Complete)]);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!(live["status"]["availableReplicas"], 2);
@@ -55,10 +53,7 @@ async fn only_what_a_commit_changed_is_touched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_begins_nothing_anew() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, first) = World::with_web().await;
     let (records, live) = (world.records(), world.get(&path_of("web")).await.unwrap());
     world.stop().await;
     world.start();

@@ -1,17 +1,17 @@
 //! The progress deadline passes: evidence, the way back, the hold, the mark, the record.
 
-use belay::rollout::{Hold, Outcome, StepKind, marks};
-use serde_json::Value;
+use std::time::Duration;
 
-use crate::world::daemon::{World, broken, deployment, path_of, short};
+use belay::rollout::{Hold, Outcome, StepKind, marks};
+use serde_json::{Value, json};
+
+use crate::world::daemon::{World, broken, deployment, image, path_of, short};
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_image_goes_back_to_the_last_good_revision() {
     let mut world = World::embedded().await;
     world.repository.author("Ada", "ada@example.com");
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let good = world.with_first_version().await;
     let bad = world.push("web.yaml", &broken("web", "image-pull-error"), "Faster images");
     world.through(&bad).await;
 
@@ -67,10 +67,7 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_keeps_the_last_lines() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "A typo");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
@@ -84,18 +81,25 @@ async fn a_crash_keeps_the_last_lines() {
 #[tokio::test(start_paused = true)]
 async fn only_the_pod_template_goes_back() {
     let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    let rolling = "  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n";
+    let good = world.push("web.yaml", &deployment("web", "web:1", rolling), "First version");
     world.start();
     world.through(&good).await;
     let worse = broken("web", "never-ready")
         .replace("replicas: 2", "replicas: 3")
-        .replace("  selector:", "  minReadySeconds: 1\n  selector:");
+        .replace("  selector:", "  minReadySeconds: 1\n  strategy: {type: Recreate}\n  selector:");
     let bad = world.push("web.yaml", &worse, "Three, and broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &Value::from(3)));
     assert_eq!(live["spec"]["minReadySeconds"], 1);
+    assert_eq!(live["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(live["status"]["availableReplicas"], 3);
+    // It stays so: nothing of it is drift.
+    let generation = live["metadata"]["generation"].clone();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,9 +124,7 @@ async fn one_bad_workload_delays_no_other() {
 async fn a_source_that_only_reports_leaves_it() {
     let mut world = World::embedded().await;
     world.config.on_failure = belay::config::OnFailure::Report;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    world.with_first_version().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Failed);
@@ -130,17 +132,10 @@ async fn a_source_that_only_reports_leaves_it() {
     assert_eq!((image(&live), Hold::on(&live)), ("web:2", None));
 }
 
-fn image(live: &Value) -> &str {
-    live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
-}
-
 /// One after the other fails: each goes back to the last that was well, never to one that failed.
 #[tokio::test(start_paused = true)]
 async fn never_to_one_that_failed() {
-    let mut world = World::embedded().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let (mut world, good) = World::with_web().await;
     for (tag, fate) in [("web:2", "never-ready"), ("web:3", "crash-after=1s"), ("web:4", "image-pull-error")] {
         let bad = world.push("web.yaml", &broken("web", fate).replace("web:2", tag), tag);
         world.through(&bad).await;

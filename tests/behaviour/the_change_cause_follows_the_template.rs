@@ -6,10 +6,7 @@ use crate::world::daemon::{World, deployment, path_of};
 
 #[tokio::test(start_paused = true)]
 async fn more_replicas_are_no_new_revision() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, _) = World::with_web().await;
     let before = world.get(&path_of("web")).await.unwrap();
     let more = deployment("web", "web:1", "").replace("replicas: 2", "replicas: 4");
     let second = world.push("web.yaml", &more, "More of them");
@@ -25,10 +22,7 @@ async fn more_replicas_are_no_new_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_comment_changes_nothing_at_all() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, first) = World::with_web().await;
     let before = world.get(&path_of("web")).await.unwrap();
     let commented = format!("# The shop's front.\n{}", deployment("web", "web:1", ""));
     let second = world.push("web.yaml", &commented, "Say what it is");
@@ -39,10 +33,7 @@ async fn a_new_comment_changes_nothing_at_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_default_that_is_written_out_is_unchanged() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, first) = World::with_web().await;
     let explicit = format!("{}      restartPolicy: Always\n", deployment("web", "web:1", ""));
     let second = world.push("web.yaml", &explicit, "Say the restart policy");
     world.through(&second).await;

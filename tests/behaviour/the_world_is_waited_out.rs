@@ -43,9 +43,7 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
         swallowed |= first;
         if first { Fate::Swallow } else { Fate::Pass }
     });
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let first = world.with_first_version().await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
     tokio::time::sleep(Duration::from_mins(2)).await;
     // Only who watches notices that.
@@ -57,9 +55,7 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_goes_away_in_the_middle_is_no_reason_to_go_back() {
     let (mut world, tap) = World::tapped().await;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    world.with_first_version().await;
     let slow = broken("web", "ready-after=20s");
     let second = world.push("web.yaml", &slow, "Slow to start");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
@@ -75,9 +71,7 @@ async fn a_server_that_goes_away_in_the_middle_is_no_reason_to_go_back() {
 async fn a_deadline_that_ends_meanwhile_is_not_missed() {
     let (mut world, tap) = World::tapped().await;
     world.config.fail_fast = true;
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    world.with_first_version().await;
     let begun = tokio::time::Instant::now();
     tap.rule(move |went, _| {
         let looks = went.path.contains("/replicasets") || went.path.contains("/pods");
@@ -118,9 +112,7 @@ async fn controllers_that_die_in_the_middle_are_no_reason_to_go_back() {
     let client = cluster.client();
     let mut world = World::on(cluster.client_as("belay"), clock.clone(), Some(cluster));
     world.config.fail_fast = true;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    world.with_first_version().await;
     first_ones.stop().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
@@ -142,10 +134,7 @@ async fn nodes_are(world: &World, ready: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_away_is_no_reason_to_go_back() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, _) = World::with_web().await;
     let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -167,10 +156,7 @@ async fn a_node_that_goes_away_is_no_reason_to_go_back() {
 
 #[tokio::test(start_paused = true)]
 async fn who_pauses_is_waited_for_without_a_deadline() {
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let (mut world, _) = World::with_web().await;
     let second = world.push("web.yaml", &broken("web", "ready-after=5s"), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": true}})).await;

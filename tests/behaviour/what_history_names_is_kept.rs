@@ -32,9 +32,7 @@ fn is_pinned(mirror: &git2::Repository, commit: &str) -> bool {
 async fn a_force_push_does_not_take_it_away() {
     let mut world = World::embedded().await;
     let root = world.push("other.yaml", &config_map("a", "1"), "Root");
-    let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&good).await;
+    let good = world.with_first_version().await;
     // History is rewritten: the commit that made what is live is in no branch any more.
     world.repository.reset(&root);
     world.repository.write("web.yaml", deployment("web", "web:1", "")).write("note.yaml", "# note\n");

@@ -63,6 +63,28 @@ fn receive(systemd: &Receiver<String>) -> Option<String> {
     systemd.recv_timeout(Duration::from_secs(60)).ok()
 }
 
+/// A manager that hangs: its socket is full before belay begins, and nobody reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_systemd_that_does_not_listen_keeps_it_from_nothing() {
+    let mut stage = Stage::new().await;
+    let commit = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let socket = stage.home.path().join("notify");
+    let _deaf = UnixDatagram::bind(&socket).unwrap();
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"X=1", &socket).is_ok() {}
+    let mut command = stage.command();
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "100000");
+    let mut running = Running(command.spawn().unwrap());
+    stage.until(&commit, "complete").await;
+    running.signal("-TERM");
+    let ended = running.ended().await.expect("it stops");
+    assert!(ended.success(), "{ended}: {}", stage.log());
+    let said = stage.log().matches("failed to tell systemd").count();
+    assert_eq!(said, 1, "{}", stage.log());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_in_the_middle_it_goes_on_where_it_was() {
     let mut stage = Stage::new().await;

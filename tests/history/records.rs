@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use belay::history::{Arrival, Heads, History, HistoryError, Query, Resolved, Retention, Update};
+use belay::history::{Arrival, Heads, History, HistoryError, Query, Replaced, Resolved, Retention, Update};
 use belay::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
-use belay::rollout::{Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
+use belay::rollout::{Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -246,6 +246,31 @@ fn templates_are_kept_once_bounded_and_never_of_secrets() {
     let huge = json!({"x": "y".repeat(600 << 10)});
     let error = history.keep_template("shop", &web, &commit_id(1), &huge, at(1)).unwrap_err();
     assert!(matches!(error, HistoryError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn what_a_rollout_replaced_is_kept_until_it_is_complete() {
+    let (_folder, history) = open();
+    let web = deployment("web");
+    let of = |uid: &str, image: &str| Replaced {
+        uid: uid.to_owned(),
+        template: json!({"spec": {"image": image}}),
+        marks: TemplateMarks { change_cause: Some(format!("made {image}")), commit: None },
+    };
+    assert_eq!(history.replaced("shop", &web).unwrap(), None);
+    history.keep_replaced("shop", &web, &of("1", "web:1")).unwrap();
+    history.keep_replaced("shop", &web, &of("1", "web:2")).unwrap();
+    assert_eq!(history.replaced("shop", &web).unwrap(), Some(of("1", "web:1")), "the first one stays");
+    assert_eq!(history.replaced("other", &web).unwrap(), None);
+    assert_eq!(history.replaced("shop", &deployment("api")).unwrap(), None);
+    history.keep_replaced("shop", &web, &of("2", "web:3")).unwrap();
+    assert_eq!(history.replaced("shop", &web).unwrap(), Some(of("2", "web:3")), "but not of another object");
+    history.keep_template("shop", &web, &commit_id(1), &json!({"spec": {}}), at(1)).unwrap();
+    assert_eq!(history.replaced("shop", &web).unwrap(), None, "from here on something better is known");
+    let secret = ObjectKey { kind: "Secret".to_owned(), ..web.clone() };
+    assert!(matches!(history.keep_replaced("shop", &secret, &of("1", "x")), Err(HistoryError::Secret { .. })));
+    let large = Replaced { template: json!("x".repeat(600 << 10)), ..of("1", "x") };
+    assert!(matches!(history.keep_replaced("shop", &web, &large), Err(HistoryError::TooLarge { .. })));
 }
 
 #[test]

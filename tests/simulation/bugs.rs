@@ -12,7 +12,8 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::findings::{hold, is_lease, is_workload, key_of_path, template};
+use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
+use super::scenario::{App, Order, Scenario};
 use super::weather::Weather;
 
 /// What is wrong with belay.
@@ -64,11 +65,20 @@ pub enum Wrong {
     IgnoresTheLease,
     /// It says how many pods there are to be, whoever else does.
     ScalesAgainst,
+    /// It leaves out a part of what a manifest says.
+    LosesTheEnvironment,
+    /// It does not see what a manifest says it comes after.
+    JumpsTheQueue,
+    /// What one source holds stops the other one.
+    StopsTheNeighbour,
 }
+
+/// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
+const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 23] = [
+    pub const ALL: [(Wrong, &'static str); 26] = [
         (Wrong::SkipsTheHold, "held-is-not-applied"),
         (Wrong::HoldsNothing, "settles"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -92,7 +102,22 @@ impl Wrong {
         (Wrong::SpeaksOddly, "speaks-kubernetes"),
         (Wrong::IgnoresTheLease, "one-writes"),
         (Wrong::ScalesAgainst, "leaves-replicas-alone"),
+        (Wrong::LosesTheEnvironment, "ends-as-it-must"),
+        (Wrong::JumpsTheQueue, "waits-its-turn"),
+        (Wrong::StopsTheNeighbour, "sources-apart"),
     ];
+
+    /// Whether a scenario has what the bug is about: all others are not worth their time.
+    pub fn fits(self, scenario: &Scenario) -> bool {
+        let any = |has: fn(&App) -> bool| scenario.apps.iter().any(has);
+        match self {
+            Wrong::IgnoresTheLease => scenario.style.leads,
+            Wrong::ScalesAgainst => any(|app| app.scaled),
+            Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
+            Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
+            _ => true,
+        }
+    }
 }
 
 /// A planted bug, and what it remembers.
@@ -108,12 +133,22 @@ struct Memory {
     secret: String,
     /// The last apply without a hold, by path.
     forth: BTreeMap<String, Bytes>,
+    /// Whether the first source has held anything.
+    held: bool,
 }
 
 impl Bug {
     /// A bug that has not yet done anything.
     pub fn new(wrong: Wrong) -> Bug {
         Bug { wrong, memory: Arc::default() }
+    }
+
+    /// Changes a manifest before belay reads it.
+    pub fn twist_manifest(&self, text: &str) -> String {
+        match self.wrong {
+            Wrong::JumpsTheQueue => text.replace("belay.dev/after", UNSEEN),
+            _ => text.to_owned(),
+        }
     }
 
     /// Changes a request before it goes out.
@@ -139,6 +174,18 @@ impl Bug {
                         sent["spec"]["replicas"] = json!(2);
                     }
                 });
+            }
+            Wrong::LosesTheEnvironment if parts.method == Method::PATCH => rewrite(body, |sent| {
+                if let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut) {
+                    app.remove("env");
+                }
+            }),
+            // Whoever looks at the line sees what the manifest says.
+            Wrong::JumpsTheQueue => *body = body_with(body, UNSEEN, "belay.dev/after"),
+            Wrong::StopsTheNeighbour if parts.method == Method::PATCH && !path.contains("dryRun") => {
+                let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+                let own = key_of_path(&path).is_some_and(|key| !is_beside(&key));
+                self.memory.lock().unwrap().held |= own && hold(&sent).is_some();
             }
             Wrong::TellsASecret if parts.method == Method::POST => {
                 let secret = self.memory.lock().unwrap().secret.clone();
@@ -188,8 +235,14 @@ impl Bug {
 
     /// How long a request is kept back.
     pub fn delay(&self, path: &str) -> Duration {
-        let starves = self.wrong == Wrong::StarvesOne && path.contains("/deployments/web") && !path.contains("dryRun");
-        if starves { Duration::from_secs(29) } else { Duration::ZERO }
+        let stops = key_of_path(path).is_some_and(|key| is_beside(&key)) && self.memory.lock().unwrap().held;
+        match self.wrong {
+            Wrong::StarvesOne if path.contains("/deployments/web") && !path.contains("dryRun") => {
+                Duration::from_secs(29)
+            }
+            Wrong::StopsTheNeighbour if stops => Duration::from_hours(1),
+            _ => Duration::ZERO,
+        }
     }
 
     /// What belay hears of the time after which it may come back.
@@ -283,6 +336,13 @@ impl Bug {
             }
             _ => {}
         }
+    }
+}
+
+fn body_with(body: &Bytes, old: &str, new: &str) -> Bytes {
+    match std::str::from_utf8(body) {
+        Ok(text) if text.contains(old) => Bytes::from(text.replace(old, new)),
+        _ => body.clone(),
     }
 }
 

@@ -1,18 +1,14 @@
 //! What belay logs, line by line, with the time of the simulation; and a trap that springs after so many lines.
 
 use std::io::{self, Write};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::{EnvFilter, fmt};
 
-/// As long as there is but one subscriber, tracing asks whichever thread comes first whether an event interests anybody at
-/// all; that may be one that listens to nothing just then.
-static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+use crate::world::log::listen;
 
 /// Everything that is logged on this thread while it listens.
 #[derive(Clone)]
@@ -28,13 +24,10 @@ struct Lines {
 impl Log {
     /// Listens until the guard is dropped. `sprung` is told when the trap springs.
     pub fn listen(sprung: Arc<Notify>) -> (Log, DefaultGuard) {
-        LazyLock::force(&SECOND);
         let lines = Lines { started: Instant::now(), lines: Vec::new(), trap: None, sprung };
         let log = Log(Arc::new(Mutex::new(lines)));
-        let filter = EnvFilter::new("belay=info,warn");
-        let subscriber =
-            fmt().with_env_filter(filter).without_time().with_ansi(false).with_writer(log.clone()).finish();
-        (log, tracing::subscriber::set_default(subscriber))
+        let guard = listen("belay=info,warn", log.clone());
+        (log, guard)
     }
 
     /// Sets the trap: it springs after so many more lines.

@@ -93,7 +93,7 @@ impl Stage {
         let line = Line::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
         let mut stage = Stage {
             person: Person(cluster.client_as("kubectl")),
-            shop: Shop::new(scenario.seed, &scenario.apps, scenario.style.second.is_some()),
+            shop: Shop::new(scenario.seed, &scenario.apps, scenario.style.second.is_some(), bug.clone()),
             line,
             bug,
             log,

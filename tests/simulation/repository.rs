@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use serde_json::Value;
 
+use super::bugs::Bug;
 use super::events::Edit;
 use super::scenario::{App, Fate, Kind, Shape};
 use super::second;
@@ -73,6 +74,8 @@ pub struct Shop {
     apps: Vec<App>,
     beside: Beside,
     seed: u64,
+    /// A bug by which belay does not read what is written.
+    bug: Option<Bug>,
     versions: u64,
     snapshots: BTreeMap<String, (Vec<App>, Beside)>,
     /// Every commit that was ever made.
@@ -82,7 +85,7 @@ pub struct Shop {
 
 impl Shop {
     /// The repository of a scenario, with its first commit pushed.
-    pub fn new(seed: u64, apps: &[App], second: bool) -> Shop {
+    pub fn new(seed: u64, apps: &[App], second: bool, bug: Option<Bug>) -> Shop {
         let mut git = Repository::new();
         git.author("Ada", "ada@example.com").at(1_767_225_600);
         let side = second.then_some(Side { version: 1, fate: Fate::Ready });
@@ -93,6 +96,7 @@ impl Shop {
             apps: apps.to_vec(),
             beside,
             seed,
+            bug,
             versions: 1,
             snapshots: BTreeMap::new(),
             commits: BTreeMap::new(),
@@ -240,6 +244,7 @@ impl Shop {
         self.git.write("README.md", "What runs in the shop.\n");
         for (path, _, want) in self.wants() {
             let text = want.map_or_else(|| "kind: [Deployment\n  metadata: {\n".to_owned(), |want| want.text);
+            let text = self.bug.as_ref().map_or_else(|| text.clone(), |bug| bug.twist_manifest(&text));
             self.git.write(path, text);
         }
     }

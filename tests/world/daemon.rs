@@ -57,6 +57,21 @@ impl World {
         World::on(client, clock, Some(cluster))
     }
 
+    /// The same with the sample Deployment, whose first version is complete; and that version's commit.
+    pub async fn with_web() -> (World, String) {
+        let mut world = World::embedded().await;
+        let first = world.with_first_version().await;
+        (world, first)
+    }
+
+    /// Pushes the sample Deployment's first version, starts belay, and waits until it is through.
+    pub async fn with_first_version(&mut self) -> String {
+        let first = self.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+        self.start();
+        self.through(&first).await;
+        first
+    }
+
     /// The same, with a tap on the line between belay and the cluster. The world's own client goes around it.
     pub async fn tapped() -> (World, Tap) {
         let mut world = World::embedded().await;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use http_body::Body as _;
 use kube::client::Body;
 use tokio::sync::Notify;
 
@@ -25,6 +26,10 @@ pub enum Fate {
 pub struct Went {
     pub method: String,
     pub path: String,
+    /// Bytes of its body.
+    pub sent: u64,
+    /// Bytes of the answer's body, where its length is known; 0 while there is none.
+    pub received: u64,
 }
 
 impl Went {
@@ -81,14 +86,29 @@ impl Tap {
         client: kube::Client,
         request: http::Request<Body>,
     ) -> Result<http::Response<Body>, kube::Error> {
-        let went = Went { method: request.method().to_string(), path: request.uri().to_string() };
+        let (method, path) = (request.method().to_string(), request.uri().to_string());
+        let sent = request.body().size_hint().lower();
+        let went = Went { method, path, sent, received: 0 };
         if went.path.contains("watch=true") {
             return client.send(request).await;
         }
-        self.log.lock().unwrap().push(went.clone());
+        let number = {
+            let mut log = self.log.lock().unwrap();
+            log.push(went.clone());
+            log.len() - 1
+        };
         let fate = (self.rule.lock().unwrap())(&went, 0);
         match fate {
-            Fate::Pass => client.send(request).await,
+            Fate::Pass => {
+                let answer = client.send(request).await;
+                let received = answer.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
+                // It may have been taken meanwhile.
+                if let Some(logged) = self.log.lock().unwrap().get_mut(number).filter(|logged| logged.path == went.path)
+                {
+                    logged.received = received;
+                }
+                answer
+            }
             Fate::Fail(code) => Ok(refusal(code)),
             Fate::Swallow => std::future::pending().await,
             Fate::DieBefore => {

@@ -30,7 +30,7 @@ impl Troupe {
         let failing = self.cluster.get(&self.key, &self.served).await?.context("the workload is gone")?;
         let revisions = self.cluster.revisions(&self.key, &failing).await?;
         let failing_template = template(&failing).cloned().unwrap_or_default();
-        let Ok(way) = way_back(&failing_template, None, &revisions, None) else { return Ok(None) };
+        let Ok(way) = way_back(&failing_template, None, &revisions, &[]) else { return Ok(None) };
         let failed = revisions.iter().find(|revision| same_template(&revision.template, &failing_template));
         let failed = failed.map(|revision| revision.name.clone());
         let began = reel.now();

@@ -27,13 +27,13 @@ impl ByHand {
     /// Who rolled this controller, as far as a text on it says so.
     #[must_use]
     pub fn on(controller: &Value) -> Option<ByHand> {
-        serde_json::from_str(marks::annotation(controller, marks::ROLLED)?).ok()
+        marks::read(controller, marks::ROLLED)
     }
 
     /// The annotation's text.
     #[must_use]
     pub fn to_annotation(&self) -> String {
-        serde_json::to_string(self).expect("who and when are plain data")
+        marks::written(self)
     }
 
     /// Who rolled it, where that is over: nothing is left to be done or to be written.

@@ -96,13 +96,13 @@ fn taken_back(key: &ObjectKey, live: &Value) {
     let found = rollout::revisions(&[live.clone(), json!({"revision": 1, "data": live}), wanted()]);
     assert!(found.is_sorted_by(|newer, older| newer.number >= older.number));
     let known = Known {
-        commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().expect("a commit"),
+        commit: Some("1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().expect("a commit")),
         template: wanted()["spec"]["template"].clone(),
         marks: TemplateMarks::on(live),
     };
     for good in [None, Some(&known)] {
         let failing = &live["spec"]["template"];
-        if let Ok(way) = way_back(failing, good, &found, Some(&known)) {
+        if let Ok(way) = way_back(failing, good, &found, std::slice::from_ref(&known)) {
             assert!(!same_template(&way.template, failing), "back to where it is");
             let sent = with_template(wanted(), &way.template);
             assert_eq!(sent["spec"]["template"], way.template);

@@ -1,0 +1,62 @@
+//! What is waited for besides rollouts: objects of custom kinds that say that they are well, and definitions that are served.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::judging::{Cancelled, Judging, Ruled};
+use super::roll_out::Work;
+use super::take_back::{self, TakeBack};
+use crate::manifest::{Compact, ObjectKey};
+use crate::rollout::{Baseline, Judge, Outcome, Wish, health, wish};
+
+impl Work {
+    /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
+    pub(super) async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+        /// How long its operator may take to say the first word. After that it counts as one that never does.
+        const FIRST_WORD: Duration = Duration::from_secs(10);
+        // What it says of a failure from here on is about this write.
+        let baseline = Baseline::of(&self.planned.wanted.key, &written);
+        let mut written = Arc::new(written);
+        if health(&self.planned.wanted.key, &written).is_none() {
+            tokio::time::sleep(FIRST_WORD).await;
+            match self.read().await? {
+                Some(live) => written = live,
+                None => return self.end(Outcome::Complete, None).await,
+            }
+        }
+        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
+        match judging.until_ruled(Some(Compact::of(&written))).await? {
+            Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
+                let back = TakeBack { reason, scene: Some(scene), went: None };
+                self.take_back(back, Some(live)).await
+            }
+            Ruled::Failed { reason, scene, live } => {
+                self.context.save_evidence(self.record, &reason, &scene.evidence).await;
+                take_back::fail(self, &live, reason).await
+            }
+            Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
+        }
+    }
+
+    fn planned_wish(&self, live: &Value) -> Option<Wish> {
+        wish(&self.planned.wanted.manifest.value(), live)
+    }
+
+    /// A definition is there when it is served; what is of it comes in a later rank.
+    pub(super) async fn wait_until_established(&mut self, written: &Value) -> Result<(), Cancelled> {
+        if self.planned.wanted.key.kind != "CustomResourceDefinition" {
+            return Ok(());
+        }
+        let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
+        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
+        judging.until_ruled(Some(Compact::of(written))).await.map(|_| ())
+    }
+}
+
+/// Whether an object of this kind is waited for: a custom one, whose operator has the word.
+pub(super) fn waits_for(key: &ObjectKey) -> bool {
+    key.group.contains('.') && !key.group.ends_with(".k8s.io")
+}

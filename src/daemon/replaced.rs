@@ -1,0 +1,70 @@
+//! What a rollout takes the place of, kept where nothing better is known to go back to: a workload that others made, or
+//! whose history is lost, has a way back too.
+
+use serde_json::Value;
+use tracing::warn;
+
+use super::judging::Cancelled;
+use super::roll_out::{Stage, Work};
+use crate::history::{Query, Replaced};
+use crate::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
+
+impl Work {
+    /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
+    /// to have failed itself.
+    pub(super) async fn keep_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        // What drift is put in the place of is not what anybody wants back.
+        let replaces = *stage == Stage::Fresh && self.apply.rolls_out && !self.apply.creates;
+        if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
+            return Ok(());
+        }
+        let Some(live) = self.read().await? else { return Ok(()) };
+        let (Some(template), marks) = (template(&live), TemplateMarks::on(&live)) else { return Ok(()) };
+        let failed = health(key, &live).is_some_and(|health| health.failure.is_some());
+        if failed || self.has_failed(&marks) {
+            return Ok(());
+        }
+        let replaced = Replaced { uid: uid(&live), template: template.clone(), marks };
+        if let Err(error) = context.history.keep_replaced(&context.config.name, key, &replaced) {
+            // The last of four ways back; that is no reason not to go on.
+            warn!(object = %key, %error, "failed to keep what the rollout takes the place of");
+        }
+        Ok(())
+    }
+
+    /// What was kept so of this very object.
+    pub(super) fn replaced(&self, live: &Value) -> Option<Known> {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        let Replaced { uid: of, template, marks } = match context.history.replaced(&context.config.name, key) {
+            Ok(kept) => kept?,
+            Err(error) => {
+                warn!(object = %key, %error, "failed to ask the history what the rollout took the place of");
+                return None;
+            }
+        };
+        let commit = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
+        (of == uid(live)).then_some(Known { commit, template, marks })
+    }
+
+    /// Whether the history says that a template's commit has failed for this object.
+    fn has_failed(&self, marks: &TemplateMarks) -> bool {
+        let Some(commit) = &marks.commit else { return false };
+        let key = &self.planned.wanted.key;
+        let query = Query {
+            source: Some(self.context.config.name.clone()),
+            name: Some(key.name.clone()),
+            kind: Some(key.kind.clone()),
+            namespace: key.namespace.clone(),
+            commit: Some(commit.clone()),
+            outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed].into(),
+            ..Query::default()
+        };
+        // Where the history can't be read, nothing could be kept in it either.
+        self.context.history.records(&query).is_ok_and(|failed| !failed.is_empty())
+    }
+}
+
+fn uid(live: &Value) -> String {
+    live["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
