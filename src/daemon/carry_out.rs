@@ -19,7 +19,7 @@ use crate::rollout::{
 };
 
 /// A planned object, its record, and what was known of it before a restart.
-type Begun = (RecordId, Option<Record>, Prepared);
+type Begun = (RecordId, Option<Box<Record>>, Prepared);
 
 impl Source {
     /// Writes a plan into the history, and begins what it says. Nothing is written to the cluster before.
@@ -58,6 +58,8 @@ impl Source {
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
             self.finish(*id, Outcome::Rejected, record.reason.as_ref());
         }
+        // Thousands of them, written down by now.
+        drop(records);
         let new = ids.into_iter().skip(rejected).zip(new);
         let known = known.into_iter().map(|prepared| {
             let record = self.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
@@ -65,7 +67,10 @@ impl Source {
         });
         let mut begun: Vec<Begun> = new.map(|(id, prepared)| (id, None, prepared)).collect();
         begun.extend(
-            known.collect::<Vec<_>>().into_iter().map(|(record, prepared)| (record.id, Some(record), prepared)),
+            known
+                .collect::<Vec<_>>()
+                .into_iter()
+                .map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)),
         );
         self.begin(begun);
         self.write_down_by_hand();
@@ -79,7 +84,7 @@ impl Source {
         let ranks = Ranks::new(written.map(|(_, _, prepared)| Place::of(&prepared.planned)));
         let beginning: BTreeSet<ObjectKey> = begun
             .iter()
-            .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_ref(), prepared))
+            .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_deref(), prepared))
             .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
             .collect();
         // What is over at once is in the books before others ask for it.
@@ -89,7 +94,7 @@ impl Source {
             if let Some(digest) = prepared.digest {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
-            let stage = self.stage(earlier.as_ref(), &prepared);
+            let stage = self.stage(earlier.as_deref(), &prepared);
             if !matches!((&prepared.planned.action, &stage), (Action::Apply(_), None)) {
                 self.stop_waiting(&key);
             }

@@ -215,7 +215,7 @@ impl Source {
             }
             if let Some(record) = self.resumed.remove(&key) {
                 self.context.status.trouble(&key.to_string(), None);
-                begun.push((record.id, Some(record), prepared));
+                begun.push((record.id, Some(Box::new(record)), prepared));
                 continue;
             }
             if let Some(digest) = prepared.digest {

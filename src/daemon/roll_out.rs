@@ -20,6 +20,7 @@ use super::established::waits_for;
 use super::judging::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::refused::complaints;
+use super::requests::Room;
 pub(super) use super::stage::{End, Ended, Stage, Well};
 use super::take_back::{self, TakeBack};
 use super::telling::Told;
@@ -91,7 +92,9 @@ impl Work {
                     return Ok(outcome);
                 }
                 Box::pin(self.keep_replaced(&stage)).await?;
-                let written = match Box::pin(self.apply_manifest()).await? {
+                // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
+                let room = self.turn_and_room().await?;
+                let written = match Box::pin(self.apply_manifest(room)).await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
                 };
@@ -147,14 +150,26 @@ impl Work {
         if self.carries_on && !self.apply.rolls_out { Baseline { old_failure: None, ..baseline } } else { baseline }
     }
 
-    /// Applies the manifest, once it is its turn. `Err` with the outcome where the server refuses it.
-    pub(super) async fn apply_manifest(&mut self) -> Result<Result<Value, Outcome>, Cancelled> {
-        self.unless_cancelled(self.turn.comes()).await?;
+    /// Waits for the manifest's turn, and for room for its first request.
+    pub(super) async fn turn_and_room(&self) -> Result<Room, Cancelled> {
+        self.unless_cancelled(async {
+            self.turn.comes().await;
+            self.context.requests.room().await
+        })
+        .await
+    }
+
+    /// Applies the manifest. `Err` with the outcome where the server refuses it.
+    pub(super) async fn apply_manifest(&mut self, room: Room) -> Result<Result<Value, Outcome>, Cancelled> {
         self.step(StepKind::Applying, "").await?;
+        let mut room = room;
         if self.apply.takes_over {
+            // What has to be insisted on may take long; others may use the room meanwhile.
+            drop(room);
             self.take_over().await?;
+            room = self.unless_cancelled(self.context.requests.room()).await?;
         }
-        let written = self.insist_on_apply(&self.apply.body).await?;
+        let written = self.insist_with(room, (&self.apply.body).into()).await?;
         match written {
             Ok(written) => {
                 let baseline = self.baseline(&written);
@@ -178,15 +193,19 @@ impl Work {
         &self,
         body: impl Into<Compact>,
     ) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let body: Compact = body.into();
+        let room = self.unless_cancelled(self.context.requests.room()).await?;
+        self.insist_with(room, body.into()).await
+    }
+
+    async fn insist_with(&self, room: Room, body: Compact) -> Result<Result<Value, ClusterError>, Cancelled> {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
         let mut told = false;
+        let mut room = room;
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
-            let room = self.unless_cancelled(self.context.requests.room()).await?;
             let error = match self.context.cluster.apply(key, &self.served, &body, Mode::Real).await {
                 Ok(written) => {
                     for warning in &written.warnings {
@@ -211,7 +230,12 @@ impl Work {
             }
             let wait = backoff.next(&error);
             warn!(object = %key, %error, wait_ms = wait.as_millis(), "trying again");
-            self.unless_cancelled(tokio::time::sleep(wait)).await?;
+            room = self
+                .unless_cancelled(async {
+                    tokio::time::sleep(wait).await;
+                    self.context.requests.room().await
+                })
+                .await?;
         }
     }
 
@@ -355,7 +379,7 @@ mod tests {
     fn thousands_of_rollouts_that_wait_are_small() {
         // What one has besides its manifest and the object's text. Debug builds are the larger ones.
         let run = size(Work::run);
-        let apply = size(|work: &'static mut Work| work.apply_manifest());
+        let apply = size(|(work, room): (&'static mut Work, Room)| work.apply_manifest(room));
         let work = size_of::<Work>();
         assert!(
             run <= 3072 && apply <= 3072 && work <= 1536,

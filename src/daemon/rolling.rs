@@ -101,7 +101,8 @@ async fn plainly(work: &mut Work) -> Result<Outcome, Cancelled> {
     if live.as_ref().is_some_and(|live| is_ours(work, live)) {
         work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
     }
-    let written = match work.apply_manifest().await? {
+    let room = work.turn_and_room().await?;
+    let written = match work.apply_manifest(room).await? {
         Ok(written) => written,
         Err(outcome) => return Ok(outcome),
     };

@@ -31,14 +31,16 @@ pub(super) struct Shelf {
     waiting: BTreeSet<Arc<str>>,
     /// What HorizontalPodAutoscalers target, and the files that those are in.
     scaled: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
+    /// `apiVersion` and kind of all objects, and in how many files each is.
+    kinds: BTreeMap<Arc<(String, String)>, usize>,
 }
 
 /// What is kept of a file beside its objects.
 #[derive(Default)]
 struct Note {
     blob: Option<BlobId>,
-    /// `apiVersion` and kind of its objects.
-    kinds: BTreeSet<(String, String)>,
+    /// `apiVersion` and kind of its objects, each once.
+    kinds: Box<[Arc<(String, String)>]>,
     /// What its HorizontalPodAutoscalers target.
     scaled: BTreeSet<ObjectKey>,
     /// The configuration that its workloads name: the name, and who names it.
@@ -58,6 +60,7 @@ impl Shelf {
             users: BTreeMap::new(),
             waiting: BTreeSet::new(),
             scaled: BTreeMap::new(),
+            kinds: BTreeMap::new(),
         }
     }
 
@@ -94,18 +97,15 @@ impl Shelf {
     }
 
     fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
-        let Note { names: named, scaled, .. } = self.notes.remove(path).unwrap_or_default();
+        let Note { names: named, scaled, kinds, .. } = self.notes.remove(path).unwrap_or_default();
+        kinds.iter().for_each(|kind| self.forget_kind(kind));
         named.iter().for_each(|(name, user)| take_out(&mut self.users, name, user));
         scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
         self.waiting.remove(path);
         let Some(ReadFile { file, blob }) = read else { return };
         let note = Note {
             blob: *blob,
-            kinds: file
-                .manifests
-                .iter()
-                .map(|manifest| (manifest.api_version.clone(), manifest.key.kind.clone()))
-                .collect(),
+            kinds: self.note_kinds(&file.manifests),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
             names: file.manifests.iter().flat_map(names).collect(),
             after: file.manifests.iter().filter_map(After::of).collect(),
@@ -122,6 +122,31 @@ impl Shelf {
         self.notes.insert(Arc::clone(path), note);
     }
 
+    /// Counts the kinds of a file's objects. Thousands of files share a few.
+    fn note_kinds(&mut self, manifests: &[Manifest]) -> Box<[Arc<(String, String)>]> {
+        let mut of_file: Vec<Arc<(String, String)>> = Vec::with_capacity(1);
+        for Manifest { api_version, key, .. } in manifests {
+            if of_file.iter().any(|kind| (&kind.0, &kind.1) == (api_version, &key.kind)) {
+                continue;
+            }
+            let kind = (api_version.clone(), key.kind.clone());
+            let kind =
+                self.kinds.get_key_value(&kind).map_or_else(|| Arc::new(kind.clone()), |(kind, _)| Arc::clone(kind));
+            *self.kinds.entry(Arc::clone(&kind)).or_default() += 1;
+            of_file.push(kind);
+        }
+        of_file.into()
+    }
+
+    fn forget_kind(&mut self, kind: &Arc<(String, String)>) {
+        if let Some(files) = self.kinds.get_mut(kind) {
+            *files -= 1;
+            if *files == 0 {
+                self.kinds.remove(kind);
+            }
+        }
+    }
+
     fn redefine(&mut self, kind: &GroupKind) {
         match self.set.definition(kind) {
             Some(definition) => self.scopes.define(definition.clone()),
@@ -136,7 +161,7 @@ impl Shelf {
 
     /// The kinds of its objects, as `apiVersion` and kind.
     pub(super) fn kinds(&self) -> BTreeSet<(String, String)> {
-        self.notes.values().flat_map(|note| note.kinds.iter().cloned()).collect()
+        self.kinds.keys().map(|kind| (**kind).clone()).collect()
     }
 
     /// All objects.

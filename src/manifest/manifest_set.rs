@@ -193,7 +193,7 @@ impl ManifestSet {
             Some((key, _)) => key.clone(),
             None => Arc::new(key.clone()),
         };
-        let all = self.objects.entry(key.clone()).or_default();
+        let all = self.objects.entry(key.clone()).or_insert_with(|| Vec::with_capacity(1));
         all.push(written);
         if all.len() > 1 {
             all.sort_by(|a, b| a.place.cmp(&b.place));

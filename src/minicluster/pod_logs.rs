@@ -21,8 +21,36 @@ pub struct LogLine {
 /// The logs of all pods, shared by its clones. Each container has its present run and the one before.
 #[derive(Clone, Debug)]
 pub struct PodLogs {
-    pods: Arc<Mutex<BTreeMap<String, BTreeMap<String, Runs>>>>,
+    pods: Arc<Mutex<BTreeMap<String, OfPod>>>,
     changed: watch::Sender<u64>,
+}
+
+/// The containers of a pod that have run, by name: few.
+#[derive(Debug, Default)]
+struct OfPod(Vec<(Box<str>, Runs)>);
+
+impl OfPod {
+    fn get(&self, container: &str) -> Option<&Runs> {
+        self.0.iter().find(|(name, _)| **name == *container).map(|(_, runs)| runs)
+    }
+
+    fn get_mut(&mut self, container: &str) -> Option<&mut Runs> {
+        self.0.iter_mut().find(|(name, _)| **name == *container).map(|(_, runs)| runs)
+    }
+
+    fn add(&mut self, container: &str) -> &mut Runs {
+        self.0.reserve_exact(1);
+        self.0.push((container.into(), Runs::default()));
+        let last = self.0.len() - 1;
+        &mut self.0[last].1
+    }
+
+    fn of(&mut self, container: &str) -> &mut Runs {
+        match self.0.iter().position(|(name, _)| **name == *container) {
+            Some(index) => &mut self.0[index].1,
+            None => self.add(container),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +105,7 @@ impl PodLogs {
             before.over = true;
             runs.previous = Some(before);
         } else {
-            of_pod.insert(container.to_owned(), Runs::default());
+            of_pod.add(container);
         }
         drop(pods);
         self.tell();
@@ -86,7 +114,7 @@ impl PodLogs {
     /// A container writes a line.
     pub fn append(&self, pod_uid: &str, container: &str, at: Timestamp, text: &str) {
         let mut pods = self.lock();
-        let run = &mut pods.entry(pod_uid.to_owned()).or_default().entry(container.to_owned()).or_default().present;
+        let run = &mut pods.entry(pod_uid.to_owned()).or_default().of(container).present;
         if run.lines.len() == LINES_KEPT {
             run.lines.pop_front();
             run.dropped += 1;
@@ -155,7 +183,7 @@ impl PodLogs {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, Runs>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, OfPod>> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

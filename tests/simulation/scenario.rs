@@ -187,9 +187,26 @@ impl Scenario {
         for what in more(&beside, &style, &apps) {
             events.push(Timed { at: at.mul_f64(0.01) * u32::try_from(beside.below(100)).unwrap_or_default(), what });
         }
+        events.extend(in_the_middle(&Random::new(seed ^ 0x0b1a5), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
+}
+
+/// In some worlds, a commit that leaves a template alone while a rollout of it is under way that will fail.
+fn in_the_middle(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(5) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = usize::try_from(apart.below(3)).unwrap_or_default();
+    let fate = if apart.below(2) == 0 { Fate::Never } else { Fate::Pull };
+    let leaves_alone = if apart.below(2) == 0 { Edit::Replicas(app, 1 + apart.below(3)) } else { Edit::Note(app) };
+    let later = at + Duration::from_secs(2 + apart.below(20));
+    vec![
+        Timed { at, what: Event::Push(vec![Edit::Image(app, fate)]) },
+        Timed { at: later, what: Event::Push(vec![leaves_alone]) },
+    ]
 }
 
 /// What happens besides where there is something for it to happen to.

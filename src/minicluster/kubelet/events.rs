@@ -28,7 +28,8 @@ pub enum Teller<'a> {
 /// All that was told.
 #[derive(Debug, Default)]
 pub struct Events {
-    pods: BTreeMap<String, BTreeMap<Key, Entry>>,
+    /// What was told of each pod: few things, in the order in which they were first told.
+    pods: BTreeMap<String, Vec<(Key, Entry)>>,
     count: u64,
 }
 
@@ -58,7 +59,7 @@ impl Events {
         let now = desk.clock.now();
         let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
         let of_pod = self.pods.entry(pod.uid.clone()).or_default();
-        if let Some(entry) = of_pod.get_mut(&key) {
+        if let Some(entry) = find(of_pod, &key) {
             entry.count = entry.count.saturating_add(1).max(told.count);
             entry.last = now;
             entry.write(desk, &pod.uid, key);
@@ -85,7 +86,7 @@ impl Events {
             busy: true,
             written: told.count,
         };
-        of_pod.insert(key.clone(), entry);
+        of_pod.push((key.clone(), entry));
         let (requests, uid) = (desk.requests.clone(), pod.uid.clone());
         desk.writes.add(async move {
             let result = requests.create_event(&event, manager).await;
@@ -99,7 +100,7 @@ impl Events {
             // Events are told once; a namespace that goes takes none.
             tracing::debug!(%error, uid, "failed to write an event");
         }
-        if let Some(entry) = self.pods.get_mut(uid).and_then(|of_pod| of_pod.get_mut(&key)) {
+        if let Some(entry) = self.pods.get_mut(uid).and_then(|of_pod| find(of_pod, &key)) {
             entry.busy = false;
             entry.write(desk, uid, key);
         }
@@ -109,6 +110,10 @@ impl Events {
     pub fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);
     }
+}
+
+fn find<'a>(of_pod: &'a mut [(Key, Entry)], key: &Key) -> Option<&'a mut Entry> {
+    of_pod.iter_mut().find(|(known, _)| known == key).map(|(_, entry)| entry)
 }
 
 impl Entry {

@@ -4,6 +4,7 @@
 //! combined; twenty-five events about one object, then one every five minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,8 +21,8 @@ const SIMILAR_FOR: SignedDuration = SignedDuration::from_mins(10);
 const AT_ONCE: f64 = 25.0;
 const PAUSE_SECONDS: f64 = 300.0;
 
-/// Whose event: component and object, uid included.
-type Talker = (&'static str, String, String, String, String);
+/// Whose event: component and object, uid included. Shared, since much is remembered of each.
+type Talker = Arc<(&'static str, String, String, String, String)>;
 /// What sort of event.
 type Sort = (Talker, Gravity, &'static str);
 /// Which event exactly: the sort and, unless combined, the message.
@@ -83,8 +84,8 @@ impl Correlator {
     pub fn take(&mut self, mut occurrence: Occurrence) -> Step {
         let object = &occurrence.object;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        let talker =
-            (occurrence.component, part(&object.kind), part(&object.namespace), part(&object.name), part(&object.uid));
+        let (name, uid) = (part(&object.name), part(&object.uid));
+        let talker = Arc::new((occurrence.component, part(&object.kind), part(&object.namespace), name, uid));
         let sort = (talker.clone(), occurrence.gravity, occurrence.reason);
         let place = if self.are_too_many(&sort, &occurrence) {
             occurrence.message = format!("(combined from similar events): {}", occurrence.message);
@@ -140,8 +141,8 @@ impl Correlator {
 /// A map that forgets what was not used for longest.
 #[derive(Debug)]
 struct Recent<K, V> {
-    entries: BTreeMap<K, (u64, V)>,
-    by_use: BTreeMap<u64, K>,
+    entries: BTreeMap<Arc<K>, (u64, V)>,
+    by_use: BTreeMap<u64, Arc<K>>,
     uses: u64,
 }
 
@@ -151,17 +152,21 @@ impl<K, V> Default for Recent<K, V> {
     }
 }
 
-impl<K: Clone + Ord, V> Recent<K, V> {
+impl<K: Ord, V> Recent<K, V> {
     fn entry(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
-        if let Some((used, _)) = self.entries.get(&key) {
-            self.by_use.remove(used);
-        } else if self.entries.len() >= REMEMBERED
+        let known = self.entries.get(&key).map(|(used, _)| *used);
+        let key = match known.and_then(|used| self.by_use.remove(&used)) {
+            Some(known) => known,
+            None => Arc::new(key),
+        };
+        if known.is_none()
+            && self.entries.len() >= REMEMBERED
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
             self.entries.remove(&oldest);
         }
-        self.by_use.insert(self.uses, key.clone());
+        self.by_use.insert(self.uses, Arc::clone(&key));
         let (used, value) = self.entries.entry(key).or_insert_with(|| (0, fresh()));
         *used = self.uses;
         value

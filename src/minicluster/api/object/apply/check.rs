@@ -34,7 +34,8 @@ pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
                     ListKind::Atomic => {}
                     _ if has_no_key(list, item) => return true,
                     // What comes after an item that can't be told apart for another reason is not looked at.
-                    _ if element(list, item).is_err() => return false,
+                    ListKind::Map(_) if !item.is_object() => return false,
+                    ListKind::Set if item.is_object() || item.is_array() => return false,
                     _ => {}
                 }
                 if lacks_keys(item, &list.items) {
