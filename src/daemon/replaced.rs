@@ -19,7 +19,9 @@ impl Work {
         if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
             return Ok(());
         }
+        let room = self.unless_cancelled(context.requests.room()).await?;
         let Some(live) = self.read().await? else { return Ok(()) };
+        drop(room);
         let (Some(template), marks) = (template(&live), TemplateMarks::on(&live)) else { return Ok(()) };
         let failed = health(key, &live).is_some_and(|health| health.failure.is_some());
         if failed || self.has_failed(&marks) {
