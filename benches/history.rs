@@ -1,9 +1,8 @@
 //! What the history costs with 100,000 records, measured and held against its promises: `cargo bench --bench history`.
 //! `-- --quick` takes a tenth of them, for a look.
 //!
-//! Seen with 100,000 records on two busy cores, as CPU time of a build that was not optimized, the median of 9: `help` 17 ms,
-//! `history` 28 ms, with `-o json` 39 ms, of one workload 59 ms, `--failed` 40 ms, `--author` 36 ms, `show` 47 ms, `status` 60 ms
-//! beyond what it takes without a history. An optimized build takes a fraction of that.
+//! Seen with 100,000 records on two shared cores, the median of 11: `help` 6 ms, `history` 13 ms, of one workload 19 ms,
+//! `--failed` and `--author` 13 ms, `show` 30 ms, `status` 32 ms beyond what it takes without a history.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic, missing_docs, reason = "a program for developers")]
 #![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
 

@@ -15,7 +15,7 @@ use super::status::set;
 use super::turn::{Place, Ranks};
 use crate::manifest::{Compact, Complaint, ObjectKey};
 use crate::rollout::{
-    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, Workload, held_reason,
+    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
 };
 
 /// A planned object, its record, and what was known of it before a restart.
@@ -141,14 +141,6 @@ impl Source {
         }
     }
 
-    /// Whether what is planned for a workload takes the place of a rollout that was under way. A ReplicationController's is
-    /// its own kind of story, which finds by itself where it is.
-    fn carries_on(&self, prepared: &Prepared) -> bool {
-        let key = &prepared.planned.wanted.key;
-        let workload = Workload::of(key).is_some_and(|workload| workload != Workload::ReplicationController);
-        workload && prepared.standing.is_some() && self.interrupted.contains(key)
-    }
-
     /// Whether something is done about an object from here on.
     fn is_to_begin(&self, earlier: Option<&Record>, prepared: &Prepared) -> bool {
         matches!(prepared.planned.action, Action::Apply(_) | Action::Prune | Action::Blocked(_))
@@ -179,12 +171,9 @@ impl Source {
                 });
                 Some(Stage::GoingBack { reason, went: None })
             }
-            Action::Unchanged if prepared.carries_on => {
-                standing.map(|standing| Stage::UnderWay(standing.baseline.clone()))
-            }
             Action::Unchanged => {
-                let standing = standing.filter(|standing| standing.ours)?;
-                if earlier.is_none() && standing.complete {
+                let standing = standing.filter(|standing| standing.ours || prepared.carries_on)?;
+                if earlier.is_none() && standing.complete && !prepared.carries_on {
                     return None;
                 }
                 let baseline = known(StepKind::Applied);

@@ -3,6 +3,7 @@
 mod autoscalers;
 mod before;
 mod beside;
+mod carry_on;
 mod carry_out;
 mod claims;
 mod context;

@@ -62,6 +62,8 @@ pub(super) struct Standing {
     pub complete: bool,
     /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
     pub ours: bool,
+    /// Whether some commit of belay's is said to have made its pod template.
+    pub marked: bool,
     /// Where judging it would begin.
     pub baseline: Baseline,
 }
@@ -369,8 +371,9 @@ fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
     Workload::of(&wanted.key)?;
     // What it says of a failure is this rollout's, as far as anybody knows.
     let baseline = Baseline { generation: marks::generation(live), old_failure: None };
-    let ours = marks::annotation(live, marks::COMMIT) == Some(wanted.commit.id.as_str());
-    Some(Standing { complete: is_complete(&wanted.key, live), ours, baseline })
+    let commit = marks::annotation(live, marks::COMMIT);
+    let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
+    Some(Standing { complete: is_complete(&wanted.key, live), ours, marked, baseline })
 }
 
 /// What would be sent for a rollout that is taken up again.

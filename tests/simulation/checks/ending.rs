@@ -39,10 +39,10 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     let (Some(wanted), Some(present)) = (&want.template, template(live)) else { return };
     let will = want.fate.map_or(Will::Either, Fate::will);
     let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image));
+    // What it waits for failed, or is not in the repository any more.
+    let passed_over = want.after.is_some()
+        && newest(run, key).is_some_and(|record| ["skipped", "rejected"].contains(&record.outcome.as_str()));
     let Some(hold) = hold(live) else {
-        // What it waits for failed, or is not in the repository any more.
-        let passed_over = want.after.is_some()
-            && newest(run, key).is_some_and(|record| ["skipped", "rejected"].contains(&record.outcome.as_str()));
         let left = run.scenario.style.reports_drift && by_hand || passed_over;
         findings.demand(*wanted == present || left, || {
             format!("{key:?} has {present:?}, the head has {wanted:?}, and nothing is held")
@@ -51,6 +51,10 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
         findings.demand(!must_go_back, || format!("{key:?} can only fail, could go back, and stays on {present:?}"));
         return;
     };
+    if passed_over {
+        // Nothing was done about it, so a hold of what was there before is there still.
+        return;
+    }
     let held = hold["commit"].as_str().and_then(|commit| run.commits.get(commit)?.objects.get(key));
     findings.demand(held.is_some_and(|held| held.text == want.text), || {
         format!("{key:?} has a hold for what the head does not say: {hold}")

@@ -1,0 +1,51 @@
+//! A rollout that goes on under a newer commit: one that was under way when a commit came that leaves the pod template alone
+//! is judged on as that commit's. Else a broken template would stay because of a change beside it.
+
+use tracing::warn;
+
+use super::planner::Prepared;
+use super::source::Source;
+use crate::history::Query;
+use crate::manifest::ObjectKey;
+use crate::rollout::{Outcome, Workload};
+
+/// How many records of a workload are looked through for its last rollout.
+const RECORDS: u32 = 50;
+
+impl Source {
+    /// Whether what is planned for a workload takes the place of a rollout that was under way, here or, before a restart or
+    /// a move, elsewhere. A ReplicationController's is its own kind of story, which finds by itself where it is.
+    pub(super) fn carries_on(&self, prepared: &Prepared) -> bool {
+        let key = &prepared.planned.wanted.key;
+        let Some(standing) = &prepared.standing else { return false };
+        if Workload::of(key) == Some(Workload::ReplicationController) {
+            return false;
+        }
+        let known = self.interrupted.contains(key) || self.resumed.get(key).is_some_and(|record| record.rolls_out);
+        let ours = prepared.owner.as_ref() == Some(&self.context.config.name);
+        known || (ours && standing.marked && !standing.complete && !self.has_ruled(key))
+    }
+
+    /// Whether the last rollout of a workload came to an end that was its own. One that a newer commit took the place of
+    /// did not, nor did one of which the history knows nothing.
+    fn has_ruled(&self, key: &ObjectKey) -> bool {
+        let query = Query {
+            source: Some(self.context.config.name.clone()),
+            name: Some(key.name.clone()),
+            kind: Some(key.kind.clone()),
+            namespace: key.namespace.clone(),
+            limit: Some(RECORDS),
+            ..Query::default()
+        };
+        match self.context.history.records(&query) {
+            Ok(records) => {
+                let last = records.into_iter().find(|record| record.rolls_out && record.object == *key);
+                last.is_some_and(|record| record.outcome.is_final() && record.outcome != Outcome::Superseded)
+            }
+            Err(error) => {
+                warn!(object = %key, %error, "failed to ask the history whether a rollout is over; it is judged on");
+                false
+            }
+        }
+    }
+}
