@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::line::{Line, Sent};
+use super::line::{Apply, Line, Sent};
 use super::parts::{Figures, deployment_of_none, fill};
 use super::process::{cpu, most_memory};
 use super::world::control_plane::{self, ControlPlane, Controllers};
@@ -28,25 +28,28 @@ async fn plane() -> ControlPlane {
 
 /// The same applies as belay's first, by a client that does nothing else.
 pub async fn bare(count: usize) -> Figures {
-    let plane = plane().await;
+    let Stage { plane, mut world, line } = stage(Duration::from_secs(600)).await;
+    let commit = fill(&mut world, 1, deployment_of_none);
+    world.start();
+    world.through(&commit).await;
+    world.stop().await;
+    let Apply { uri, body } = line.first_apply().expect("belay applied one");
+    let (uri, body) = (uri.as_str(), std::str::from_utf8(&body).unwrap());
     let client = plane.client();
-    let bodies: Vec<(String, Value)> = (0..count)
+    let requests: Vec<(String, Vec<u8>)> = (1..=count)
         .map(|number| {
-            let text = deployment_of_none(number).1;
-            (format!("app-{number}"), serde_yaml::from_str(&text).expect("a manifest"))
+            let (team, name) = (format!("team-{}/", number / 10), format!("app-{number}"));
+            let of_this = |text: &str| text.replace("team-0/", &team).replace("app-0", &name);
+            (of_this(uri), of_this(body).into_bytes())
         })
         .collect();
     let (begin, before) = (Instant::now(), cpu());
-    futures::stream::iter(bodies)
-        .for_each_concurrent(AT_ONCE, |(name, body)| {
+    futures::stream::iter(requests)
+        .for_each_concurrent(AT_ONCE, |(uri, body)| {
             let client = client.clone();
             async move {
-                let path = "/apis/apps/v1/namespaces/default/deployments";
-                let request = http::Request::patch(format!("{path}/{name}?fieldManager=bare"))
-                    .header("Content-Type", "application/apply-patch+yaml")
-                    .body(body.to_string().into_bytes())
-                    .unwrap();
-                client.request::<Value>(request).await.unwrap();
+                let request = http::Request::patch(uri).header("Content-Type", "application/apply-patch+yaml");
+                client.request::<Value>(request.body(body).unwrap()).await.unwrap();
             }
         })
         .await;

@@ -43,6 +43,14 @@ impl Sent {
 pub struct Line {
     sent: Arc<Mutex<Vec<Sent>>>,
     heard: Arc<AtomicUsize>,
+    apply: Arc<Mutex<Option<Apply>>>,
+}
+
+/// One apply, as it was sent.
+#[derive(Clone, Debug)]
+pub struct Apply {
+    pub uri: String,
+    pub body: Bytes,
 }
 
 impl Line {
@@ -56,6 +64,7 @@ impl Line {
             own.sent.lock().unwrap().push(Sent { at, took: Duration::ZERO, method, uri });
             let (client, own) = (client.clone(), own.clone());
             async move {
+                let request = own.look_at(request).await?;
                 let answer = client.send(request).await;
                 if let Some(sent) = own.sent.lock().unwrap().iter_mut().rev().find(|sent| sent.at == at) {
                     sent.took = at.elapsed();
@@ -73,6 +82,21 @@ impl Line {
     /// How many bytes have come as answers, those of watches among them.
     pub fn heard(&self) -> usize {
         self.heard.load(Ordering::Relaxed)
+    }
+
+    /// The first apply of all.
+    pub fn first_apply(&self) -> Option<Apply> {
+        self.apply.lock().unwrap().clone()
+    }
+
+    async fn look_at(&self, request: http::Request<Body>) -> Result<http::Request<Body>, kube::Error> {
+        if request.method() != http::Method::PATCH || self.first_apply().is_some() {
+            return Ok(request);
+        }
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        *self.apply.lock().unwrap() = Some(Apply { uri: head.uri.to_string(), body: body.clone() });
+        Ok(http::Request::from_parts(head, Body::from(body)))
     }
 
     fn listen(

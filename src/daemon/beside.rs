@@ -1,6 +1,7 @@
 //! What blocks (Git, the history's house-keeping) is done beside the loop, on threads of its own. In a run that is to
 //! repeat there are none: it is done in its turn, by the runtime's clock.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,14 @@ pub(super) enum Beside {
 }
 
 impl Beside {
+    /// On how many threads at once one piece of work may be done.
+    pub(super) fn threads(&self) -> usize {
+        match self {
+            Beside::InTurn(_) => 1,
+            Beside::Threads => std::thread::available_parallelism().map_or(1, NonZero::get),
+        }
+    }
+
     /// Does blocking work. A panic in it is the caller's.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self {

@@ -14,6 +14,8 @@ use crate::rollout::{Commit, CommitId, allowed_by_trailer};
 
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;
+/// The fewest files for which a thread is worth its start.
+const SHARE: usize = 200;
 /// The most commits that are looked through for the newest that changed one object of a file.
 const LINKS: usize = 1000;
 
@@ -83,10 +85,7 @@ impl Repository {
             (shelf.at.clone(), shelf.scopes.clone())
         };
         let for_shelf = self.mirror.changes(shelved.as_ref(), head, &self.folder)?;
-        let mut files = Files::new();
-        for change in &for_shelf.changes {
-            files.extend(self.file(change, &scopes)?);
-        }
+        let mut files = self.files(&for_shelf.changes, &scopes)?;
         files.extend(
             for_shelf
                 .odd
@@ -174,6 +173,28 @@ impl Repository {
     /// Whether the head's own commit allows deletions.
     fn is_meant(&self, head: &CommitId) -> Result<bool, GitError> {
         Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
+    }
+
+    /// The files at the places of all changes, as they are after them. Many are read on as many threads as there are
+    /// processors.
+    fn files(&self, changes: &[Change], scopes: &Scopes) -> Result<Files, GitError> {
+        let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
+        let read = |changes: &[Change]| -> Result<Files, GitError> {
+            changes.iter().filter_map(|change| self.file(change, scopes).transpose()).collect()
+        };
+        let Some((own, others)) = changes.split_at_checked(share) else { return read(changes) };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = others.chunks(share).map(|changes| scope.spawn(|| read(changes))).collect();
+            let mut files = read(own);
+            for other in others {
+                let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                files = files.and_then(|mut files| {
+                    files.append(&mut more?);
+                    Ok(files)
+                });
+            }
+            files
+        })
     }
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
