@@ -90,13 +90,14 @@ impl Line {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// The first apply of all.
+    /// The first apply in earnest.
     pub fn first_apply(&self) -> Option<Apply> {
         self.apply.lock().unwrap().clone()
     }
 
     async fn look_at(&self, request: http::Request<Body>) -> Result<http::Request<Body>, kube::Error> {
-        if request.method() != http::Method::PATCH || self.first_apply().is_some() {
+        let tries = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+        if request.method() != http::Method::PATCH || tries || self.first_apply().is_some() {
             return Ok(request);
         }
         let (head, body) = request.into_parts();
