@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::{Context, Pruning};
@@ -15,7 +15,7 @@ use super::planner::Prepared;
 use super::roll_out::Work;
 use super::source::Source;
 use crate::cluster::{Backoff, EventKind, Served};
-use crate::manifest::{Manifest, ObjectKey, read_file};
+use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
     Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, allowed_by_trailer, marks,
     prunable, too_many,
@@ -89,17 +89,8 @@ impl Source {
     fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
         let served = self.watched.serving_group(&key.group, &key.kind)?;
         let commit = self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?;
-        Some(Charged { manifest: stub(key, &served, self)?, commit })
+        Some(Charged { manifest: Manifest::of_nothing_but(key.clone(), served.api_version()), commit })
     }
-}
-
-/// A manifest that says nothing but which object it is.
-fn stub(key: &ObjectKey, served: &Served, source: &Source) -> Option<Manifest> {
-    let object = json!({"apiVersion": served.api_version(), "kind": key.kind,
-        "metadata": {"name": key.name, "namespace": key.namespace}});
-    let scopes = source.shelf().scopes.clone();
-    let file = read_file("", object.to_string().as_bytes(), &scopes);
-    file.manifests.into_iter().find(|manifest| manifest.key == *key)
 }
 
 /// Plans what is deleted.

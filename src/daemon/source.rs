@@ -268,14 +268,13 @@ impl Source {
         self.looked = began.or(self.looked);
         let looked_at = self.looked;
         self.context.status.change(|source| set(&mut source.looked, looked_at));
-        match looked {
-            Looked::Same(None) => {
-                return Some(format!("{} has no {} yet", self.repository.mirror.location(), self.follow));
-            }
-            Looked::Same(Some(_)) => {}
-            Looked::New(news) => self.heard(*news),
+        if let Looked::Same(None) = looked {
+            return Some(format!("{} has no {} yet", self.repository.mirror.location(), self.follow));
         }
         self.is_reached();
+        if let Looked::New(news) = looked {
+            self.heard(*news);
+        }
         self.refused.as_ref().map(|(_, message)| message.clone())
     }
 

@@ -1,6 +1,6 @@
 //! One manifest: an object as written in a file.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::yaml::{At, Placed, Span, Start};
@@ -28,6 +28,20 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// One that says nothing but which object it is, for an object that is written nowhere any more. It is at the first
+    /// place of a file without a name.
+    #[must_use]
+    pub fn of_nothing_but(key: ObjectKey, api_version: String) -> Manifest {
+        let mut metadata = json!({"name": key.name});
+        if let Some(namespace) = &key.namespace {
+            metadata["namespace"] = namespace.as_str().into();
+        }
+        let value = json!({"apiVersion": api_version, "kind": key.kind, "metadata": metadata});
+        let place = Place { path: "".into(), line: 1, column: 1 };
+        let (hash, value) = (ManifestHash::of(&value), Compact::of(&value));
+        Manifest { key, api_version, place, hash, document: 0, item: None, value, starts: Arc::new([]) }
+    }
+
     /// The object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew each time.
     #[must_use]
     pub fn value(&self) -> Value {

@@ -275,3 +275,20 @@ async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
     assert!(world.get(&format!("{definitions}/widgets.example.com")).await.is_some());
     assert_eq!(world.get(&format!("{definitions}/gadgets.example.com")).await, None);
 }
+
+/// Of whatever kind: one that needs more than a name to be a manifest, too.
+#[tokio::test(start_paused = true)]
+async fn what_left_before_goes_when_the_source_deletes_from_now_on() {
+    let (mut world, _) = World::with_web().await;
+    world.repository.write("db.yaml", deployment("db", "db:1", ""));
+    let gone = removed(&mut world, &["web.yaml"], "Away with it").await;
+    assert!(world.get(&path_of("web")).await.is_some(), "prune is off");
+    world.stop().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    world.start();
+    world.until("it deletes", |source| !source.under_way.is_empty()).await;
+    world.through(&gone).await;
+    assert_eq!(world.get(&path_of("web")).await, None);
+    assert_eq!(world.record(&gone, "Deployment default/web").outcome, Outcome::Pruned);
+}

@@ -129,3 +129,26 @@ async fn nothing_is_deleted() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(map).await, None);
 }
+
+/// Also where a commit takes something away that is the first thing heard of it.
+#[tokio::test(start_paused = true)]
+async fn what_left_meanwhile_is_deleted_when_it_is_back() {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    for number in 0..3 {
+        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
+    }
+    let first = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&first).await;
+    let away = restarted(&mut world).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    is_back(&world, away);
+    world.repository.remove("0.yaml");
+    let gone = world.repository.commit("Away with it");
+    world.repository.push();
+    world.through(&gone).await;
+    assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
+    assert_eq!(world.get("api/v1/namespaces/default/configmaps/map-0").await, None);
+}
