@@ -1,6 +1,6 @@
 //! A start while the repository does not answer. Until it does, what the mirror holds of the commit that was planned last
-//! is kept up: rollouts under way are judged on, holds are shown, drift is put right. Nothing newer is begun, nothing is
-//! deleted, and nothing is touched that was applied from a commit that is not known here: another daemon may have gone on.
+//! is kept up: rollouts under way are judged on, holds are shown, what somebody has changed by hand is put right. Nothing newer
+//! is begun, nothing is made or deleted, and what another daemon may have made of a newer commit is left alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Pruning;
+use super::live::was_belays_last;
 use super::look::{News, Repository};
 use super::source::{GATHER, Source};
 use crate::history::Trouble;
@@ -34,16 +35,24 @@ impl Repository {
         kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
     }
 
-    /// Why an object is left alone while the repository does not answer.
-    pub(super) fn leaves_alone(&self, live: Option<&Value>) -> Option<Action> {
-        let commit = live.and_then(|live| marks::annotation(live, marks::COMMIT)).filter(|_| self.away.is())?;
-        let commit = commit.parse::<CommitId>().ok()?;
-        if self.mirror.commit(&commit).is_ok() {
-            return None;
+    /// What is done about an object while the repository does not answer: only what somebody has changed by hand is put
+    /// right. What is not there, what was applied from a commit that is not known here, and what a belay has written last
+    /// may be what another daemon has made of a newer commit.
+    pub(super) fn dares(&self, action: Action, live: Option<&Value>) -> Action {
+        if !self.away.is() || !matches!(action, Action::Apply(_)) {
+            return action;
         }
-        let short = commit.short();
-        let message = format!("was applied from commit {short}, which is not known here: waits for the repository");
-        Some(Action::Blocked(Reason { code: "RepositoryAway".to_owned(), message }))
+        let wait = |message: &str| {
+            let message = format!("{message}: waits until the repository answers");
+            Action::Blocked(Reason { code: "RepositoryAway".to_owned(), message })
+        };
+        let Some(live) = live else { return wait("is not there") };
+        let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse::<CommitId>().ok());
+        match commit.filter(|commit| self.mirror.commit(commit).is_err()) {
+            Some(commit) => wait(&format!("was applied from commit {}, which is not known here", commit.short())),
+            None if was_belays_last(live) => wait("differs from what was planned last, and was written by belay"),
+            None => action,
+        }
     }
 }
 

@@ -60,10 +60,33 @@ pub(super) fn newest_other_manager(object: &Value) -> Option<String> {
     newest["manager"].as_str().map(str::to_owned)
 }
 
+/// Whether nobody has written an object since belay did, the controllers that report its status left out.
+pub(super) fn was_belays_last(object: &Value) -> bool {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let entries = entries.filter(|entry| entry["subresource"] != "status");
+    // Times have no parts of a second: who wrote in the same one may have been later.
+    let newest = entries.map(|entry| (entry["time"].as_str(), entry["manager"] != marks::FIELD_MANAGER)).max();
+    newest.is_some_and(|(_, another)| !another)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn who_wrote_last() {
+        let object = |entries: Value| json!({"metadata": {"managedFields": entries}});
+        let by =
+            |manager: &str, second: u32| json!({"manager": manager, "time": format!("2026-01-01T00:00:0{second}Z")});
+        assert!(was_belays_last(&object(json!([by("kubectl", 1), by("belay", 2)]))));
+        assert!(!was_belays_last(&object(json!([by("belay", 2), by("kubectl", 2)]))));
+        assert!(!was_belays_last(&object(json!([by("belay", 2), by("kubectl", 3)]))));
+        assert!(!was_belays_last(&object(json!([]))));
+        let mut report = by("kube-controller-manager", 4);
+        report["subresource"] = json!("status");
+        assert!(was_belays_last(&object(json!([by("belay", 2), report]))));
+    }
 
     #[test]
     fn reports_of_controllers_leave_the_digest_alone() {

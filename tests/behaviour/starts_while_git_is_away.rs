@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::history::Trouble;
 use belay::rollout::{Hold, Outcome, Trigger};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, config_map, image, path_of};
 
@@ -151,4 +151,30 @@ async fn what_left_meanwhile_is_deleted_when_it_is_back() {
     world.through(&gone).await;
     assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
     assert_eq!(world.get("api/v1/namespaces/default/configmaps/map-0").await, None);
+}
+
+/// Nor what another daemon has changed beside the template, or deleted: no annotation says from which commit that comes.
+#[tokio::test(start_paused = true)]
+async fn what_only_a_daemon_may_have_done_is_left_alone() {
+    let map = "api/v1/namespaces/default/configmaps/map";
+    let (mut world, _) = World::with_web().await;
+    world.push("map.yaml", &config_map("map", "1"), "A map");
+    let first = world.push("other.yaml", &config_map("other", "1"), "Another");
+    world.through(&first).await;
+    world.stop().await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let mut newer: Value = serde_yaml::from_str(&config_map("map", "2")).unwrap();
+    newer["metadata"]["labels"] = json!({"belay.dev/source": "shop"});
+    world.apply(map, "belay", &newer).await;
+    world.delete("api/v1/namespaces/default/configmaps/other").await;
+    let away = taken_away(&world);
+    world.start();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.get(map).await.unwrap()["data"]["A"], "2");
+    assert_eq!(world.get("api/v1/namespaces/default/configmaps/other").await, None);
+    is_back(&world, away);
+    world.through(&first).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.get(map).await.unwrap()["data"]["A"], "1");
+    assert!(world.get("api/v1/namespaces/default/configmaps/other").await.is_some());
 }

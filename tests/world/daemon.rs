@@ -274,6 +274,15 @@ impl World {
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
     }
 
+    /// Applies an object on the server's side, as `manager`.
+    pub async fn apply(&self, path: &str, manager: &str, object: &Value) -> Value {
+        let request = http::Request::patch(format!("/{path}?fieldManager={manager}&force=true"))
+            .header("Content-Type", "application/apply-patch+yaml")
+            .body(object.to_string().into_bytes())
+            .expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
+    }
+
     /// What `kubectl rollout undo` does to the sample Deployment: it gets the template of the revision with that image
     /// again, and with it the annotations of the revision.
     pub async fn undo_to(&self, wanted: &str) {
