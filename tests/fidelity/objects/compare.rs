@@ -87,6 +87,12 @@ fn normal(body: &Value) -> Value {
             entries.sort_by_key(|entry| format!("{}{}{}", entry["operation"], entry["manager"], entry["subresource"]));
         }
     }
+    if body["kind"] == "Namespace"
+        && let Some(Value::Array(finalizers)) = body["metadata"].get_mut("finalizers")
+    {
+        // In the real server they are a set while a namespace is deleted, in any order.
+        finalizers.sort_by_key(Value::to_string);
+    }
     if body["kind"] == "Service" {
         without_allocations(&mut body["spec"]);
     }
@@ -205,7 +211,9 @@ fn status(body: &mut Value) {
         // So do the sources of a metric.
         let end = field.find("spec.metrics[").map_or(end, |at| at + field[at..].find(']').unwrap_or_default());
         // Amounts come from maps.
-        field[..field.find(".resources").map_or(end, |resources| resources.min(end))].to_owned()
+        let maps = [".resources", ".capacity.", ".allocatable."];
+        let end = maps.iter().filter_map(|map| field.find(map)).fold(end, usize::min);
+        field[..end].to_owned()
     };
     unique.chunk_by_mut(|one, other| group(one) == group(other)).for_each(|run| run.sort_by_key(Value::to_string));
     let message = body["message"].as_str().unwrap_or_default();

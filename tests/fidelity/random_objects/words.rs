@@ -13,6 +13,9 @@ const fn words(sound: &'static [&'static str], broken: &'static [&'static str]) 
     Words { sound, broken }
 }
 
+/// An expression that evaluates to a JSON patch.
+const PATCH: &str = r#"[JSONPatch{op: "test", path: "/a", value: "b"}]"#;
+
 /// Keys of a map.
 pub fn keys(name: &str) -> Words {
     match name {
@@ -88,8 +91,10 @@ pub fn texts(name: &str) -> Words {
         }
         "provisioner" | "controller" | "driver" | "attacher" => words(&["a.b/c", "a.b"], &["", "A B", "a/b/c"]),
         "apiGroup" | "group" => words(&["a.b", "apps", ""], &["A", "a_b"]),
-        // Expressions are not compiled here.
-        "expression" => words(&["true"], &["true"]),
+        // Expressions are told and not compiled (docs/limits.md), so all of them are sound.
+        "expression of applyConfiguration" => words(&["Object{}"], &["Object{}"]),
+        "expression of jsonPatch" => words(&[PATCH], &[PATCH]),
+        _ if name == "expression" || name.starts_with("expression of ") => words(&["true"], &["true", " "]),
         "messageExpression" | "valueExpression" => words(&["'a'"], &["'a'"]),
         _ => words(&["a", "b", "c", "x-1"], &["A", "", "a_b", "a.b/c", "-", "é"]),
     }

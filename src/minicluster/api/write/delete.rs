@@ -142,7 +142,9 @@ impl ApiServer {
             return self.namespace_step(before, finalizers);
         }
         let over = finalizers.is_empty() && grace == 0;
-        if over && !resource.is("", "pods") {
+        // A pod whose time is up already, and which only finalizers held, goes as it is.
+        let ended = deleting && before["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0;
+        if over && (ended || !resource.is("", "pods")) {
             return Step::Remove;
         }
         let mut object = before.clone();

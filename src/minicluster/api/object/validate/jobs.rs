@@ -93,9 +93,9 @@ fn counts(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.has("completionMode") && !["NonIndexed", "Indexed"].contains(&mode) {
         errors.not_supported(&at.field("completionMode"), mode, &["NonIndexed", "Indexed"]);
     }
-    match mode {
-        "Indexed" => indexed(spec, at, errors),
-        "NonIndexed" | "" => {
+    match spec.some("completionMode").and_then(Value::as_str) {
+        Some("Indexed") => indexed(spec, at, errors),
+        Some("NonIndexed") | None => {
             for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(limit) = spec.int(name) {
                     errors.invalid(&at.field(name), limit, "requires indexed completion mode");
@@ -245,10 +245,14 @@ fn time_zone(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at, zone, detail);
     }
-    if zone.contains("..") || zone.starts_with('/') || zone.contains('\\') {
+    let is_path = zone.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if is_path && zone.contains("..") {
         errors.invalid(at, zone, "time: invalid location name");
-    } else if zone != "Local" && (zone.eq_ignore_ascii_case("local") || TimeZone::get(zone).is_err()) {
-        errors.invalid(at, zone, &format!("unknown time zone {zone}"));
+    } else if zone != "Local" && TimeZone::get(zone).map_or(true, |known| known.iana_name() != Some(zone)) {
+        // Some names are those of folders, which hold zones.
+        let is_folder = is_path && jiff::tz::db().available().any(|known| known.as_str().starts_with(&format!("{zone}/")));
+        let why = if is_folder { "is a directory".to_owned() } else { format!("unknown time zone {zone}") };
+        errors.invalid(at, zone, &why);
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use super::super::look::Look;
+use super::endpoints::parse_legacy;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::{names, selector};
 
@@ -227,16 +228,37 @@ pub fn service_range(object: &Value, errors: &mut Errors) {
 
 /// A range of addresses, as older fields have them.
 pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    let Some((first, _, _)) = range(text) else { return errors.invalid(at, text, NOT_A_RANGE) };
-    let address = text.split('/').next().and_then(|address| address.parse().ok());
-    let beyond = match address {
-        Some(IpAddr::V4(address)) => u128::from(address.to_bits()) << 96 != first,
-        Some(IpAddr::V6(address)) => address.to_bits() != first,
-        None => false,
-    };
-    if beyond {
-        errors.invalid(at, text, "must not have bits set beyond the prefix length");
+    if parse_legacy_range(text).is_none() {
+        return errors.invalid(at, text, NOT_A_RANGE);
     }
+    let address = text.split('/').next().and_then(|address| address.parse::<IpAddr>().ok());
+    match (address, range(text)) {
+        (Some(IpAddr::V6(address)), _) if address.to_ipv4_mapped().is_some() => {
+            errors.invalid(at, text, "must not have an IPv4-mapped IPv6 address");
+        }
+        (Some(address), Some((first, _, _))) => {
+            let whole = match address {
+                IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+                IpAddr::V6(address) => address.to_bits(),
+            };
+            if whole != first {
+                errors.invalid(at, text, "must not have bits set beyond the prefix length");
+            }
+        }
+        _ => errors.invalid(at, text, "must not have leading 0s in IP or prefix length"),
+    }
+}
+
+/// A range of addresses; numbers may have zeros in front, as they had long ago.
+pub fn parse_legacy_range(text: &str) -> Option<(u128, u32, u32)> {
+    let (address, bits) = text.split_once('/')?;
+    let plain = match bits.trim_start_matches('0') {
+        "" if bits.is_empty() => return None,
+        "" => "0",
+        plain => plain,
+    };
+    let address = if address.contains(':') { address.to_owned() } else { parse_legacy(address)?.to_string() };
+    range(&format!("{address}/{plain}"))
 }
 
 /// A range of addresses in its own form.
@@ -357,6 +379,9 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// An address range: its first address as a number of 128 bits, how many bits are fixed, and how many there are.
 pub fn range(text: &str) -> Option<(u128, u32, u32)> {
     let (address, bits) = text.split_once('/')?;
+    if !bits.bytes().all(|byte| byte.is_ascii_digit()) || (bits.len() > 1 && bits.starts_with('0')) {
+        return None;
+    }
     let bits: u32 = bits.parse().ok()?;
     let (number, all) = match address.parse::<IpAddr>().ok()? {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),

@@ -53,6 +53,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         if validation.text("expression").trim().is_empty() {
             errors.required(&at.field("expression"), "expression is not specified");
         }
+        message(validation, &at, errors);
         errors.one_of(validation, "reason", &REASONS[..3], &at);
     }
     let list = at.field("auditAnnotations");
@@ -66,6 +67,22 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         if annotation.text("valueExpression").trim().is_empty() {
             errors.required(&at.field("valueExpression"), "valueExpression is not specified");
         }
+    }
+}
+
+/// What is said of an object that a rule refuses.
+fn message(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let given = validation.text("messageExpression");
+    if !given.is_empty() && given.trim().is_empty() {
+        errors.invalid(&at.field("messageExpression"), given, "must be non-empty if specified");
+    }
+    let (said, at) = (validation.text("message"), at.field("message"));
+    if !said.is_empty() && said.trim().is_empty() {
+        errors.invalid(&at, said, "must be non-empty if specified");
+    } else if said.trim().contains('\n') {
+        errors.invalid(&at, said, "must not contain line breaks");
+    } else if said.is_empty() && validation.text("expression").trim().contains('\n') {
+        errors.required(&at, "must be specified if expression contains line breaks");
     }
 }
 
@@ -135,19 +152,15 @@ fn one_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some((_, own)) = WAYS.iter().find(|(known, _)| *known == ty) else {
         return errors.not_supported(&at.field("patchType"), ty, &WAYS.map(|(known, _)| known));
     };
-    for (_, name) in WAYS {
-        let at = at.field(name);
-        match (mutation.some(name), name == *own) {
-            (None, true) => errors.required(&at, &format!("must be specified when patchType is {ty}")),
-            (Some(_), false) => {
-                let shown = format!("{{{name}}}");
-                errors.invalid(&at, shown.as_str(), &format!("must not be specified when patchType is {ty}"));
-            }
-            (Some(way), true) if way.text("expression").trim().is_empty() => {
-                errors.required(&at.field("expression"), "");
-            }
-            _ => {}
-        }
+    let own_at = at.field(own);
+    match mutation.some(own) {
+        None => errors.required(&own_at, &format!("must be specified when patchType is {ty}")),
+        Some(way) if way.text("expression").trim().is_empty() => errors.required(&own_at.field("expression"), ""),
+        Some(_) => {}
+    }
+    for (_, other) in WAYS.iter().filter(|(_, name)| name != own && mutation.has(name)) {
+        let shown = format!("{{{other}}}");
+        errors.invalid(&at.field(other), shown.as_str(), &format!("must not be specified when patchType is {ty}"));
     }
 }
 
@@ -209,6 +222,10 @@ fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let at = at.field("paramRef");
         let (named, selected) = (!parameters.text("name").is_empty(), parameters.has("selector"));
         const NOT_BOTH: &str = "name and selector are mutually exclusive";
+        if named {
+            let name = parameters.text("name");
+            errors.each_invalid(&at.field("name"), name, &names::path_segment(name));
+        }
         if !named && !selected {
             errors.required(&at, "one of name or selector must be specified");
         }
@@ -221,7 +238,7 @@ fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         if named && selected {
             errors.forbidden(&at.field("selector"), NOT_BOTH);
         }
-        if parameters.has("parameterNotFoundAction") {
+        if !parameters.text("parameterNotFoundAction").is_empty() {
             errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
         } else {
             errors.required(&at.field("parameterNotFoundAction"), "");

@@ -18,16 +18,15 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
     let key = (definition.group.as_str(), definition.kind.as_str());
     let makes_pods = matches!(
         key,
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet")
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet")
             | ("", "ReplicationController" | "Pod")
             | ("batch", "CronJob" | "Job")
     );
     let problems = label_problems(object["metadata"].text("name"));
     if makes_pods && !problems.is_empty() {
         warnings.push(format!(
-            "metadata.name: this is used in {} and hostnames, which can result in surprising behavior; a DNS label is \
-             recommended: [{}]",
-            if key.1 == "Pod" { "the Pod's hostname" } else { "Pod names" },
+            "metadata.name: this is used in {}, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            if key.1 == "Pod" { "the Pod's hostname" } else { "Pod names and hostnames" },
             problems.join(" ")
         ));
     }

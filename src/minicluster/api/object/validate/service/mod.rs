@@ -67,15 +67,6 @@ pub fn service(object: &Value, errors: &mut Errors) {
     policies(spec, &at, errors);
 }
 
-/// The status of a service: only one before a load balancer has an entry there.
-pub fn status(object: &Value, errors: &mut Errors) {
-    let entries = object["status"]["loadBalancer"].list("ingress");
-    if !entries.is_empty() && object["spec"].text("type") != "LoadBalancer" {
-        let at = Path::root("status.loadBalancer.ingress");
-        errors.forbidden(&at, "may only be used when `spec.type` is 'LoadBalancer'");
-    }
-}
-
 /// Whether a service has no address of its own.
 fn is_headless(spec: &Value) -> bool {
     spec.list("clusterIPs").first().is_some_and(|first| first == "None")

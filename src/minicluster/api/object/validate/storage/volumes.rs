@@ -6,6 +6,7 @@ use super::super::super::look::Look;
 use super::super::super::quantity::Quantity;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::names;
+use super::super::pod::iscsi::{self, Holder};
 use super::super::pod::{node_selector, persistent_source};
 use super::csi::driver_name;
 
@@ -164,11 +165,30 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             "local" => local(source, spec, at, errors),
             "csi" => csi(source, &at.field("csi"), errors),
             "gcePersistentDisk" => persistent_source(name, source, &at.field("persistentDisk"), errors),
-            _ => persistent_source(name, source, &at.field(name), errors),
+            "iscsi" => iscsi::iscsi(source, Holder::Volume, &at.field(name), errors),
+            _ => {
+                persistent_source(name, source, &at.field(name), errors);
+                secret_namespace(name, source, &at.field(name), errors);
+            }
         }
     }
     if !found {
         errors.required(at, "must specify a volume type");
+    }
+}
+
+/// Pods have their secrets beside them, volumes say where theirs are.
+fn secret_namespace(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match kind {
+        "cinder" | "storageos" => {
+            if source.some("secretRef").is_some_and(|secret| secret.text("namespace").is_empty()) {
+                errors.required(&at.field("secretRef.namespace"), "");
+            }
+        }
+        "azureFile" if source.has("secretNamespace") && source.text("secretNamespace").is_empty() => {
+            errors.required(&at.field("secretNamespace"), "");
+        }
+        _ => {}
     }
 }
 
