@@ -152,7 +152,8 @@ fn status(body: &mut Value) {
         lines[1..].sort();
         body["message"] = json!(lines.join("\n"));
     }
-    let versions = ["the ResourceVersion in the precondition", "ResourceVersion in precondition"];
+    // Numbers that a server gave out, or counted.
+    let versions = ["duplicate nodePort", "the ResourceVersion in the precondition", "ResourceVersion in precondition"];
     if let Some(text) = body["message"].as_str().filter(|text| versions.iter().any(|said| text.contains(said))) {
         body["message"] = json!(text.replace(|letter: char| letter.is_ascii_digit(), ""));
     }

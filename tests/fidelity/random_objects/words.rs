@@ -61,12 +61,14 @@ pub fn texts(name: &str) -> Words {
         ),
         "path" | "mountPath" | "devicePath" => words(&["/x", "x/y", "/"], &["", "../x", "..x", "/a/../b"]),
         "subPath" | "subPathExpr" => words(&["x", "x/y"], &["/x", "../x"]),
-        "ip" | "hostIP" | "nameservers" | "podIP" | "clusterIP" | "addresses" | "externalIPs" => {
-            words(&["10.0.0.77", "fd00::1", "192.168.7.9"], &["x", "", "010.0.0.1", "127.0.0.1", "0.0.0.0"])
-        }
-        "cidr" | "podCIDR" | "cidrs" | "podCIDRs" | "except" | "loadBalancerSourceRanges" => {
-            words(&["10.0.0.0/24", "fd00::/64", "192.168.0.0/16"], &["x", "", "10.0.0.1", "10.0.0.1/24", "1.2.3.4/33"])
-        }
+        "ip" | "hostIP" | "nameservers" | "podIP" | "clusterIP" | "addresses" | "externalIPs" => words(
+            &["10.0.0.77", "fd00::1", "192.168.7.9"],
+            &["x", "", "010.0.0.1", "127.0.0.1", "0.0.0.0", "FD00::2", "::ffff:10.0.0.9"],
+        ),
+        "cidr" | "podCIDR" | "cidrs" | "podCIDRs" | "except" | "loadBalancerSourceRanges" => words(
+            &["10.0.0.0/24", "fd00::/64", "192.168.0.0/16"],
+            &["x", "", "10.0.0.1", "10.0.0.1/24", "1.2.3.4/33", "FD00::/64", "010.0.0.0/8"],
+        ),
         "operator" => words(&["In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt", "Lt"], &["", "Nonsense"]),
         "resource" => words(&["limits.cpu", "requests.memory", "limits.ephemeral-storage"], &["", "cpu"]),
         "fieldPath" => words(

@@ -132,6 +132,26 @@ pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid("", "Service", name, vec![Cause { reason: "FieldValueInvalid", message, field }]))
 }
 
+/// Gives a service the ports that it could have, to be looked at with them.
+pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
+    let tried = tried["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service["spec"]["ports"].as_array_mut().into_iter().flatten();
+    for (port, tried) in ports.zip(tried).filter(|(_, tried)| tried["nodePort"].is_i64()) {
+        port["nodePort"] = tried["nodePort"].clone();
+    }
+}
+
+/// Takes ports back that `asked` does not name: they are given out when the service is stored.
+pub fn take_back_ports(asked: &Value, service: &mut Value) {
+    let asked = asked["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service["spec"]["ports"].as_array_mut().into_iter().flatten();
+    for (port, _) in ports.zip(asked).filter(|(_, asked)| asked["nodePort"].as_i64().unwrap_or_default() == 0) {
+        if let Some(fields) = port.as_object_mut() {
+            fields.remove("nodePort");
+        }
+    }
+}
+
 fn shelf() -> ShelfName {
     ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
 }
@@ -212,7 +232,8 @@ impl Allocate for Allocator<'_> {
         let draw = self.server.random().below(count.unsigned_abs());
         let start = i64::try_from(draw).unwrap_or_default();
         let taken = self.taken_ports();
-        let free = (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
+        let free =
+            (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
         let port = free.ok_or_else(|| "range is full".to_owned())?;
         taken.push(port);
         Ok(port)

@@ -242,7 +242,8 @@ impl ApiServer {
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
-        return finalizers;
+        // Nothing depends on them, so neither way is waited for.
+        return finalizers.into_iter().filter(|known| known != ORPHAN && known != FOREGROUND).collect();
     }
     let waits = resource.is("", "namespaces")
         && object["metadata"]["deletionTimestamp"].is_string()

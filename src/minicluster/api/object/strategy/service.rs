@@ -140,11 +140,7 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
 ///
 /// # Errors
 /// The first thing that can't be had.
-pub fn assign_addresses(
-    service: &mut Value,
-    old: Option<&Value>,
-    from: &mut dyn Allocate,
-) -> Result<(), Unavailable> {
+pub fn assign_addresses(service: &mut Value, old: Option<&Value>, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     let spec = &mut service["spec"];
     if has_address(spec) {
         let wanted = spec.text("clusterIP").to_owned();

@@ -46,7 +46,6 @@ pub fn request(object: &Value, errors: &mut Errors) {
         .decode(spec.text("request"))
         .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end() == BLOCK));
     if !is_request {
-        // Bytes that are not there are no text at all, and shown as that.
         errors.invalid(&at.field("request"), &spec["request"], "PEM block type must be CERTIFICATE REQUEST");
     }
     let (usages, list) = (spec.list("usages"), at.field("usages"));

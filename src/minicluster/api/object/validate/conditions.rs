@@ -50,8 +50,7 @@ fn one(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn reason_of(reason: &str, at: &Path<'_>, errors: &mut Errors) {
-    static FORM: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(&format!("^(?:{REASON})$")).expect("a valid pattern"));
+    static FORM: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!("^(?:{REASON})$")).expect("a valid pattern"));
     if !FORM.is_match(reason) {
         let detail = format!(
             "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric \

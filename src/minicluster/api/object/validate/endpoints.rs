@@ -180,6 +180,13 @@ fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors
                         }
                     }
                 }
+                if ty == "IPv6"
+                    && let Ok(address) = text.parse::<IpAddr>()
+                    && address.to_string() != text
+                {
+                    errors.invalid(&at, text, &format!("must be in canonical form (\"{address}\")"));
+                    continue;
+                }
                 reachable(text, &at, errors);
             }
             "FQDN" => names::full_domain(text, &at, errors),

@@ -19,7 +19,7 @@ pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
         not_negative(status, name, &at, errors);
     }
     uncounted(&status["uncountedTerminatedPods"], &at.field("uncountedTerminatedPods"), errors);
-    outcome(new, &at, errors);
+    outcome(old, new, &at, errors);
     finished(old, new, &at, errors);
     indexes(old, new, &at, errors);
     pods(status, &at, errors);
@@ -65,8 +65,8 @@ fn never_both(status: &Value, holds: bool, one: &str, other: &str, at: &Path<'_>
 }
 
 /// How a job ended, and when: nothing contradicts itself.
-fn outcome(job: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let status = &job["status"];
+fn outcome(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let status = &new["status"];
     let complete = is(status, "Complete");
     for other in ["Failed", "FailureTarget"] {
         never_both(status, complete, "Complete", other, at, errors);
@@ -88,7 +88,9 @@ fn outcome(job: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&ended_at, ended, "must be equal to or after `startTime`");
     }
     for (end, reason) in [("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")] {
-        if is(status, end) && !is(status, reason) {
+        // One that failed already is only told that its reason stays.
+        let told = end == "Failed" && is(&old["status"], end);
+        if is(status, end) && !is(status, reason) && !told {
             let detail = format!("cannot set {end}=True condition without the {reason}=true condition");
             errors.wrong(&at.field("conditions"), &detail);
         }
@@ -192,9 +194,8 @@ fn interval(text: &str, completions: i64) -> Result<Interval, String> {
 
 /// The first index that is in both of two texts; what is no index in them is passed over.
 fn shared(one: &str, other: &str, completions: i64) -> Option<i64> {
-    let read = |text: &str| -> Vec<Interval> {
-        text.split(',').filter_map(|part| interval(part, completions).ok()).collect()
-    };
+    let read =
+        |text: &str| -> Vec<Interval> { text.split(',').filter_map(|part| interval(part, completions).ok()).collect() };
     let (one, other) = (read(one), read(other));
     let (mut left, mut right) = (one.iter().peekable(), other.iter().peekable());
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {

@@ -24,6 +24,7 @@ mod nodes;
 mod pod;
 mod policies;
 mod quotas;
+mod ranges;
 mod registrations;
 mod rights;
 mod schemas;
@@ -118,7 +119,8 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         }
         kind => kinds::of(kind).check(object, &mut errors),
     }
-    if late && errors.is_empty() {
+    // Of names that may be anything else, all must be parts of a path.
+    if errors.is_empty() {
         metadata::create(&object["metadata"], scope, names::path_segment, &at, &mut errors);
     }
     errors

@@ -10,9 +10,9 @@ use super::super::words::quote;
 use super::errors::{Errors, Path, Shown};
 use super::metadata::STANDARD_FINALIZERS;
 use super::names;
-use super::networking::{legacy_range, parse_legacy_range};
 use super::pod;
 use super::pod::affinity::{node_labels, taint_effect, tolerations};
+use super::ranges::{legacy_range, parse_legacy_range};
 
 /// A Node, its metadata apart.
 pub fn node(object: &Value, errors: &mut Errors) {
@@ -31,12 +31,21 @@ pub fn node(object: &Value, errors: &mut Errors) {
             errors.duplicate_of(&at, shown, "taints must be unique by key and effect pair");
         }
     }
+    if let Some(swap) = object["status"]["nodeInfo"]["swap"].int("capacity").filter(|swap| *swap <= 0) {
+        // That is where the field is said to be there.
+        errors.invalid(&Path::root("metadata.nodeSwapStatus.capacity"), swap, "must be greater than zero");
+    }
     let ranges = spec.list("podCIDRs");
     let ranges_at = at.field("podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
         legacy_range(range.as_str().unwrap_or_default(), &ranges_at.index(index), errors);
     }
     families(ranges, &ranges_at, errors);
+    of_status(object, errors);
+}
+
+/// What a node says of itself.
+fn of_status(object: &Value, errors: &mut Errors) {
     for name in ["capacity", "allocatable"] {
         amounts(object["status"].entries(name), &Path::root("status").field(name), errors);
     }
@@ -121,8 +130,9 @@ pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of the status of a Node: each address is there once, and the rest as in a new one.
+/// What may become of the status of a Node. Each address is there once.
 pub fn node_status(new: &Value, errors: &mut Errors) {
+    of_status(new, errors);
     let addresses = new["status"].list("addresses");
     let list = Path::root("status.addresses");
     for (index, address) in addresses.iter().enumerate() {
@@ -130,7 +140,6 @@ pub fn node_status(new: &Value, errors: &mut Errors) {
             errors.duplicate(&list.index(index), Shown::Plain(address.to_string()));
         }
     }
-    node(new, errors);
 }
 
 /// What holds a Namespace back when it is deleted.

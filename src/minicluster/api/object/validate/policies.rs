@@ -28,6 +28,10 @@ fn about(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
+}
+
+/// When a policy holds, and what its expressions may name.
+fn named(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
     let list = at.field("variables");
     for (index, variable) in spec.list("variables").iter().enumerate() {
@@ -40,6 +44,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
     const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
     let (spec, at) = (&object["spec"], Path::root("spec"));
     about(spec, &at, errors);
+    named(spec, &at, errors);
     let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -61,11 +66,11 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         let (at, key) = (list.index(index), annotation.text("key"));
         let whole = format!("{}/{key}", object["metadata"].text("name"));
         errors.each_invalid(&at.field("key"), whole.as_str(), &names::qualified_name(&whole));
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
-            errors.duplicate(&at.field("key"), key);
-        }
         if annotation.text("valueExpression").trim().is_empty() {
             errors.required(&at.field("valueExpression"), "valueExpression is not specified");
+        }
+        if annotations[..index].iter().any(|other| other.text("key") == key) {
+            errors.duplicate(&at.field("key"), key);
         }
     }
 }
@@ -81,8 +86,6 @@ fn message(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&at, said, "must be non-empty if specified");
     } else if said.trim().contains('\n') {
         errors.invalid(&at, said, "must not contain line breaks");
-    } else if said.is_empty() && validation.text("expression").trim().contains('\n') {
-        errors.required(&at, "must be specified if expression contains line breaks");
     }
 }
 
@@ -128,6 +131,7 @@ pub fn mutation(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     about(spec, &at, errors);
     no_deletions(&spec["matchConstraints"], &at.field("matchConstraints"), errors);
+    named(spec, &at, errors);
     let (mutations, list) = (spec.list("mutations"), at.field("mutations"));
     if mutations.is_empty() {
         errors.required(&list, "mutations must contain at least one item");

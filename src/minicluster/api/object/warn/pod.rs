@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::look::Look;
 use super::super::quantity::Quantity;
 use super::super::words::quote;
+use super::addresses;
 
 /// Volume plugins of the past, and what became of them.
 const OLD_VOLUMES: [(&str, &str); 9] = [
@@ -79,6 +80,7 @@ pub fn warnings(prefix: &str, pod: &Value, warnings: &mut Vec<String>) {
         warnings.push(format!("{prefix}spec.terminationGracePeriodSeconds: {said}"));
     }
     affinity(prefix, spec, warnings);
+    addresses::of_pod(prefix, spec, warnings);
 }
 
 /// Every container and the way to it.

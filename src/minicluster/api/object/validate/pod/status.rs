@@ -9,7 +9,8 @@ use super::super::names;
 
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 /// Where the states of containers are, and whose they are.
-const CONTAINERS: [(&str, &str); 2] = [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
+const CONTAINERS: [(&str, &str); 2] =
+    [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
 const EPHEMERAL: &str = "ephemeralContainerStatuses";
 /// The largest number of a user or group.
 const LARGEST_ID: i64 = i32::MAX as i64;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::look::Look;
+use super::super::super::strategy::{HEALTH_CHECK, has_health_check};
 use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 
@@ -141,6 +142,10 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
         errors.invalid(&at, after.get("loadBalancerClass").unwrap_or(&Value::Null), "may not change once set");
     } else {
         super::balancer_class(after, &at, errors);
+    }
+    let port = |spec: &Value| spec.int(HEALTH_CHECK).unwrap_or_default();
+    if has_health_check(before) && has_health_check(after) && port(before) != port(after) {
+        errors.forbidden(&at.field(HEALTH_CHECK), "field is immutable");
     }
 }
 

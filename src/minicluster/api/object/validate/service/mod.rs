@@ -10,7 +10,7 @@ use super::super::look::Look;
 use super::super::words::quote;
 use super::endpoints::{legacy_address, reachable};
 use super::errors::{Errors, Path, Shown};
-use super::networking::legacy_range;
+use super::ranges::legacy_range;
 use super::{metadata, names};
 
 pub use families::{before_all as families, update};
