@@ -160,6 +160,7 @@ fn status(body: &mut Value) {
     if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
         body.as_object_mut().unwrap().remove("details");
     }
+    let body_kind = body["details"]["kind"].as_str().unwrap_or_default().to_owned();
     let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else {
         return;
     };
@@ -169,6 +170,10 @@ fn status(body: &mut Value) {
             cause["message"] = json!(plain);
         }
         let message = cause["message"].as_str().unwrap().to_owned();
+        if body_kind == "StatefulSet" {
+            // Claims become volumes in the order in which Go walks a map.
+            cause["field"] = json!(without_volume_index(cause["field"].as_str().unwrap_or_default()));
+        }
         let differs = [
             "pod updates may not change fields",
             "spec is immutable after creation except",
@@ -225,6 +230,15 @@ fn status(body: &mut Value) {
         body["message"] = json!(start);
     }
     body["details"]["causes"] = json!(unique);
+}
+
+/// The way to a volume of a template, whichever it is.
+fn without_volume_index(field: &str) -> String {
+    let volumes = "spec.template.spec.volumes[";
+    match field.strip_prefix(volumes).and_then(|rest| rest.split_once(']')) {
+        Some((_, rest)) => format!("{volumes}*]{rest}"),
+        None => field.to_owned(),
+    }
 }
 
 /// A message that shows a value as Go's own type has it, with all fields under Go's names, without that value.

@@ -135,7 +135,7 @@ pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
 /// Gives a service the ports that it could have, to be looked at with them.
 pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
     let tried = tried["spec"]["ports"].as_array().into_iter().flatten();
-    let ports = service["spec"]["ports"].as_array_mut().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
     for (port, tried) in ports.zip(tried).filter(|(_, tried)| tried["nodePort"].is_i64()) {
         port["nodePort"] = tried["nodePort"].clone();
     }
@@ -144,7 +144,7 @@ pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
 /// Takes ports back that `asked` does not name: they are given out when the service is stored.
 pub fn take_back_ports(asked: &Value, service: &mut Value) {
     let asked = asked["spec"]["ports"].as_array().into_iter().flatten();
-    let ports = service["spec"]["ports"].as_array_mut().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
     for (port, _) in ports.zip(asked).filter(|(_, asked)| asked["nodePort"].as_i64().unwrap_or_default() == 0) {
         if let Some(fields) = port.as_object_mut() {
             fields.remove("nodePort");
