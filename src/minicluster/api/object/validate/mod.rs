@@ -200,6 +200,11 @@ pub fn label_problems(text: &str) -> Said {
     names::dns_1123_label(text)
 }
 
+/// What is wrong with a text as the value of a label.
+pub fn label_value_problems(text: &str) -> Said {
+    names::label_value(text)
+}
+
 /// What is wrong with a text as a part of a path.
 pub fn path_segment_problems(text: &str) -> Said {
     names::path_segment(text)
