@@ -57,7 +57,13 @@ impl Line {
     /// A client whose requests are written down.
     pub fn on(client: kube::Client) -> (Line, kube::Client) {
         let line = Line::default();
-        let (own, namespace) = (line.clone(), client.default_namespace().to_owned());
+        let client = line.before(client);
+        (line, client)
+    }
+
+    /// Another client whose requests are written down here.
+    pub fn before(&self, client: kube::Client) -> kube::Client {
+        let (own, namespace) = (self.clone(), client.default_namespace().to_owned());
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let at = Instant::now();
             let (method, uri) = (request.method().to_string(), request.uri().to_string());
@@ -72,7 +78,7 @@ impl Line {
                 answer.map(|answer| answer.map(|body| own.listen(body)))
             }
         });
-        (line, kube::Client::new(service, namespace))
+        kube::Client::new(service, namespace)
     }
 
     pub fn take(&self) -> Vec<Sent> {
@@ -84,13 +90,14 @@ impl Line {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// The first apply of all.
+    /// The first apply in earnest.
     pub fn first_apply(&self) -> Option<Apply> {
         self.apply.lock().unwrap().clone()
     }
 
     async fn look_at(&self, request: http::Request<Body>) -> Result<http::Request<Body>, kube::Error> {
-        if request.method() != http::Method::PATCH || self.first_apply().is_some() {
+        let tries = request.uri().query().is_some_and(|query| query.contains("dryRun="));
+        if request.method() != http::Method::PATCH || tries || self.first_apply().is_some() {
             return Ok(request);
         }
         let (head, body) = request.into_parts();

@@ -130,12 +130,24 @@ pub(super) struct StatusAnswer {
 pub(super) struct SourceAnswer {
     /// Its name.
     pub source: String,
-    /// The head that was planned last.
-    pub head: CommitId,
+    /// The head that was planned last; null where none was yet.
+    pub head: Option<CommitId>,
     /// How many of its rollouts are under way.
     pub under_way: usize,
     /// Whether all that the head says is through.
     pub through: bool,
+    /// What keeps the daemon from reading the repository, or what it finds there from being planned; null where nothing
+    /// does.
+    pub trouble: Option<TroubleAnswer>,
+}
+
+/// What is in a source's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct TroubleAnswer {
+    /// What it is.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// Where one workload is.

@@ -1,13 +1,13 @@
 //! `belay status`
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::answer::{SourceAnswer, State, StatusAnswer, WorkloadAnswer};
+use super::answer::{SourceAnswer, State, StatusAnswer, TroubleAnswer, WorkloadAnswer};
 use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
@@ -17,10 +17,10 @@ use super::{Globals, history, remembered, signals, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::{History, HistoryError};
+use crate::history::{Followed, History, HistoryError, Trouble};
 use crate::manifest::ObjectKey;
 use crate::rollout::health::Standing;
-use crate::rollout::{Hold, health, marks, progress_deadline_seconds, template, template_hash};
+use crate::rollout::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -239,28 +239,51 @@ fn name(row: &WorkloadAnswer) -> String {
 /// a line for people; and of the workloads, which have drifted.
 fn heads(globals: &Globals, rows: &mut [WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
     let Ok(history) = history::open(globals) else { return Default::default() };
-    let sources: BTreeSet<String> = rows.iter().map(|row| row.source.clone()).collect();
+    let mut troubles: BTreeMap<String, Trouble> = history.followed().map_or_else(|_| BTreeMap::new(), troubles);
+    let sources: BTreeSet<String> = rows.iter().map(|row| &row.source).chain(troubles.keys()).cloned().collect();
     let (mut answers, mut lines) = (Vec::new(), Vec::new());
-    for source in &sources {
-        mark_drifted(&history, source, rows);
-        let Ok(heads) = history.heads(source) else { continue };
-        let Some(head) = heads.recorded else { continue };
-        let told = history.commit(&head).ok().flatten();
-        let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
-        let open = history.open_records(source).map_or(0, |open| open.len());
-        let state = match (open, heads.finished.as_ref() == Some(&head)) {
-            (0, true) => "all of it is through".to_owned(),
-            (0, false) => "being planned".to_owned(),
-            (open, _) => format!("{open} under way"),
-        };
-        lines.push(plain(&format!("{source} is at {}{told}: {state}", head.short())));
-        let through = open == 0 && heads.finished.as_ref() == Some(&head);
-        answers.push(SourceAnswer { source: source.clone(), head, under_way: open, through });
+    for source in sources {
+        mark_drifted(&history, &source, rows);
+        let Ok(heads) = history.heads(&source) else { continue };
+        let trouble = troubles.remove(&source);
+        if heads.recorded.is_none() && trouble.is_none() {
+            continue;
+        }
+        let under_way = history.open_records(&source).map_or(0, |open| open.len());
+        let through = under_way == 0 && heads.recorded.is_some() && heads.finished == heads.recorded;
+        let is_at = heads.recorded.as_ref().map(|head| at(&history, head, under_way, through));
+        lines.push(plain(&format!("{source} {}", is_at.unwrap_or_else(|| "is at no commit yet".to_owned()))));
+        lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
+        let trouble = trouble.map(|Trouble { message, since }| TroubleAnswer { message, since });
+        answers.push(SourceAnswer { source, head: heads.recorded, under_way, through, trouble });
     }
     if !lines.is_empty() {
         lines.push(String::new());
     }
     (answers, lines)
+}
+
+/// What is in the way of each source, by name.
+fn troubles(followed: Vec<Followed>) -> BTreeMap<String, Trouble> {
+    followed.into_iter().filter_map(|followed| Some((followed.source, followed.trouble?))).collect()
+}
+
+/// `is at 1a2b3c4 Serve HTTP/2 (Ada): all of it is through`
+fn at(history: &History, head: &CommitId, under_way: usize, through: bool) -> String {
+    let told = history.commit(head).ok().flatten();
+    let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
+    let state = match (under_way, through) {
+        (0, true) => "all of it is through".to_owned(),
+        (0, false) => "being planned".to_owned(),
+        (under_way, _) => format!("{under_way} under way"),
+    };
+    format!("is at {}{told}: {state}", head.short())
+}
+
+/// What is in the way, and for how long.
+fn in_the_way(trouble: &Trouble) -> String {
+    let age = age(trouble.since, Clock::system().now());
+    format!("  nothing newer is rolled out ({age}): {}", trouble.message)
 }
 
 /// Marks the workloads that somebody else has changed and that belay leaves so.

@@ -102,7 +102,8 @@ impl Source {
                 (Action::Apply(_), None) => match self.gate(&key, &beginning) {
                     Gate::Open => {
                         self.stop_waiting(&key);
-                        self.roll_out(id, prepared, Stage::Fresh, &ranks);
+                        let stage = self.applies_as(earlier.as_deref(), &prepared);
+                        self.roll_out(id, prepared, stage, &ranks);
                     }
                     // Whatever comes later in the order does not wait with it.
                     Gate::Shut(message) => {
@@ -181,6 +182,14 @@ impl Source {
             }
             _ => None,
         }
+    }
+
+    /// How something is applied. What was applied before a restart and is not live any more may have been undone by hand
+    /// meanwhile.
+    fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> Stage {
+        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.rolls_out && !apply.creates);
+        let applied = |record: &Record| self.context.baseline(record.id, StepKind::Applied).is_some();
+        if undoable && earlier.is_some_and(applied) { Stage::Drifted } else { Stage::Fresh }
     }
 
     /// Begins one rollout.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
+use super::away::Away;
 use super::before::{Asked, Before};
 use super::beside::Beside;
 use super::context::{Context, Pruning};
@@ -76,7 +77,7 @@ impl Parts {
         let (cluster, name) = (&self.cluster, &self.config.name);
         let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
         let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
-        let repository = Repository { mirror, folder, shelf, beside };
+        let repository = Repository { mirror, folder, shelf, away: Away::default(), beside };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),
@@ -95,6 +96,7 @@ impl Parts {
         let (scalers, scalers_seen) = cluster.watched("");
         Source {
             repository,
+            trouble: None,
             refused: None,
             follow: self.follow.clone(),
             wake: self.wake.clone(),

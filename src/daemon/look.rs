@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::away::Away;
 use super::beside::Beside;
 use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
@@ -25,6 +26,8 @@ pub(super) struct Repository {
     pub mirror: Arc<Mirror>,
     pub folder: String,
     pub shelf: Arc<Mutex<Shelf>>,
+    /// Whether it has not answered yet.
+    pub away: Away,
     /// Where all this is done.
     pub beside: Beside,
 }

@@ -1,6 +1,7 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
 mod autoscalers;
+mod away;
 mod before;
 mod beside;
 mod carry_on;

@@ -157,7 +157,10 @@ impl Planner<'_> {
             })
             .collect();
         let prepare = |(wanted, live): (Wanted, Option<Value>)| async move {
-            let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
+            let action = match self.left_alone(live.as_ref()) {
+                Some(action) => action,
+                None => self.plan_object(served, &wanted, live.as_ref(), try_new).await?,
+            };
             let standing = live.as_ref().and_then(|live| standing(&wanted, live));
             let drifted = matches!(wanted.trigger, Trigger::Drift(_));
             let well = action == Action::Unchanged || drifted && matches!(action, Action::Held(_));
@@ -287,6 +290,12 @@ impl Planner<'_> {
             Holds::Repository(repository) => repository.shelf().hash(key).map(|hash| hash.to_string()),
             Holds::These(hashes) => hashes.get(key).cloned(),
         }
+    }
+
+    /// Why an object is not looked into at all.
+    fn left_alone(&self, live: Option<&Value>) -> Option<Action> {
+        let Holds::Repository(repository) = &self.holds else { return None };
+        repository.leaves_alone(live)
     }
 
     /// Why a kind can't be applied; with the file that defines it, where the repository has one.

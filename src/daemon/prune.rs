@@ -48,6 +48,9 @@ impl Source {
             }
             return None;
         }
+        if self.is_away() {
+            return None;
+        }
         let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
         let mut objects: BTreeMap<ObjectKey, Charged> = removed;
         let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();

@@ -61,12 +61,13 @@ impl Source {
         self.note_what_is_followed();
     }
 
-    /// Notes what is followed, for explaining what was not rolled out.
+    /// Notes what is followed and what is in the way of it, for explaining what was not rolled out.
     pub(super) fn note_what_is_followed(&self) {
         let followed = Followed {
             source: self.context.config.name.clone(),
             folder: self.repository.folder.clone(),
             follow: self.follow.to_string(),
+            trouble: self.trouble.clone(),
         };
         if let Err(error) = self.context.history.follows(&followed) {
             warn!(source = followed.source, %error, "failed to note what is followed");

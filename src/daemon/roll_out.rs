@@ -87,7 +87,7 @@ impl Work {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
                     && let Some(live) = self.read().await?
-                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live)).await?
+                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, None)).await?
                 {
                     return Ok(outcome);
                 }
@@ -105,7 +105,7 @@ impl Work {
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
                 if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
-                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, live)).await?
+                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, live, None)).await?
                 {
                     return Ok(outcome);
                 }
@@ -265,7 +265,7 @@ impl Work {
             let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
             let applied = live.as_ref().and_then(|live| template(&live.read()).map(template_hash));
             let unsticking = unstick::failed_pods(self);
-            let mut judging = Judging::new(self, judge, applied, Outcome::UnderWay);
+            let mut judging = Judging::new(self, judge, applied.clone(), Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
                 ruled = judging.until_ruled(live) => ruled?,
@@ -279,7 +279,7 @@ impl Work {
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
-                    if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live)).await? {
+                    if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, applied.as_deref())).await? {
                         return Ok(outcome);
                     }
                 }

@@ -16,7 +16,7 @@ impl Source {
     pub(super) fn publish_settled(&mut self) {
         let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
         let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
-        let settled = idle && through && self.resumed.is_empty();
+        let settled = idle && through && self.resumed.is_empty() && !self.is_away();
         if !settled && self.looking.is_none() {
             // Something is being done: what was found before does not count any more.
             self.judged = None;

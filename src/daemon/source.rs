@@ -28,6 +28,7 @@ use super::together::Failed;
 use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
+use crate::history::Trouble;
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
@@ -46,6 +47,8 @@ pub(super) struct Source {
     /// Whether everything was complete, as of a look.
     pub judged: Option<(Timestamp, bool)>,
     pub stop: CancellationToken,
+    /// What is in the way of reading the repository.
+    pub trouble: Option<Trouble>,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
     /// The head whose plan was recorded last.
@@ -114,8 +117,8 @@ pub(super) struct Rollout {
 
 /// What ran beside the loop, and is through.
 pub(super) enum Done {
-    /// The repository was looked at.
-    Looked(Result<Looked, GitError>),
+    /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
+    Looked(Result<Looked, GitError>, Option<Box<News>>),
     /// A plan is ready: its number, what it is for, and what it is.
     Planned(u64, Box<News>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
@@ -173,9 +176,10 @@ impl Source {
 
     fn done(&mut self, done: Done) {
         match done {
-            Done::Looked(looked) => {
+            Done::Looked(looked, kept) => {
                 let began = self.looking.take();
                 self.looked(looked, began);
+                kept.into_iter().for_each(|kept| self.keep_up(*kept));
             }
             Done::Planned(number, news, prepared)
                 if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
@@ -226,45 +230,53 @@ impl Source {
                 if let Some(Watching::No(why)) = wake.as_deref().map(Wake::mend) {
                     debug!(why, "pushes are noticed only by polling");
                 }
-                repository.mirror.fetch(&follow, &stop)?;
-                let Some(head) = repository.mirror.head(&follow)? else { return Ok(Looked::Same(None)) };
-                if known.as_ref() == Some(&head) {
-                    return Ok(Looked::Same(Some(head)));
-                }
-                debug!(commit = head.short(), "a new head");
-                repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
+                let head = repository.mirror.fetch(&follow, &stop).and_then(|_| repository.mirror.head(&follow));
+                let looked = head.and_then(|head| match head {
+                    Some(head) if known.as_ref() != Some(&head) => {
+                        debug!(commit = head.short(), "a new head");
+                        repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
+                    }
+                    same => Ok(Looked::Same(same)),
+                });
+                let kept = match (&looked, &planned) {
+                    (Err(_) | Ok(Looked::Same(None)), Some(planned)) if known.is_none() => {
+                        repository.kept(planned, pruning).map(Box::new)
+                    }
+                    _ => None,
+                };
+                (looked, kept)
             };
             // A panic while reading the repository is told to the loop as one of this task.
-            Done::Looked(beside.run(look).await)
+            let (looked, kept) = beside.run(look).await;
+            Done::Looked(looked, kept)
         });
     }
 
     fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
-        let looked = match looked {
-            Ok(looked) => looked,
+        let trouble = match looked {
+            Ok(looked) => self.take_in(looked, began),
             Err(error) => {
                 warn!(%error, "failed to look at the repository");
-                self.context.status.trouble("repository", Some(error.to_string()));
-                return;
+                Some(error.to_string())
             }
         };
+        self.repository_trouble(trouble);
+    }
+
+    /// Takes in what a look has brought. Returns what is in the way of following it.
+    fn take_in(&mut self, looked: Looked, began: Option<Timestamp>) -> Option<String> {
         self.looked = began.or(self.looked);
         let looked_at = self.looked;
         self.context.status.change(|source| set(&mut source.looked, looked_at));
         match looked {
-            Looked::Same(Some(_)) => self.context.status.trouble("repository", None),
             Looked::Same(None) => {
-                let message = format!("{} has no {} yet", self.repository.mirror.location(), self.follow);
-                self.context.status.trouble("repository", Some(message));
+                return Some(format!("{} has no {} yet", self.repository.mirror.location(), self.follow));
             }
-            Looked::New(news) => {
-                self.context.status.trouble("repository", None);
-                self.heard(*news);
-            }
+            Looked::Same(Some(_)) => {}
+            Looked::New(news) => self.heard(*news),
         }
-        if let Some((_, message)) = &self.refused {
-            self.context.status.trouble("repository", Some(message.clone()));
-        }
+        self.is_reached();
+        self.refused.as_ref().map(|(_, message)| message.clone())
     }
 
     /// What the repository holds, for a moment. Never kept over an await.

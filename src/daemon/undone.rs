@@ -159,9 +159,14 @@ pub(super) async fn taken_back(work: &mut Work, live: &Value, hold: &Hold) -> Re
     work.end(Outcome::RolledBack, Some(reason)).await
 }
 
-/// Respects an undo by hand. The manifest is held like a failed one. `None` where the template is no earlier one: that is
-/// drift.
-pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result<Option<Outcome>, Cancelled> {
+/// Respects an undo by hand of what was rolled out: the template of this commit, or, where an older one had made it, the
+/// one with the hash `judged`. The manifest is held like a failed one. `None` where the live template is no earlier one:
+/// that is drift.
+pub(super) async fn undone_by_hand(
+    work: &mut Work,
+    live: &Arc<Value>,
+    judged: Option<&str>,
+) -> Result<Option<Outcome>, Cancelled> {
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
     if let Some(hold) = by_hand(work, live) {
@@ -170,7 +175,9 @@ pub(super) async fn undone_by_hand(work: &mut Work, live: &Arc<Value>) -> Result
     let Some(present) = template(live) else { return Ok(None) };
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
-    let ours = revisions.iter().find(|revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str()));
+    let is_of_commit = |revision: &&Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
+    let is_judged = |revision: &&Revision| judged.is_some_and(|judged| template_hash(&revision.template) == judged);
+    let ours = revisions.iter().find(is_of_commit).or_else(|| revisions.iter().find(is_judged));
     // What never was rolled out can't be undone.
     let Some(ours) = ours else { return Ok(None) };
     let earlier = |revision: &&Revision| revision.is_earlier_than(ours);

@@ -22,7 +22,7 @@ pub use drift::Drifted;
 pub use error::HistoryError;
 pub use file::{History, Opened};
 pub use read::{Arrival, Heads, Query, Resolved};
-pub use rebuild::Followed;
+pub use rebuild::{Followed, Trouble};
 pub use replaced::Replaced;
 pub use retention::Retention;
 pub use stats::{By, Spread, Stats, StatsQuery};

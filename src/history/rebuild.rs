@@ -18,6 +18,17 @@ pub struct Followed {
     pub folder: String,
     /// What of the repository, in words: `branch "main"`.
     pub follow: String,
+    /// What is in the way of reading its repository, or of planning what is found there.
+    pub trouble: Option<Trouble>,
+}
+
+/// What is in somebody's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What it is, for people.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 impl History {
@@ -70,10 +81,11 @@ impl History {
     ///
     /// When the file can't be written.
     pub fn follows(&self, followed: &Followed) -> Result<(), HistoryError> {
-        let Followed { source, folder, follow } = followed;
+        let Followed { source, folder, follow, trouble } = followed;
+        let (message, since) = trouble.as_ref().map(|trouble| (&trouble.message, rows::time(trouble.since))).unzip();
         self.write("note what is followed", |connection| {
-            let text = "INSERT OR REPLACE INTO sources (source, folder, follow) VALUES (?, ?, ?)";
-            connection.prepare_cached(text)?.execute(params![source, folder, follow])?;
+            let text = "INSERT OR REPLACE INTO sources (source, folder, follow, trouble, since) VALUES (?, ?, ?, ?, ?)";
+            connection.prepare_cached(text)?.execute(params![source, folder, follow, message, since])?;
             Ok(())
         })
     }
@@ -85,10 +97,16 @@ impl History {
     /// When the file can't be read.
     pub fn followed(&self) -> Result<Vec<Followed>, HistoryError> {
         self.read("look what is followed", |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT source, folder, follow FROM sources ORDER BY source")?;
-            let found = statement
-                .query_map([], |row| Ok(Followed { source: row.get(0)?, folder: row.get(1)?, follow: row.get(2)? }))?;
+            let text = "SELECT source, folder, follow, trouble, since FROM sources ORDER BY source";
+            let mut statement = connection.prepare_cached(text)?;
+            let found = statement.query_map([], |row| {
+                let trouble: Option<String> = row.get(3)?;
+                let trouble = match trouble {
+                    Some(message) => Some(Trouble { message, since: rows::parsed(row, 4)? }),
+                    None => None,
+                };
+                Ok(Followed { source: row.get(0)?, folder: row.get(1)?, follow: row.get(2)?, trouble })
+            })?;
             Ok(found.collect::<Result<_, _>>()?)
         })
     }

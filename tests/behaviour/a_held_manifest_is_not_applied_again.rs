@@ -97,14 +97,7 @@ async fn a_stale_hold_that_an_undo_brings_back_does_nothing() {
     let sets = world.list("apis/apps/v1/namespaces/default/replicasets").await;
     let old = sets.into_iter().find(|set| image(set) == "web:1").unwrap();
     assert_eq!(Hold::on(&old).unwrap().commit.as_str(), bad);
-    let mut template = old["spec"]["template"].clone();
-    template["metadata"]["labels"].as_object_mut().unwrap().remove("pod-template-hash");
-    // kubectl takes the annotations of the revision with it.
-    let of_old = |name: &str| marks::annotation(&old, name);
-    let annotations = json!({marks::HOLD: of_old(marks::HOLD), marks::COMMIT: of_old(marks::COMMIT),
-        marks::CHANGE_CAUSE: of_old(marks::CHANGE_CAUSE)});
-    let undo = json!({"metadata": {"annotations": annotations}, "spec": {"template": template}});
-    world.patch(&path_of("web"), "kubectl-rollout", &undo).await;
+    world.undo_to("web:1").await;
     world.until("it is respected", |source| source.held.values().any(|held| held.commit.as_str() == good)).await;
     world.until("it is through", |source| source.settled).await;
     let live = world.get(&path_of("web")).await.unwrap();

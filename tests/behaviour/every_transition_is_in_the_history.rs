@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::rollout::{Outcome, Record, StepKind, Trigger, marks};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 
@@ -84,17 +84,7 @@ async fn by_an_undo_of_somebody() {
     let (mut world, first) = World::with_web().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
-    let sets = world.list("apis/apps/v1/namespaces/default/replicasets").await;
-    let kept = sets.iter().find(|set| image(set) == "web:1").unwrap();
-    let mut template = kept["spec"]["template"].clone();
-    template["metadata"]["labels"].as_object_mut().unwrap().remove("pod-template-hash");
-    // kubectl takes the annotations of the revision with it.
-    let marks: Map<String, Value> = [marks::COMMIT, marks::CHANGE_CAUSE]
-        .into_iter()
-        .map(|mark| (mark.to_owned(), kept["metadata"]["annotations"][mark].clone()))
-        .collect();
-    let undo = json!({"metadata": {"annotations": marks}, "spec": {"template": template}});
-    world.patch(&path_of("web"), "kubectl-rollout", &undo).await;
+    world.undo_to("web:1").await;
     world.until("it is respected", |source| !source.held.is_empty() && source.under_way.is_empty()).await;
     world.until("it is through", |source| source.settled).await;
     let undone = by(&world, &Trigger::UndoByHand("kubectl-rollout".to_owned()));

@@ -18,6 +18,7 @@ mod a_verdict_stays;
 mod a_whole_commit_goes_back;
 mod accidents_are_refused;
 mod an_idle_daemon_asks_for_nothing;
+mod an_undo_with_kubectl_is_respected;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;
 mod charges_the_newest_commit;
@@ -41,6 +42,7 @@ mod rolls_out_what_a_commit_says;
 
 mod shows_itself_over_http;
 mod sources_wait_for_one_another;
+mod starts_while_git_is_away;
 mod takes_back_what_fails;
 mod the_change_cause_follows_the_template;
 mod the_world_is_waited_out;

@@ -185,6 +185,30 @@ async fn waiting_may_begin_before_the_daemon_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_status_says_what_is_in_the_way_of_the_repository() {
+    let (stage, _, bad) = told().await;
+    std::fs::rename(stage.repository.path(), stage.home.path().join("away")).unwrap();
+    let mut running = Running(stage.command().spawn().unwrap());
+    let mut table = stage.run(&["status"]).out;
+    for _ in 0..600 {
+        if table.contains("nothing newer is rolled out (") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        table = stage.run(&["status"]).out;
+    }
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with(&format!("default is at {} Broken (Grace): ", &bad[..7])), "{table}");
+    assert!(lines[1].starts_with("  nothing newer is rolled out ("), "{table}");
+    assert!(lines[1].contains("there is no Git repository at "), "{table}");
+    assert!(lines.last().unwrap().contains(" held "), "{table}");
+    let source = json(&stage.run(&["status", "-o", "json"]))["sources"][0].take();
+    assert!(source["trouble"]["message"].as_str().unwrap().starts_with("there is no Git repository at "), "{source:#}");
+    running.signal("-TERM");
+    assert!(running.ended().await.expect("it ends when told").success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_status_goes_on_being_shown() {
     let (mut stage, ..) = told().await;
     let shown = stage.home.path().join("watched");

@@ -1,6 +1,6 @@
 //! What was rebuilt after the file was lost, what sources follow, what has drifted, and who undid what.
 
-use belay::history::{By, Drifted, Followed, History, Query, StatsQuery};
+use belay::history::{By, Drifted, Followed, History, Query, StatsQuery, Trouble};
 use belay::rollout::{Outcome, Record, Trigger};
 
 use super::{at, commit, commit_id, deployment, record, recorded};
@@ -108,10 +108,14 @@ fn what_is_followed_and_what_has_drifted() {
         source: "shop".to_owned(),
         folder: folder.to_owned(),
         follow: "branch main".to_owned(),
+        trouble: None,
     };
     history.follows(&followed("")).unwrap();
     history.follows(&followed("production")).unwrap();
     assert_eq!(history.followed().unwrap(), [followed("production")]);
+    let trouble = Some(Trouble { message: "no route to host".to_owned(), since: at(5) });
+    history.follows(&Followed { trouble: trouble.clone(), ..followed("production") }).unwrap();
+    assert_eq!(history.followed().unwrap()[0].trouble, trouble);
     let drifted =
         |name: &str, by: &str, seconds| Drifted { object: deployment(name), by: by.to_owned(), since: at(seconds) };
     history.drifted("shop", &drifted("web", "kubectl-edit", 1)).unwrap();

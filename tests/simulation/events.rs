@@ -34,6 +34,8 @@ pub enum Event {
     Hand(usize, Hand),
     /// The way between belay and the API server is bad for so long.
     Storm(Weather, Duration),
+    /// Nobody reaches the Git server for so long: what is committed meanwhile is pushed afterwards.
+    Outage(Duration),
     /// belay is killed, and starts again after so long.
     Kill(Kill, Duration),
     /// belay is killed, its state is lost, and it starts again elsewhere.
@@ -164,7 +166,8 @@ impl Hand {
 }
 
 impl Kill {
-    fn random(random: &Random) -> Kill {
+    /// Any way of it.
+    pub fn random(random: &Random) -> Kill {
         match random.below(4) {
             0 => Kill::Now,
             1 => Kill::BeforeRequest(random.below(25)),

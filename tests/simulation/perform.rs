@@ -21,6 +21,9 @@ use super::scenario::Scenario;
 /// How long belay is watched after it has settled, to see that it stays so.
 const AFTERWARDS: Duration = Duration::from_mins(2);
 
+/// What is in lines that name a folder.
+const FOLDERS: [&str; 2] = ["following", "failed to look at the repository"];
+
 /// Plays a scenario on a thread and a clock of its own.
 pub fn perform(scenario: Scenario, bug: Option<Bug>) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -110,8 +113,8 @@ fn print(wire: &[Exchange], log: &[(u64, String)]) -> String {
         // Writing to a String can't fail.
         let _ = writeln!(print, "{process} {begun} {method} {path} {body} {fortune:?} {heard:?} {code:?} {done:?}");
     }
-    // The folder's name is drawn by the system.
-    for (at, line) in log.iter().filter(|(_, line)| !line.contains("following")) {
+    // The names of folders are drawn by the system.
+    for (at, line) in log.iter().filter(|(_, line)| !FOLDERS.iter().any(|words| line.contains(words))) {
         let _ = writeln!(print, "{at} {line}");
     }
     print

@@ -43,6 +43,7 @@ enum Due {
     Calm(usize),
     LetGo(Key, Hand),
     TwinEnds,
+    GitIsBack,
 }
 
 /// A scenario under way.
@@ -211,6 +212,7 @@ impl Stage {
             }
             Due::LetGo(key, hand) => self.person.let_go(&key, hand).await,
             Due::TwinEnds => self.kill(true).await,
+            Due::GitIsBack => self.shop.come_back(self.line.now()),
         }
     }
 
@@ -234,10 +236,18 @@ impl Stage {
                 self.shop.revert(ago);
                 self.shop.push(now);
             }
-            Event::Force(ago, edit) => self.shop.force(ago, edit, now),
+            Event::Force(ago, edit) if !self.shop.is_away() => self.shop.force(ago, edit, now),
+            Event::Force(_, edit) => {
+                self.shop.edit(&[edit]);
+                self.shop.push(now);
+            }
             Event::Merge(ours, theirs) => {
                 self.shop.merge(ours, theirs);
                 self.shop.push(now);
+            }
+            Event::Outage(lasts) => {
+                self.shop.go_away();
+                self.due_in(lasts, Due::GitIsBack);
             }
             Event::Hand(app, hand) => self.hand(app, hand).await,
             Event::Storm(weather, lasts) => {

@@ -81,6 +81,10 @@ pub struct Shop {
     /// Every commit that was ever made.
     pub commits: BTreeMap<String, Told>,
     pub pushed: Vec<Pushed>,
+    /// How many times it has gone away and is not back.
+    away: usize,
+    /// Whether something was committed while it was away.
+    unpushed: bool,
 }
 
 impl Shop {
@@ -101,6 +105,8 @@ impl Shop {
             snapshots: BTreeMap::new(),
             commits: BTreeMap::new(),
             pushed: Vec::new(),
+            away: 0,
+            unpushed: false,
         };
         shop.commit("First version");
         shop.push(0);
@@ -147,7 +153,7 @@ impl Shop {
     /// Merges a branch with one edit into the branch, which has gone on by another.
     pub fn merge(&mut self, ours: Edit, theirs: Edit) {
         let before = (self.apps.clone(), self.beside);
-        let branch = format!("side-{}", self.pushed.len());
+        let branch = format!("side-{}", self.snapshots.len());
         self.git.branch(&branch);
         let side = self.edit(&[theirs]);
         let merged = (self.apps.clone(), self.beside);
@@ -173,8 +179,37 @@ impl Shop {
 
     /// Pushes.
     pub fn push(&mut self, at: u64) {
+        if self.away > 0 {
+            self.unpushed = true;
+            return;
+        }
         self.git.push();
         self.note(at);
+    }
+
+    /// Whether nobody reaches it.
+    pub fn is_away(&self) -> bool {
+        self.away > 0
+    }
+
+    /// Nobody reaches it any more.
+    pub fn go_away(&mut self) {
+        self.away += 1;
+        if self.away == 1 {
+            std::fs::rename(self.git.path(), self.git.beside("away")).expect("it is there");
+        }
+    }
+
+    /// It is back, where nothing else keeps it away; and what was committed meanwhile is pushed.
+    pub fn come_back(&mut self, at: u64) {
+        self.away -= 1;
+        if self.away > 0 {
+            return;
+        }
+        std::fs::rename(self.git.beside("away"), self.git.path()).expect("it was there");
+        if std::mem::take(&mut self.unpushed) {
+            self.push(at);
+        }
     }
 
     fn keep(&mut self, commit: &str, subject: &str) {

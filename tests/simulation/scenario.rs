@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::minicluster::Random;
 
-use super::events::{Edit, Event, Hand, Timed};
+use super::events::{Edit, Event, Hand, Kill, Timed};
 
 /// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,6 +188,7 @@ impl Scenario {
             events.push(Timed { at: at.mul_f64(0.01) * u32::try_from(beside.below(100)).unwrap_or_default(), what });
         }
         events.extend(in_the_middle(&Random::new(seed ^ 0x0b1a5), at));
+        events.extend(outage(&Random::new(seed ^ 0x6_1700), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -207,6 +208,18 @@ fn in_the_middle(apart: &Random, end: Duration) -> Vec<Timed> {
         Timed { at, what: Event::Push(vec![Edit::Image(app, fate)]) },
         Timed { at: later, what: Event::Push(vec![leaves_alone]) },
     ]
+}
+
+/// In some worlds, the Git server goes away, and belay is killed meanwhile.
+fn outage(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(4) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let lasts = Duration::from_secs(20 + apart.below(280));
+    let killed = at + lasts.mul_f64(0.01) * u32::try_from(apart.below(60)).unwrap_or_default();
+    let kill = Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(10)));
+    vec![Timed { at, what: Event::Outage(lasts) }, Timed { at: killed, what: kill }]
 }
 
 /// What happens besides where there is something for it to happen to.

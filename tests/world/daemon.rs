@@ -10,7 +10,7 @@ use belay::history::{History, Query, Retention};
 use belay::minicluster::MiniCluster;
 use belay::rollout::{Outcome, Record, Trigger};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -272,6 +272,24 @@ impl World {
             .body(patch.to_string().into_bytes())
             .expect("a request");
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
+    }
+
+    /// What `kubectl rollout undo` does to the sample Deployment: it gets the template of the revision with that image
+    /// again, and with it the annotations of the revision.
+    pub async fn undo_to(&self, wanted: &str) {
+        let sets = self.list("apis/apps/v1/namespaces/default/replicasets").await;
+        let kept = sets.into_iter().find(|set| image(set) == wanted).expect("a revision");
+        let mut template = kept["spec"]["template"].clone();
+        template["metadata"]["labels"].as_object_mut().expect("labels").remove("pod-template-hash");
+        let mut annotations = kept["metadata"]["annotations"].as_object().expect("annotations").clone();
+        annotations.retain(|name, _| !name.starts_with("deployment.kubernetes.io/"));
+        let undo = json!([{"op": "replace", "path": "/spec/template", "value": template},
+            {"op": "replace", "path": "/metadata/annotations", "value": annotations}]);
+        let request = http::Request::patch(format!("/{}?fieldManager=kubectl-rollout", path_of("web")))
+            .header("Content-Type", "application/json-patch+json")
+            .body(undo.to_string().into_bytes())
+            .expect("a request");
+        self.client.request::<Value>(request).await.expect("the undo is taken");
     }
 }
 

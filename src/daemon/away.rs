@@ -1,0 +1,86 @@
+//! A start while the repository does not answer. Until it does, what the mirror holds of the commit that was planned last
+//! is kept up: rollouts under way are judged on, holds are shown, drift is put right. Nothing newer is begun, nothing is
+//! deleted, and nothing is touched that was applied from a commit that is not known here: another daemon may have gone on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::context::Pruning;
+use super::look::{News, Repository};
+use super::source::{GATHER, Source};
+use crate::history::Trouble;
+use crate::manifest::ObjectKey;
+use crate::rollout::{Action, CommitId, Reason, marks};
+
+/// Whether all that is known of a repository comes from the mirror, since it has not answered yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Away(Arc<AtomicBool>);
+
+impl Away {
+    fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Repository {
+    /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
+    pub(super) fn kept(&self, planned: &CommitId, pruning: Pruning) -> Option<News> {
+        let kept = self.news(Some(planned), planned, pruning);
+        kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
+    }
+
+    /// Why an object is left alone while the repository does not answer.
+    pub(super) fn leaves_alone(&self, live: Option<&Value>) -> Option<Action> {
+        let commit = live.and_then(|live| marks::annotation(live, marks::COMMIT)).filter(|_| self.away.is())?;
+        let commit = commit.parse::<CommitId>().ok()?;
+        if self.mirror.commit(&commit).is_ok() {
+            return None;
+        }
+        let short = commit.short();
+        let message = format!("was applied from commit {short}, which is not known here: waits for the repository");
+        Some(Action::Blocked(Reason { code: "RepositoryAway".to_owned(), message }))
+    }
+}
+
+impl Source {
+    /// Follows what the mirror holds, until the repository answers.
+    pub(super) fn keep_up(&mut self, kept: News) {
+        info!(commit = kept.head.short(), "keeping up what was planned last");
+        self.repository.away.0.store(true, Ordering::Relaxed);
+        self.heard(kept);
+    }
+
+    /// Whether the repository has not answered yet: what has changed in it since is not known.
+    pub(super) fn is_away(&self) -> bool {
+        self.repository.away.is()
+    }
+
+    /// Publishes what is in the way of reading the repository, and notes it for who asks the history.
+    pub(super) fn repository_trouble(&mut self, message: Option<String>) {
+        self.context.status.trouble("repository", message.clone());
+        if message.as_ref() == self.trouble.as_ref().map(|trouble| &trouble.message) {
+            return;
+        }
+        let since = self.trouble.as_ref().map_or_else(|| self.context.clock.now(), |trouble| trouble.since);
+        self.trouble = message.map(|message| Trouble { message, since });
+        self.note_what_is_followed();
+    }
+
+    /// The repository has answered: what was left alone meanwhile is looked into.
+    pub(super) fn is_reached(&mut self) {
+        if !self.repository.away.0.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let is_well = |key: &ObjectKey| self.live.get(key).is_some_and(|facts| facts.well.is_some());
+        let left: Vec<ObjectKey> = self.shelf().keys().filter(|key| !is_well(key)).cloned().collect();
+        left.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
+        if self.context.config.prune {
+            self.orphans_due = Some(Instant::now() + GATHER);
+        }
+    }
+}
