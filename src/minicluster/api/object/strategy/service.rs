@@ -78,7 +78,9 @@ fn mirror_address(spec: &mut Value, old: &Value) {
     let (old_one, old_several) = (old.text("clusterIP"), old.list("clusterIPs"));
     let changed_one = one != old_one;
     let changed_several = spec.list("clusterIPs") != old_several;
-    if changed_one && !changed_several {
+    if changed_one && !one.is_empty() && spec.list("clusterIPs").is_empty() {
+        spec["clusterIPs"] = json!([one]);
+    } else if changed_one && !changed_several {
         if one.is_empty() {
             remove(spec, "clusterIPs");
         } else if one != first {

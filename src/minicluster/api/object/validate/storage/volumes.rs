@@ -184,10 +184,10 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// Pods have their secrets beside them, volumes say where theirs are.
 fn secret_namespace(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match kind {
-        "cinder" | "storageos" => {
-            if source.some("secretRef").is_some_and(|secret| secret.text("namespace").is_empty()) {
-                errors.required(&at.field("secretRef.namespace"), "");
-            }
+        "cinder" | "storageos"
+            if source.some("secretRef").is_some_and(|secret| secret.text("namespace").is_empty()) =>
+        {
+            errors.required(&at.field("secretRef.namespace"), "");
         }
         "azureFile" if source.has("secretNamespace") && source.text("secretNamespace").is_empty() => {
             errors.required(&at.field("secretNamespace"), "");
