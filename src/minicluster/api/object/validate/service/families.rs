@@ -135,7 +135,10 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     if !(super::is_headless(before) && super::is_headless(after)) {
         kept(before, after, "clusterIPs", "primary clusterIP can not be unset", &at, errors);
     }
-    kept(before, after, "ipFamilies", "primary ipFamily can not be unset", &at, errors);
+    // Families that are not named follow from the addresses.
+    if !after.list("ipFamilies").is_empty() {
+        kept(before, after, "ipFamilies", "primary ipFamily can not be unset", &at, errors);
+    }
     let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
     if balanced(before) && balanced(after) && before.get("loadBalancerClass") != after.get("loadBalancerClass") {
         let at = at.field("loadBalancerClass");
