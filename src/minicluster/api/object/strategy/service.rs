@@ -100,7 +100,7 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
                 remove(spec, name);
             }
         }
-        for name in ["ipFamilies", "ipFamilyPolicy"] {
+        for name in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if same(spec, name) {
                 remove(spec, name);
             }
@@ -116,9 +116,10 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
                 remove(port, "nodePort");
             }
         }
-        if same(spec, "externalTrafficPolicy") {
-            remove(spec, "externalTrafficPolicy");
-        }
+    }
+    let outside = |spec: &Value| may(spec) || (has_address(spec) && !spec.list("externalIPs").is_empty());
+    if !old.is_null() && outside(old) && !outside(spec) && same(spec, "externalTrafficPolicy") {
+        remove(spec, "externalTrafficPolicy");
     }
     if !old.is_null()
         && node_ports::has_health_check(old)
