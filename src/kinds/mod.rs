@@ -161,8 +161,26 @@ impl Facts {
                 inner.always_written = fields;
             }
         }
+        own_granularly(&mut types, &file.types);
         let type_names = type_names(&file.types);
         Facts { kubernetes: file.kubernetes, kinds, types, documents: file.types, by_kind, type_names }
+    }
+}
+
+/// A field may have several owners though its type elsewhere has one as a whole: there it has a type of its own.
+fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String, Value>) {
+    for (name, document) in documents {
+        let properties = document["properties"].as_object().into_iter().flatten();
+        for (field, _) in properties.filter(|(_, document)| document["x-kubernetes-map-type"] == "granular") {
+            let Some(Type::Struct(inner)) = types.get_mut(name) else { continue };
+            let Some(Type::Named(shared)) = inner.fields.get_mut(field).map(|field| &mut field.ty) else { continue };
+            let (of, own) = (shared.clone(), format!("{shared} of {field}"));
+            shared.clone_from(&own);
+            if let Some(Type::Struct(mut whole)) = types.get(&of).cloned() {
+                whole.atomic = false;
+                types.insert(own, Type::Struct(whole));
+            }
+        }
     }
 }
 

@@ -103,6 +103,8 @@ impl Go {
 pub struct Patch {
     /// `merge`: lists are merged, not replaced.
     pub merge: bool,
+    /// `replace`: a map is replaced, not merged.
+    pub replace: bool,
     /// `retainKeys`: keys that the patch does not list are dropped.
     pub retain_keys: bool,
     /// The key by which items of a list are told apart.
@@ -295,6 +297,7 @@ fn patch(document: &Value) -> Option<Patch> {
     let strategy = document["x-kubernetes-patch-strategy"].as_str()?;
     Some(Patch {
         merge: strategy.split(',').any(|part| part == "merge"),
+        replace: strategy.split(',').any(|part| part == "replace"),
         retain_keys: strategy.split(',').any(|part| part == "retainKeys"),
         merge_key: document["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
     })

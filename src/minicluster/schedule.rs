@@ -54,7 +54,7 @@ impl Schedule {
         };
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
-            return Err(format!("expected exactly 5 fields, found {}: {fields:?}", fields.len()));
+            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
         };
         let is_any = |field: &str| field.split(',').any(|part| part.starts_with(['*', '?']) && !part.contains('/'));
         Ok(Schedule::Fields(Box::new(Fields {

@@ -81,6 +81,12 @@ impl Reply {
         self
     }
 
+    /// With a warning before all others.
+    pub fn warn_first(mut self, warning: Option<String>) -> Reply {
+        self.warnings.splice(..0, warning);
+        self
+    }
+
     /// The answer in the form that the client takes.
     #[must_use]
     pub fn write(self, how: &Negotiated) -> Response<Body> {

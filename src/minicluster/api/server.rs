@@ -224,8 +224,7 @@ impl ApiServer {
         match route {
             Route::Objects(target) => {
                 let reply = self.objects(call, &target).await;
-                let warning = target.resource.deprecation();
-                Ok(reply.unwrap_or_else(Reply::from).warn(warning.into_iter().collect()))
+                Ok(reply.unwrap_or_else(Reply::from).warn_first(target.resource.deprecation()))
             }
             Route::NotBelow(target) => {
                 let definition = &target.resource.definition;

@@ -99,6 +99,14 @@ impl ApiError {
         ApiError::new(500, "", message)
     }
 
+    /// 500: something that the server could not do for a request.
+    #[must_use]
+    pub fn internal_error(message: &str) -> ApiError {
+        let cause = Cause { reason: "", message: message.to_owned(), field: None };
+        let error = ApiError::new(500, "InternalError", format!("Internal error occurred: {message}"));
+        ApiError { causes: vec![cause], ..error }
+    }
+
     /// 400: the request itself is wrong.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> ApiError {
@@ -179,9 +187,15 @@ impl ApiError {
             }
         }
         if !self.causes.is_empty() {
-            let cause = |cause: &Cause| match &cause.field {
-                Some(field) => json!({ "reason": cause.reason, "message": cause.message, "field": field }),
-                None => json!({ "reason": cause.reason, "message": cause.message }),
+            let cause = |cause: &Cause| {
+                let mut said = json!({ "message": cause.message });
+                if !cause.reason.is_empty() {
+                    said["reason"] = json!(cause.reason);
+                }
+                if let Some(field) = &cause.field {
+                    said["field"] = json!(field);
+                }
+                said
             };
             details["causes"] = self.causes.iter().map(cause).collect();
         }

@@ -87,6 +87,12 @@ fn normal(body: &Value) -> Value {
             entries.sort_by_key(|entry| format!("{}{}{}", entry["operation"], entry["manager"], entry["subresource"]));
         }
     }
+    if body["kind"] == "Namespace"
+        && let Some(Value::Array(finalizers)) = body["metadata"].get_mut("finalizers")
+    {
+        // In the real server they are a set while a namespace is deleted, in any order.
+        finalizers.sort_by_key(Value::to_string);
+    }
     if body["kind"] == "Service" {
         without_allocations(&mut body["spec"]);
     }
@@ -146,13 +152,15 @@ fn status(body: &mut Value) {
         lines[1..].sort();
         body["message"] = json!(lines.join("\n"));
     }
-    let versions = ["the ResourceVersion in the precondition", "ResourceVersion in precondition"];
+    // Numbers that a server gave out, or counted.
+    let versions = ["duplicate nodePort", "the ResourceVersion in the precondition", "ResourceVersion in precondition"];
     if let Some(text) = body["message"].as_str().filter(|text| versions.iter().any(|said| text.contains(said))) {
         body["message"] = json!(text.replace(|letter: char| letter.is_ascii_digit(), ""));
     }
     if body["details"].as_object().is_some_and(serde_json::Map::is_empty) {
         body.as_object_mut().unwrap().remove("details");
     }
+    let body_kind = body["details"]["kind"].as_str().unwrap_or_default().to_owned();
     let Some(Value::Array(causes)) = body.get_mut("details").and_then(|details| details.get_mut("causes")) else {
         return;
     };
@@ -162,6 +170,10 @@ fn status(body: &mut Value) {
             cause["message"] = json!(plain);
         }
         let message = cause["message"].as_str().unwrap().to_owned();
+        if body_kind == "StatefulSet" {
+            // Claims become volumes in the order in which Go walks a map.
+            cause["field"] = json!(without_volume_index(cause["field"].as_str().unwrap_or_default()));
+        }
         let differs = [
             "pod updates may not change fields",
             "spec is immutable after creation except",
@@ -205,7 +217,9 @@ fn status(body: &mut Value) {
         // So do the sources of a metric.
         let end = field.find("spec.metrics[").map_or(end, |at| at + field[at..].find(']').unwrap_or_default());
         // Amounts come from maps.
-        field[..field.find(".resources").map_or(end, |resources| resources.min(end))].to_owned()
+        let maps = [".resources", ".capacity.", ".allocatable."];
+        let end = maps.iter().filter_map(|map| field.find(map)).fold(end, usize::min);
+        field[..end].to_owned()
     };
     unique.chunk_by_mut(|one, other| group(one) == group(other)).for_each(|run| run.sort_by_key(Value::to_string));
     let message = body["message"].as_str().unwrap_or_default();
@@ -216,6 +230,15 @@ fn status(body: &mut Value) {
         body["message"] = json!(start);
     }
     body["details"]["causes"] = json!(unique);
+}
+
+/// The way to a volume of a template, whichever it is.
+fn without_volume_index(field: &str) -> String {
+    let volumes = "spec.template.spec.volumes[";
+    match field.strip_prefix(volumes).and_then(|rest| rest.split_once(']')) {
+        Some((_, rest)) => format!("{volumes}*]{rest}"),
+        None => field.to_owned(),
+    }
 }
 
 /// A message that shows a value as Go's own type has it, with all fields under Go's names, without that value.

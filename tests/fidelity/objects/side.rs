@@ -126,6 +126,11 @@ impl Side {
             if answer.code >= 300 || answer.body["metadata"]["deletionTimestamp"].is_null() {
                 continue;
             }
+            if answer.body["kind"] == "Node" {
+                // Through its status a node can be made into one that may not be changed any more.
+                let sound = json!({ "status": { "nodeInfo": { "swap": null } } }).to_string().into_bytes();
+                self.send("PATCH", &format!("{path}/status"), patch, sound).await;
+            }
             let free = json!({ "metadata": { "finalizers": null } }).to_string().into_bytes();
             let answer = self.send("PATCH", path, patch, free).await;
             if answer.body["kind"] == "Namespace" {

@@ -96,6 +96,7 @@ impl Mood {
     fn value(self, ty: &Type, name: &str, seed: Option<&Value>, depth: usize) -> BoxedStrategy<Value> {
         match ty.resolve() {
             Type::Struct(inner) => {
+                let parent = name;
                 let given = |name: &str| seed.is_some_and(|seed| seed.get(name).is_some());
                 let left_out = |name: &str| LEFT_OUT.contains(&name) && !given(name);
                 let fields = inner.fields.iter().filter(|(name, _)| !left_out(name));
@@ -110,7 +111,9 @@ impl Mood {
                         (None, Mood::Careful) => (1.2 / optional).min(0.3),
                         (None, Mood::Careless) => (1.6 / optional).min(0.4),
                     };
-                    let (field, of, seed) = (field.clone(), name.clone(), seed.cloned());
+                    // What an expression must evaluate to depends on what it is for.
+                    let of = if name == "expression" { format!("expression of {parent}") } else { name.clone() };
+                    let (field, seed) = (field.clone(), seed.cloned());
                     let grow = later(move || self.of_field(&of, &field, seed.as_ref(), depth + 1));
                     (name.clone(), weighted(chance, grow).boxed())
                 });

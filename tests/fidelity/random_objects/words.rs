@@ -13,6 +13,9 @@ const fn words(sound: &'static [&'static str], broken: &'static [&'static str]) 
     Words { sound, broken }
 }
 
+/// An expression that evaluates to a JSON patch.
+const PATCH: &str = r#"[JSONPatch{op: "test", path: "/a", value: "b"}]"#;
+
 /// Keys of a map.
 pub fn keys(name: &str) -> Words {
     match name {
@@ -58,12 +61,14 @@ pub fn texts(name: &str) -> Words {
         ),
         "path" | "mountPath" | "devicePath" => words(&["/x", "x/y", "/"], &["", "../x", "..x", "/a/../b"]),
         "subPath" | "subPathExpr" => words(&["x", "x/y"], &["/x", "../x"]),
-        "ip" | "hostIP" | "nameservers" | "podIP" | "clusterIP" | "addresses" | "externalIPs" => {
-            words(&["10.0.0.77", "fd00::1", "192.168.7.9"], &["x", "", "010.0.0.1", "127.0.0.1", "0.0.0.0"])
-        }
-        "cidr" | "podCIDR" | "cidrs" | "podCIDRs" | "except" | "loadBalancerSourceRanges" => {
-            words(&["10.0.0.0/24", "fd00::/64", "192.168.0.0/16"], &["x", "", "10.0.0.1", "10.0.0.1/24", "1.2.3.4/33"])
-        }
+        "ip" | "hostIP" | "nameservers" | "podIP" | "clusterIP" | "addresses" | "externalIPs" => words(
+            &["10.0.0.77", "fd00::1", "192.168.7.9"],
+            &["x", "", "010.0.0.1", "127.0.0.1", "0.0.0.0", "FD00::2", "::ffff:10.0.0.9"],
+        ),
+        "cidr" | "podCIDR" | "cidrs" | "podCIDRs" | "except" | "loadBalancerSourceRanges" => words(
+            &["10.0.0.0/24", "fd00::/64", "192.168.0.0/16"],
+            &["x", "", "10.0.0.1", "10.0.0.1/24", "1.2.3.4/33", "FD00::/64", "010.0.0.0/8"],
+        ),
         "operator" => words(&["In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt", "Lt"], &["", "Nonsense"]),
         "resource" => words(&["limits.cpu", "requests.memory", "limits.ephemeral-storage"], &["", "cpu"]),
         "fieldPath" => words(
@@ -88,8 +93,10 @@ pub fn texts(name: &str) -> Words {
         }
         "provisioner" | "controller" | "driver" | "attacher" => words(&["a.b/c", "a.b"], &["", "A B", "a/b/c"]),
         "apiGroup" | "group" => words(&["a.b", "apps", ""], &["A", "a_b"]),
-        // Expressions are not compiled here.
-        "expression" => words(&["true"], &["true"]),
+        // Expressions are told and not compiled (docs/limits.md), so all of them are sound.
+        "expression of applyConfiguration" => words(&["Object{}"], &["Object{}"]),
+        "expression of jsonPatch" => words(&[PATCH], &[PATCH]),
+        _ if name == "expression" || name.starts_with("expression of ") => words(&["true"], &["true", " "]),
         "messageExpression" | "valueExpression" => words(&["'a'"], &["'a'"]),
         _ => words(&["a", "b", "c", "x-1"], &["A", "", "a_b", "a.b/c", "-", "é"]),
     }

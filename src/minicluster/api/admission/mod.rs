@@ -11,7 +11,7 @@ mod runtime_class;
 mod services;
 mod storage_class;
 
-pub use services::RANGE as SERVICE_RANGE;
+pub use services::{RANGE as SERVICE_RANGE, take_back_ports};
 
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ impl ApiServer {
             let mut tried = prepared_service(object)?;
             services::check_name(&tried)?;
             self.assign(target, None, &mut tried)?;
+            services::lend_ports(&tried, object);
         }
         Ok(())
     }

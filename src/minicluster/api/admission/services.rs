@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use crate::minicluster::api::object::{self, Allocate, assign_addresses};
+use crate::minicluster::api::object::{
+    self, Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
+};
 use crate::minicluster::api::route::Target;
 use crate::minicluster::api::store::{self, Scope, ShelfName};
 use crate::minicluster::api::time::rfc3339;
@@ -16,9 +18,6 @@ pub const RANGE: &str = "10.0.0.0/16";
 
 const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 const ADDRESSES: u32 = 65_534;
-
-/// Ports on nodes.
-const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// How often an address is drawn before the next free one is looked for.
 const DRAWS: usize = 16;
@@ -67,7 +66,10 @@ impl ApiServer {
     /// Gives a service the addresses and ports that it lacks; nothing is kept of that.
     pub(super) fn assign(&self, target: &Target, old: Option<&Value>, service: &mut Value) -> Result<(), ApiError> {
         let mut allocator = Allocator { server: self, old, ports: None };
-        assign_addresses(service, &mut allocator).map_err(|refused| {
+        assign_addresses(service, old, &mut allocator).map_err(|refused| {
+            if refused.field.ends_with(HEALTH_CHECK) {
+                return no_health_check(refused.wanted.as_i64().unwrap_or_default(), &refused.why);
+            }
             let address = refused.field.starts_with("spec.clusterIPs");
             let (field, value, why) = if address {
                 let why =
@@ -130,6 +132,26 @@ pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid("", "Service", name, vec![Cause { reason: "FieldValueInvalid", message, field }]))
 }
 
+/// Gives a service the ports that it could have, to be looked at with them.
+pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
+    let tried = tried["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for (port, tried) in ports.zip(tried).filter(|(_, tried)| tried["nodePort"].is_i64()) {
+        port["nodePort"] = tried["nodePort"].clone();
+    }
+}
+
+/// Takes ports back that `asked` does not name: they are given out when the service is stored.
+pub fn take_back_ports(asked: &Value, service: &mut Value) {
+    let asked = asked["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for (port, _) in ports.zip(asked).filter(|(_, asked)| asked["nodePort"].as_i64().unwrap_or_default() == 0) {
+        if let Some(fields) = port.as_object_mut() {
+            fields.remove("nodePort");
+        }
+    }
+}
+
 fn shelf() -> ShelfName {
     ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
 }
@@ -165,7 +187,8 @@ impl Allocator<'_> {
 
 fn ports(service: &Value) -> Vec<i64> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    ports.filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port != 0).collect()
+    let numbers = ports.filter_map(|port| port["nodePort"].as_i64());
+    numbers.chain(service["spec"][HEALTH_CHECK].as_i64()).filter(|port| *port != 0).collect()
 }
 
 impl Allocate for Allocator<'_> {
@@ -198,22 +221,19 @@ impl Allocate for Allocator<'_> {
 
     fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
         if let Some(wanted) = wanted {
-            if !PORTS.contains(&wanted) {
-                let (first, last) = (PORTS.start(), PORTS.end());
-                let range = format!("The range of valid ports is {first}-{last}");
-                return Err(format!("provided port is not in the valid range. {range}"));
-            }
+            check_range(wanted)?;
             if self.taken_ports().contains(&wanted) {
                 return Err("provided port is already allocated".to_owned());
             }
             self.taken_ports().push(wanted);
             return Ok(wanted);
         }
-        let count = PORTS.end() - PORTS.start() + 1;
+        let count = NODE_PORTS.end() - NODE_PORTS.start() + 1;
         let draw = self.server.random().below(count.unsigned_abs());
         let start = i64::try_from(draw).unwrap_or_default();
         let taken = self.taken_ports();
-        let free = (0..count).map(|step| PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
+        let free =
+            (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
         let port = free.ok_or_else(|| "range is full".to_owned())?;
         taken.push(port);
         Ok(port)

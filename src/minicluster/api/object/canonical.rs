@@ -102,7 +102,7 @@ pub fn zero(ty: &Type) -> Value {
             structure(&mut object, inner, EmptyLists::AreNull);
             Value::Object(object)
         }
-        Type::Scalar(Scalar::String | Scalar::Bytes) => json!(""),
+        Type::Scalar(Scalar::String) => json!(""),
         Type::Scalar(Scalar::Quantity) => json!("0"),
         Type::Scalar(Scalar::Boolean) => json!(false),
         Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::IntOrString) => json!(0),

@@ -36,7 +36,9 @@ use look::Look;
 pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
-pub use strategy::{Allocate, assign_addresses, quality_of_service};
+pub use strategy::{
+    Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check, quality_of_service,
+};
 pub use validate::path_segment_problems;
 
 /// A kind as it is served: built in, or defined by a custom resource definition.
@@ -233,10 +235,16 @@ pub fn needs_version(definition: &Definition) -> bool {
 pub fn prepared_service(service: &Value) -> Result<Value, ApiError> {
     let mut service = service.clone();
     strategy::prepare_service(&mut service);
+    check_families(&service)?;
+    Ok(service)
+}
+
+/// Whether the addresses of a service, and their families, go together.
+fn check_families(service: &Value) -> Result<(), ApiError> {
     let mut errors = validate::Errors::new();
-    validate::service_families(&service, &mut errors);
+    validate::service_families(service, &mut errors);
     if errors.is_empty() {
-        return Ok(service);
+        return Ok(());
     }
     Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
 }
@@ -289,6 +297,11 @@ fn finish_update(
     }
     strategy::prepare_update(write, old, &mut object);
     complete(definition, &mut object, EmptyLists::AreNull);
+    if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
+        // Addresses and ports are given out first, so what is wrong with them is told alone.
+        check_families(&object)?;
+        strategy::check_node_ports(old, &object)?;
+    }
     let errors = validate::update(definition, write.subresource, old, &object);
     refuse(definition, &object, errors)?;
     warnings.extend(warn::update(write, old, &object));

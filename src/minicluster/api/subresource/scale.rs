@@ -43,16 +43,17 @@ impl ApiServer {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
         let write = Write { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
-        let Read { object: mut sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object: mut sent, mut warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         settle_namespace(target, &mut sent)?;
-        let (outcome, _) = self.change_object(target, &options, |old| {
+        let (outcome, more) = self.change_object(target, &options, |old| {
             check_uid(target, old, &sent)?;
             check_version(target, old, &sent)?;
             let scaled = scaled(&target.resource, old, &sent)?;
             let done = object::update(&meaning(target, &options, self.now()), old, scaled);
             done.map(|read| noted(target, counted(old, read)))
         })?;
+        warnings.extend(more);
         self.scaled(target, &outcome, &how, warnings)
     }
 
@@ -86,8 +87,8 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let write = meaning(target, &options, self.now());
         let spoken = Write { definition: &SCALE.definition, ..write.clone() };
-        let Read { object: sent, warnings } = object::read_applied(&spoken, &call.body)?;
-        let (outcome, _) = self.change_object(target, &options, |old| {
+        let Read { object: sent, mut warnings } = object::read_applied(&spoken, &call.body)?;
+        let (outcome, more) = self.change_object(target, &options, |old| {
             let empty = json!({
                 "apiVersion": target.resource.api_version(),
                 "kind": target.resource.definition.kind,
@@ -97,6 +98,7 @@ impl ApiServer {
             let done = object::apply(&write, old, &applied, options.force);
             done.map(|read| noted(target, counted(old, read))).map_err(|error| spoken_of_scale(target, error))
         })?;
+        warnings.extend(more);
         self.scaled(target, &outcome, &how, warnings)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Outcome, TRIES, meaning, own_meaning, settle_namespace, text};
+use crate::minicluster::api::admission::take_back_ports;
 use crate::minicluster::api::call::Call;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated};
 use crate::minicluster::api::object::{self, Read};
@@ -50,10 +51,14 @@ impl ApiServer {
         for _ in 0..TRIES {
             let named = self.name(target, object.clone())?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
-            let Read { object: new, warnings } = {
+            let asked = target.resource.is("", "services").then(|| named.clone());
+            let Read { object: mut new, warnings } = {
                 let admit = |object: &mut Value| self.admit_new(target, options, object);
                 object::create(&meaning(target, options, self.now()), named, &admit)?
             };
+            if let Some(asked) = asked {
+                take_back_ports(&asked, &mut new);
+            }
             if sets_version {
                 return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
             }

@@ -142,7 +142,9 @@ impl ApiServer {
             return self.namespace_step(before, finalizers);
         }
         let over = finalizers.is_empty() && grace == 0;
-        if over && !resource.is("", "pods") {
+        // A pod whose time is up already, and which only finalizers held, goes as it is.
+        let ended = deleting && before["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0;
+        if over && (ended || !resource.is("", "pods")) {
             return Step::Remove;
         }
         let mut object = before.clone();
@@ -240,7 +242,8 @@ impl ApiServer {
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
-        return finalizers;
+        // Nothing depends on them, so neither way is waited for.
+        return finalizers.into_iter().filter(|known| known != ORPHAN && known != FOREGROUND).collect();
     }
     let waits = resource.is("", "namespaces")
         && object["metadata"]["deletionTimestamp"].is_string()

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::update::check_version;
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use crate::minicluster::api::admission::take_back_ports;
 use crate::minicluster::api::call::Call;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated};
 use crate::minicluster::api::object::{self, PatchKind, Read};
@@ -115,7 +116,11 @@ impl ApiServer {
             identity["namespace"] = Value::from(namespace.as_str());
         }
         let admit = |object: &mut Value| self.admit_new(target, options, object);
-        let Read { object, warnings } = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit)?;
+        let Read { mut object, warnings } =
+            object::apply_new(&meaning(target, options, now), &identity, &applied, &admit)?;
+        if target.resource.is("", "services") {
+            take_back_ports(&applied, &mut object);
+        }
         Ok((self.store_new(target, options, object)?, warnings))
     }
 }

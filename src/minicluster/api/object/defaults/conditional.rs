@@ -44,6 +44,7 @@ pub fn fill(name: &str, value: &mut Value) {
         "core.v1.Pod" => pod(value),
         "core.v1.ReplicationController" => replication_controller(value),
         "core.v1.ServiceSpec" => service(value),
+        "core.v1.LoadBalancerIngress" if !value.text("ip").is_empty() => put_missing(value, "ipMode", "VIP"),
         "core.v1.ServicePort"
             if (matches!(&value["targetPort"], Value::Null) || value["targetPort"] == 0 || value["targetPort"] == "") => {
                 value["targetPort"] = value["port"].clone();

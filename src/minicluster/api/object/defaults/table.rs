@@ -56,6 +56,7 @@ core.v1.ScaleIOVolumeSource storageMode="ThinProvisioned" fsType="xfs"
 core.v1.ScaleIOPersistentVolumeSource storageMode="ThinProvisioned" fsType="xfs"
 core.v1.Secret type="Opaque"
 core.v1.SecretVolumeSource defaultMode=420
+core.v1.FileKeySelector optional=false
 core.v1.ServiceAccountTokenProjection expirationSeconds=3600
 core.v1.ServicePort protocol="TCP"
 core.v1.ServiceSpec sessionAffinity="None" type="ClusterIP"

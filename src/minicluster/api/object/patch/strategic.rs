@@ -81,6 +81,7 @@ pub fn maps(
             continue;
         }
         let merged = match (original.remove(&name), value) {
+            (Some(Value::Object(_)), new @ Value::Object(_)) if is_replaced(ty, &name) => new,
             (Some(Value::Object(old)), Value::Object(new)) => {
                 Value::Object(maps(old, new, below(ty, &name).unwrap_or(&Type::Any))?)
             }
@@ -117,6 +118,11 @@ fn field<'a>(ty: &'a Type, name: &str) -> Option<&'a Field> {
         Type::Struct(inner) => inner.fields.get(name),
         _ => None,
     }
+}
+
+/// Whether a map takes the place of what is there.
+fn is_replaced(ty: &Type, name: &str) -> bool {
+    field(ty, name).and_then(|field| field.patch.as_ref()).is_some_and(|patch| patch.replace)
 }
 
 fn below<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {

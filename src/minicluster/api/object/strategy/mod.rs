@@ -1,5 +1,6 @@
 //! What a write may change: what clients send of the rest is put back to what it was.
 
+mod node_ports;
 mod pods;
 mod service;
 mod special;
@@ -11,6 +12,9 @@ use super::conversions::{at_mut, template_path};
 use super::look::Look;
 use super::{Definition, Write};
 
+pub use node_ports::{
+    HEALTH_CHECK, NODE_PORTS, check as check_node_ports, check_range, has_health_check, no_health_check,
+};
 pub use pods::quality_of_service;
 pub use service::{Allocate, assign_addresses, create as prepare_service};
 pub use special::{admit, admit_change};

@@ -143,6 +143,7 @@ pub fn drop_disabled(spec: &mut Value) {
 /// What a write of a pod's status leaves alone.
 pub fn status(old: &Value, pod: &mut Value) {
     remove(&mut pod["metadata"], "deletionTimestamp");
+    remove(&mut pod["status"], "nodeAllocatableResourceClaimStatuses");
     if pod["status"].text("qosClass").is_empty() {
         restore(&mut pod["status"], &old["status"], "qosClass");
     }

@@ -1,11 +1,9 @@
 //! Services: what depends on their type, and the addresses and ports that the server gives them.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::super::look::{Look, put_missing};
-use super::{remove, restore};
+use super::{node_ports, remove, restore};
 
 /// Gives out addresses and ports. Whoever implements it knows which are taken.
 pub trait Allocate {
@@ -51,14 +49,6 @@ fn has_address(spec: &Value) -> bool {
     spec.text("type") != "ExternalName"
 }
 
-fn has_node_ports(spec: &Value) -> bool {
-    match spec.text("type") {
-        "NodePort" => true,
-        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
-        _ => false,
-    }
-}
-
 /// Takes addresses and ports over from what is stored, where the new object does not name its own.
 pub fn keep_addresses(old: &Value, new: &mut Value) {
     if has_address(old) && has_address(new) {
@@ -72,21 +62,7 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
             restore(new, old, "ipFamilies");
         }
     }
-    let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
-    if may(old) && may(new) {
-        let old_ports: Vec<Value> = old.list("ports").to_vec();
-        let Some(Value::Array(ports)) = new.get_mut("ports") else { return };
-        let mut used: Vec<i64> = ports.iter().filter_map(|port| port.int("nodePort")).collect();
-        for port in ports.iter_mut().filter(|port| port.int("nodePort").unwrap_or_default() == 0) {
-            let same =
-                |other: &&Value| other["port"] == port["port"] && other.text("protocol") == port.text("protocol");
-            let Some(kept) = old_ports.iter().find(same).and_then(|other| other.int("nodePort")) else { continue };
-            if !used.contains(&kept) {
-                used.push(kept);
-                port["nodePort"] = json!(kept);
-            }
-        }
-    }
+    node_ports::keep(old, new);
 }
 
 /// `clusterIP` is the first of `clusterIPs`; a client may know only the one.
@@ -102,7 +78,9 @@ fn mirror_address(spec: &mut Value, old: &Value) {
     let (old_one, old_several) = (old.text("clusterIP"), old.list("clusterIPs"));
     let changed_one = one != old_one;
     let changed_several = spec.list("clusterIPs") != old_several;
-    if changed_one && !changed_several {
+    if changed_one && !one.is_empty() && spec.list("clusterIPs").is_empty() {
+        spec["clusterIPs"] = json!([one]);
+    } else if changed_one && !changed_several {
         if one.is_empty() {
             remove(spec, "clusterIPs");
         } else if one != first {
@@ -122,7 +100,7 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
                 remove(spec, name);
             }
         }
-        for name in ["ipFamilies", "ipFamilyPolicy"] {
+        for name in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if same(spec, name) {
                 remove(spec, name);
             }
@@ -138,11 +116,17 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
                 remove(port, "nodePort");
             }
         }
-        for name in ["externalTrafficPolicy", "healthCheckNodePort"] {
-            if same(spec, name) {
-                remove(spec, name);
-            }
-        }
+    }
+    let outside = |spec: &Value| may(spec) || (has_address(spec) && !spec.list("externalIPs").is_empty());
+    if !old.is_null() && outside(old) && !outside(spec) && same(spec, "externalTrafficPolicy") {
+        remove(spec, "externalTrafficPolicy");
+    }
+    if !old.is_null()
+        && node_ports::has_health_check(old)
+        && !node_ports::has_health_check(spec)
+        && same(spec, "healthCheckNodePort")
+    {
+        remove(spec, "healthCheckNodePort");
     }
     let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
     if !old.is_null() && balanced(old) && !balanced(spec) {
@@ -154,12 +138,12 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Gives a service that passed every check its addresses and ports. To be called before it is stored, also for a dry run
+/// Gives a service that passed every check its addresses and ports; `old` is what it was. To be called before it is stored, also for a dry run
 /// (with an allocator that keeps nothing).
 ///
 /// # Errors
 /// The first thing that can't be had.
-pub fn assign_addresses(service: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
+pub fn assign_addresses(service: &mut Value, old: Option<&Value>, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     let spec = &mut service["spec"];
     if has_address(spec) {
         let wanted = spec.text("clusterIP").to_owned();
@@ -183,26 +167,5 @@ pub fn assign_addresses(service: &mut Value, from: &mut dyn Allocate) -> Result<
             put_missing(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
         }
     }
-    if has_node_ports(spec)
-        && let Some(Value::Array(ports)) = spec.get_mut("ports")
-    {
-        // A number that is served by several protocols is one on the nodes, too.
-        let mut given = BTreeMap::new();
-        for (index, port) in ports.iter_mut().enumerate() {
-            let wanted = port.int("nodePort").filter(|port| *port != 0);
-            let own = port.int("port").unwrap_or_default();
-            if let Some(shared) = given.get(&own).filter(|shared| wanted.is_none_or(|wanted| wanted == **shared)) {
-                port["nodePort"] = json!(shared);
-                continue;
-            }
-            let number = from.node_port(wanted).map_err(|why| Unavailable {
-                field: format!("spec.ports[{index}].nodePort"),
-                wanted: json!(wanted),
-                why,
-            })?;
-            port["nodePort"] = json!(number);
-            given.insert(own, number);
-        }
-    }
-    Ok(())
+    node_ports::assign(old.map(|old| &old["spec"]), spec, from)
 }

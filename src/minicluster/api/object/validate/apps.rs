@@ -228,7 +228,7 @@ fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
         not_negative(ordinals, "start", &at.field("ordinals"), errors);
     }
     let name = spec.text("serviceName");
-    if !name.is_empty() {
+    if !name.is_empty() && claimed == Claims::New {
         errors.each_invalid(&at.field("serviceName"), name, &names::dns_1123_label(name));
     }
     required_selector(spec, "statefulset", &at, errors);

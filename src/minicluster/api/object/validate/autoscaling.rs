@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::super::quantity::Quantity;
+use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown};
 use super::names;
 use super::pod::resources::container_name;
@@ -29,7 +30,9 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
     if let Some(least) = least.filter(|least| *least < 1) {
         errors.invalid(&at.field("minReplicas"), least, "must be greater than or equal to 1");
     }
-    if most < 1 {
+    if most < 0 {
+        errors.invalid(&at.field("maxReplicas"), most, "must be greater than or equal to 1");
+    } else if most == 0 {
         errors.required(&at.field("maxReplicas"), "must be set and greater than 0");
     }
     if least.is_some_and(|least| most < least) {
@@ -49,6 +52,13 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
                 rules_of(rules, &at.field(name), errors);
             }
         }
+    }
+}
+
+/// What the status of a HorizontalPodAutoscaler may say.
+pub fn status(object: &Value, errors: &mut Errors) {
+    for name in ["currentReplicas", "desiredReplicas"] {
+        not_negative(&object["status"], name, &Path::root("status"), errors);
     }
 }
 

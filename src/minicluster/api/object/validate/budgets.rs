@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::apps::{at_most_all, count_or_percent, not_negative};
+use super::conditions::conditions;
 use super::errors::{Errors, Path, Shown};
 use super::selector;
 
@@ -28,6 +29,15 @@ pub fn disruption_budget(object: &Value, errors: &mut Errors) {
     }
     selector::selector(&spec["selector"], &at.field("selector"), errors);
     errors.one_of(spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"], &at);
+}
+
+/// What the status of a PodDisruptionBudget may say: no negative counts, and sound conditions.
+pub fn disruption_status(object: &Value, errors: &mut Errors) {
+    let (status, at) = (&object["status"], Path::root("status"));
+    conditions(status.list("conditions"), &at.field("conditions"), errors);
+    for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        not_negative(status, name, &at, errors);
+    }
 }
 
 /// A PriorityClass, its metadata apart.
@@ -61,6 +71,11 @@ pub fn revision(object: &Value, errors: &mut Errors) {
     if revision < 0 {
         errors.invalid(&Path::root("revision"), revision, "must be greater than or equal to 0");
     }
+}
+
+/// A new ControllerRevision: also its data.
+pub fn new_revision(object: &Value, errors: &mut Errors) {
+    revision(object, errors);
     if !object.has("data") {
         errors.required(&Path::root("data"), "data is mandatory");
     }

@@ -46,8 +46,7 @@ pub fn request(object: &Value, errors: &mut Errors) {
         .decode(spec.text("request"))
         .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).lines().any(|line| line.trim_end() == BLOCK));
     if !is_request {
-        let shown = Some(&spec["request"]).filter(|request| *request != "").unwrap_or(&Value::Null);
-        errors.invalid(&at.field("request"), shown, "PEM block type must be CERTIFICATE REQUEST");
+        errors.invalid(&at.field("request"), &spec["request"], "PEM block type must be CERTIFICATE REQUEST");
     }
     let (usages, list) = (spec.list("usages"), at.field("usages"));
     if usages.is_empty() {

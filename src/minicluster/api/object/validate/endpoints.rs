@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::super::look::Look;
+use super::super::strategy::remove;
 use super::errors::{Errors, Path, immutable};
 use super::names;
 
@@ -54,17 +55,20 @@ fn address_of(address: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// An address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at all.
 pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    if parse_legacy(text).is_none() {
-        errors.invalid(at, text, NOT_AN_ADDRESS);
-    } else if text.parse::<IpAddr>().is_err() {
-        errors.invalid(at, text, "must not have leading 0s");
+    match (parse_legacy(text), text.parse::<IpAddr>()) {
+        (None, _) => errors.invalid(at, text, NOT_AN_ADDRESS),
+        (_, Err(_)) => errors.invalid(at, text, "must not have leading 0s"),
+        (Some(IpAddr::V4(_)), Ok(IpAddr::V6(_))) => {
+            errors.invalid(at, text, "must not be an IPv4-mapped IPv6 address");
+        }
+        _ => {}
     }
 }
 
-/// An address; numbers may have zeros in front, as they had long ago.
+/// An address; numbers may have zeros in front, as they had long ago, and the older family may stand in the newer one.
 pub fn parse_legacy(text: &str) -> Option<IpAddr> {
-    if let Ok(address) = text.parse() {
-        return Some(address);
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(address.to_canonical());
     }
     let parts: Vec<&str> = text.split('.').collect();
     let number = |part: &&str| {
@@ -140,8 +144,13 @@ pub fn slice(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of an EndpointSlice.
-pub fn slice_update(old: &Value, new: &Value, errors: &mut Errors) {
+/// What may become of an EndpointSlice. Endpoints that stay as they are are not looked at again.
+pub fn changed_slice(old: &Value, new: &Value, errors: &mut Errors) {
+    let mut looked_at = new.clone();
+    if old.list("endpoints") == new.list("endpoints") {
+        remove(&mut looked_at, "endpoints");
+    }
+    slice(&looked_at, errors);
     immutable(old, new, "addressType", &Path::root(""), errors);
 }
 
@@ -158,8 +167,9 @@ fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors
         let at = list.index(index);
         match ty {
             "IPv4" | "IPv6" => {
+                let before = errors.0.len();
                 legacy_address(text, &at, errors);
-                match parse_legacy(text) {
+                match parse_legacy(text).filter(|_| errors.0.len() == before) {
                     None => continue,
                     Some(address) => {
                         if ty == "IPv4" && address.is_ipv6() {
@@ -170,9 +180,16 @@ fn slice_endpoint(endpoint: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors
                         }
                     }
                 }
+                if ty == "IPv6"
+                    && let Ok(address) = text.parse::<IpAddr>()
+                    && address.to_string() != text
+                {
+                    errors.invalid(&at, text, &format!("must be in canonical form (\"{address}\")"));
+                    continue;
+                }
                 reachable(text, &at, errors);
             }
-            "FQDN" => errors.each_invalid(&at, text, &names::dns_1123_subdomain(text)),
+            "FQDN" => names::full_domain(text, &at, errors),
             _ => {}
         }
     }

@@ -140,6 +140,11 @@ impl Errors {
         self.add("FieldValueInvalid", at, format!("Invalid value: {detail}"));
     }
 
+    /// Something that the server could not find out.
+    pub fn internal(&mut self, at: &Path<'_>, detail: &str) {
+        self.add("InternalError", at, format!("Internal error: {detail}"));
+    }
+
     /// More items than there may be.
     pub fn too_many(&mut self, at: &Path<'_>, count: usize, most: usize) {
         self.add("FieldValueTooMany", at, format!("Too many: {count}: must have at most {most} items"));

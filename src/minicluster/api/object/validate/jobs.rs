@@ -93,9 +93,9 @@ fn counts(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.has("completionMode") && !["NonIndexed", "Indexed"].contains(&mode) {
         errors.not_supported(&at.field("completionMode"), mode, &["NonIndexed", "Indexed"]);
     }
-    match mode {
-        "Indexed" => indexed(spec, at, errors),
-        "NonIndexed" | "" => {
+    match spec.some("completionMode").and_then(Value::as_str) {
+        Some("Indexed") => indexed(spec, at, errors),
+        Some("NonIndexed") | None => {
             for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(limit) = spec.int(name) {
                     errors.invalid(&at.field(name), limit, "requires indexed completion mode");
@@ -245,10 +245,36 @@ fn time_zone(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(at, zone, detail);
     }
-    if zone.contains("..") || zone.starts_with('/') || zone.contains('\\') {
-        errors.invalid(at, zone, "time: invalid location name");
-    } else if zone != "Local" && (zone.eq_ignore_ascii_case("local") || TimeZone::get(zone).is_err()) {
-        errors.invalid(at, zone, &format!("unknown time zone {zone}"));
+    if let Some(why) = zone_problem(zone).filter(|_| zone != "Local") {
+        errors.invalid(at, zone, &why);
+    }
+}
+
+/// Why a name is none of a zone of time, if it is none.
+fn zone_problem(zone: &str) -> Option<String> {
+    let is_path = zone.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if is_path && zone.contains("..") {
+        return Some("time: invalid location name".to_owned());
+    }
+    if TimeZone::get(zone).is_ok_and(|known| known.iana_name() == Some(zone)) {
+        return None;
+    }
+    // Some names are those of folders, which hold zones.
+    let is_folder = is_path && jiff::tz::db().available().any(|known| known.as_str().starts_with(&format!("{zone}/")));
+    Some(if is_folder { "is a directory".to_owned() } else { format!("unknown time zone {zone}") })
+}
+
+/// A schedule without the zone that older ones name in front.
+fn fields_of(schedule: &str) -> Result<&str, String> {
+    let Some(rest) = schedule.strip_prefix("CRON_TZ=").or_else(|| schedule.strip_prefix("TZ=")) else {
+        return Ok(schedule);
+    };
+    let Some((zone, fields)) = rest.split_once(' ') else {
+        return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
+    };
+    match zone_problem(zone).filter(|_| !matches!(zone, "" | "Local")) {
+        Some(why) => Err(format!("provided bad location {zone}: {why}")),
+        None => Ok(fields),
     }
 }
 
@@ -260,7 +286,7 @@ pub fn cron_job(object: &Value, errors: &mut Errors) {
     if schedule.is_empty() {
         errors.required(&schedule_at, "");
     } else {
-        if let Err(why) = Schedule::parse(schedule) {
+        if let Err(why) = fields_of(schedule).and_then(Schedule::parse) {
             errors.invalid(&schedule_at, schedule, &why);
         }
         if schedule.contains("TZ") {

@@ -57,6 +57,11 @@ const fn then(check: Check, change: Change) -> Rules {
     Rules { check: Some(check), change: Some(change), order: Order::After }
 }
 
+/// Only what of an object changed is looked at here.
+const fn changed(change: Change) -> Rules {
+    Rules { check: None, change: Some(change), order: Order::After }
+}
+
 /// What of an object changed is looked at, then it by itself.
 const fn after(change: Change, check: Check) -> Rules {
     Rules { check: Some(check), change: Some(change), order: Order::Before }
@@ -118,8 +123,8 @@ fn others(kind: &str) -> Option<Rules> {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
         "CustomResourceDefinition" => then(definitions::definition, definitions::definition_update),
-        "EndpointSlice" => then(endpoints::slice, endpoints::slice_update),
-        "Event" => then(events::newer, events::newer_update),
+        "EndpointSlice" => alone(endpoints::slice),
+        "Event" => changed(events::newer_update),
         "FlowSchema" => alone(flow_control::flow_schema),
         "IPAddress" => then(networking::ip_address, networking::ip_address_update),
         "Ingress" => alone(networking::ingress),

@@ -3,8 +3,10 @@
 mod apps;
 mod apps_update;
 mod autoscaling;
+mod balancers;
 mod budgets;
 mod certificates;
+mod conditions;
 mod config;
 mod definitions;
 mod endpoints;
@@ -12,6 +14,7 @@ mod errors;
 mod events;
 mod failure_policy;
 mod flow_control;
+mod job_status;
 mod jobs;
 mod kinds;
 mod metadata;
@@ -21,6 +24,7 @@ mod nodes;
 mod pod;
 mod policies;
 mod quotas;
+mod ranges;
 mod registrations;
 mod rights;
 mod schemas;
@@ -109,12 +113,14 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
     match key(definition) {
         ("", "Pod") => pod::create(object, &mut errors),
         ("apps", "StatefulSet") => apps::new_stateful_set(object, &mut errors),
+        ("apps", "ControllerRevision") => budgets::new_revision(object, &mut errors),
         ("events.k8s.io", "Event") => {
             events::newer_alone(object, &mut errors);
         }
         kind => kinds::of(kind).check(object, &mut errors),
     }
-    if late && errors.is_empty() {
+    // Of names that may be anything else, all must be parts of a path.
+    if errors.is_empty() {
         metadata::create(&object["metadata"], scope, names::path_segment, &at, &mut errors);
     }
     errors
@@ -132,15 +138,13 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         }
         return errors;
     }
-    if subresource.is_none() && key(definition) == ("", "Service") {
-        // Addresses are given out first, so what is wrong with them is told alone.
-        service::families(new, &mut errors);
-        if !errors.is_empty() {
-            return errors;
-        }
-    }
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();
+    if definition.group == "events.k8s.io" {
+        // Changed ones are looked at like new ones, the older part of it first.
+        events::newer(new, &mut errors);
+        metadata::create(&new["metadata"], Scope::Namespaced, name_check(definition), &at, &mut errors);
+    }
     if !FREE_FINALIZERS.contains(&kind) && !LATE_METADATA.contains(&key(definition)) {
         metadata::finalizer_names(&new["metadata"], &at, &mut errors);
     }
@@ -151,6 +155,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         (None, ("", "Pod")) => {
             pod::update(old, new, &mut errors);
         }
+        (None, ("discovery.k8s.io", "EndpointSlice")) => endpoints::changed_slice(old, new, &mut errors),
         (None, kind) => {
             let rules = kinds::of(kind);
             if rules.order == Order::Before {
@@ -168,7 +173,12 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
-        (Some("status"), ("", "Service")) => service::status(new, &mut errors),
+        (Some("status"), ("storage.k8s.io", "VolumeAttachment")) => kinds::of(key(definition)).check(new, &mut errors),
+        (Some("status"), ("batch", "Job")) => job_status::status(old, new, &mut errors),
+        (Some("status"), ("policy", "PodDisruptionBudget")) => budgets::disruption_status(new, &mut errors),
+        (Some("status"), ("", "Service")) => balancers::of_service(new, &mut errors),
+        (Some("status"), ("networking.k8s.io", "Ingress")) => balancers::of_ingress(new, &mut errors),
+        (Some("status"), ("autoscaling", "HorizontalPodAutoscaler")) => autoscaling::status(new, &mut errors),
         (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
         (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
@@ -190,6 +200,11 @@ pub fn label_problems(text: &str) -> Said {
     names::dns_1123_label(text)
 }
 
+/// What is wrong with a text as the value of a label.
+pub fn label_value_problems(text: &str) -> Said {
+    names::label_value(text)
+}
+
 /// What is wrong with a text as a part of a path.
 pub fn path_segment_problems(text: &str) -> Said {
     names::path_segment(text)
@@ -205,9 +220,9 @@ fn name_check(definition: &Definition) -> fn(&str) -> Said {
         ("", "Namespace") => names::dns_1123_label,
         ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
-        ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) => names::path_segment,
-        // Their names follow from what they are about.
-        ("apiregistration.k8s.io", _) => |_| Said::new(),
+        ("rbac.authorization.k8s.io", _) => names::path_segment,
+        // Their names follow from what they are about, or say nothing.
+        ("apiregistration.k8s.io" | "certificates.k8s.io", _) => |_| Said::new(),
         ("networking.k8s.io", "IPAddress") => names::ip_address,
         _ => names::object_name,
     }

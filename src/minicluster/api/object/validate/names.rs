@@ -87,6 +87,24 @@ pub fn dns_1123_subdomain(text: &str) -> Said {
     said
 }
 
+/// A domain of at least two parts; a dot at its end says that it is whole.
+pub fn full_domain(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    if text.is_empty() {
+        return errors.required(at, "");
+    }
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let said = dns_1123_subdomain(name);
+    if !said.is_empty() {
+        return errors.invalid(at, name, &said.join(","));
+    }
+    if !name.contains('.') {
+        errors.invalid(at, name, "should be a domain with at least two segments separated by dots");
+    }
+    for label in name.split('.').filter(|label| label.len() > 63) {
+        errors.invalid(at, label, &characters(63));
+    }
+}
+
 /// A domain to search in, where underscores are let through.
 pub fn search_domain(text: &str) -> Said {
     let mut said = Said::new();

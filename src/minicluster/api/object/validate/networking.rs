@@ -1,15 +1,14 @@
 //! Ingresses, their classes, and network policies.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::super::look::Look;
 use super::errors::{Errors, Path, Shown, immutable};
+use super::ranges::{cidr, is_within, legacy_range, parse_legacy_range, range};
 use super::{names, selector};
 
-/// What is said of a text that is no range of addresses.
-pub const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 /// So long may the name of a controller be.
 const LONGEST_CONTROLLER: usize = 250;
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
@@ -225,39 +224,6 @@ pub fn service_range(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A range of addresses, as older fields have them.
-pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    let Some((first, _, _)) = range(text) else { return errors.invalid(at, text, NOT_A_RANGE) };
-    let address = text.split('/').next().and_then(|address| address.parse().ok());
-    let beyond = match address {
-        Some(IpAddr::V4(address)) => u128::from(address.to_bits()) << 96 != first,
-        Some(IpAddr::V6(address)) => address.to_bits() != first,
-        None => false,
-    };
-    if beyond {
-        errors.invalid(at, text, "must not have bits set beyond the prefix length");
-    }
-}
-
-/// A range of addresses in its own form.
-pub fn cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    match range(text) {
-        None => errors.invalid(at, text, NOT_A_RANGE),
-        Some((first, bits, all)) => {
-            let address = if all == 32 {
-                IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(first >> 96).unwrap_or_default()))
-            } else {
-                IpAddr::V6(Ipv6Addr::from_bits(first))
-            };
-            let canonical = format!("{address}/{bits}");
-            if canonical != text {
-                let detail = format!("must be in canonical form (\"{canonical}\")");
-                errors.invalid(at, text, &detail);
-            }
-        }
-    }
-}
-
 /// A NetworkPolicy, its metadata apart.
 pub fn network_policy(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
@@ -274,6 +240,9 @@ pub fn network_policy(object: &Value, errors: &mut Errors) {
         }
     }
     let types = at.field("policyTypes");
+    if spec.list("policyTypes").len() > 2 {
+        return errors.invalid(&types, &spec["policyTypes"], "may not specify more than two policyTypes");
+    }
     for (index, ty) in spec.list("policyTypes").iter().enumerate() {
         let ty = ty.as_str().unwrap_or_default();
         if !["Ingress", "Egress"].contains(&ty) {
@@ -328,7 +297,6 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(block) = peer.some("ipBlock") {
         let block_at = at.field("ipBlock");
         let text = block.text("cidr");
-        let own = range(text);
         if text.is_empty() {
             errors.required(&block_at.field("cidr"), "");
         } else {
@@ -336,14 +304,12 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         let list = block_at.field("except");
         // Without a range of its own, what is left out of it is not looked at.
-        for (index, except) in block.list("except").iter().enumerate().filter(|_| own.is_some()) {
-            let text = except.as_str().unwrap_or_default();
-            legacy_range(text, &list.index(index), errors);
-            match (range(text), own) {
-                (Some(inner), Some(own)) if !is_within(inner, own) => {
-                    errors.invalid(&list.index(index), text, "must be a strict subset of `cidr`");
-                }
-                _ => {}
+        let excepted = if parse_legacy_range(text).is_some() { block.list("except") } else { &[] };
+        for (index, except) in excepted.iter().enumerate() {
+            let except = except.as_str().unwrap_or_default();
+            legacy_range(except, &list.index(index), errors);
+            if is_within(except, text) == Some(false) {
+                errors.invalid(&list.index(index), except, "must be a strict subset of `cidr`");
             }
         }
         if several {
@@ -352,20 +318,4 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
     } else if !several {
         errors.required(at, "must specify a peer");
     }
-}
-
-/// An address range: its first address as a number of 128 bits, how many bits are fixed, and how many there are.
-pub fn range(text: &str) -> Option<(u128, u32, u32)> {
-    let (address, bits) = text.split_once('/')?;
-    let bits: u32 = bits.parse().ok()?;
-    let (number, all) = match address.parse::<IpAddr>().ok()? {
-        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
-    };
-    (bits <= all).then(|| (number & u128::MAX.checked_shl(128 - bits).unwrap_or_default(), bits, all))
-}
-
-fn is_within(inner: (u128, u32, u32), outer: (u128, u32, u32)) -> bool {
-    let mask = u128::MAX.checked_shl(128 - outer.1).unwrap_or_default();
-    inner.2 == outer.2 && inner.1 > outer.1 && inner.0 & mask == outer.0
 }

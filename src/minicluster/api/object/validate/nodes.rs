@@ -1,14 +1,18 @@
 //! Nodes and how they run containers.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::super::look::Look;
+use super::super::words::quote;
 use super::errors::{Errors, Path, Shown};
 use super::metadata::STANDARD_FINALIZERS;
 use super::names;
-use super::networking::legacy_range;
 use super::pod;
 use super::pod::affinity::{node_labels, taint_effect, tolerations};
+use super::ranges::{legacy_range, parse_legacy_range};
 
 /// A Node, its metadata apart.
 pub fn node(object: &Value, errors: &mut Errors) {
@@ -27,16 +31,80 @@ pub fn node(object: &Value, errors: &mut Errors) {
             errors.duplicate_of(&at, shown, "taints must be unique by key and effect pair");
         }
     }
+    if let Some(swap) = object["status"]["nodeInfo"]["swap"].int("capacity").filter(|swap| *swap <= 0) {
+        // That is where the field is said to be there.
+        errors.invalid(&Path::root("metadata.nodeSwapStatus.capacity"), swap, "must be greater than zero");
+    }
     let ranges = spec.list("podCIDRs");
     let ranges_at = at.field("podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
         legacy_range(range.as_str().unwrap_or_default(), &ranges_at.index(index), errors);
     }
-    let of_six = |range: &&Value| range.as_str().is_some_and(|text| text.contains(':'));
-    let six = ranges.iter().filter(of_six).count();
-    if ranges.len() > 2 || (ranges.len() == 2 && six != 1) {
+    families(ranges, &ranges_at, errors);
+    of_status(object, errors);
+}
+
+/// What a node says of itself.
+fn of_status(object: &Value, errors: &mut Errors) {
+    for name in ["capacity", "allocatable"] {
+        amounts(object["status"].entries(name), &Path::root("status").field(name), errors);
+    }
+    features(object["status"].list("declaredFeatures"), &Path::root("status.declaredFeatures"), errors);
+}
+
+/// Several ranges are of both families, one of each.
+fn families(ranges: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    if ranges.len() < 2 {
+        return;
+    }
+    let text = |range: &Value| range.as_str().unwrap_or_default().to_owned();
+    let parsed: Vec<_> = ranges.iter().map(|range| parse_legacy_range(&text(range))).collect();
+    if let Some(index) = parsed.iter().position(Option::is_none) {
+        let detail = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR \
+             address: {})",
+            text(&ranges[index])
+        );
+        errors.internal(at, &detail);
+    }
+    let both = match parsed[..] {
+        [Some((_, _, one)), Some((_, _, other))] => one != other,
+        _ => false,
+    };
+    if !both {
         let detail = "may specify no more than one CIDR for each IP family";
-        errors.invalid(&ranges_at, &Value::from(ranges), detail);
+        errors.invalid(at, &Value::from(ranges), detail);
+    }
+}
+
+/// What a node has of each resource: never less than nothing, and some things only whole.
+fn amounts(amounts: &serde_json::Map<String, Value>, at: &Path<'_>, errors: &mut Errors) {
+    for (name, amount) in amounts {
+        pod::resources::quantity(name, amount, &at.field(name), errors);
+    }
+}
+
+/// What a node says its kubelet can do: names like `MyFeature` or `MyFeature/mySubFeature`, in order.
+fn features(features: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    static FORM: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("^[A-Z][A-Za-z0-9]*(/[A-Za-z][A-Za-z0-9]*)*$").expect("a valid pattern"));
+    for (index, feature) in features.iter().enumerate() {
+        let (at, name) = (list.index(index), feature.as_str().unwrap_or_default());
+        if let Some(before) = index.checked_sub(1).and_then(|before| features[before].as_str()) {
+            if before > name {
+                errors.invalid(&at, name, "list must be sorted alphabetically");
+            } else if before == name {
+                errors.duplicate(&at, name);
+            }
+        }
+        if !FORM.is_match(name) {
+            let detail = format!(
+                "invalid feature name {}: must start with an UpperCamelCase segment, with subsequent segments separated \
+                 by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+                quote(name)
+            );
+            errors.invalid(&at, name, &detail);
+        }
     }
 }
 
@@ -62,8 +130,9 @@ pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// The addresses in the status of a Node: each once.
+/// What may become of the status of a Node. Each address is there once.
 pub fn node_status(new: &Value, errors: &mut Errors) {
+    of_status(new, errors);
     let addresses = new["status"].list("addresses");
     let list = Path::root("status.addresses");
     for (index, address) in addresses.iter().enumerate() {
@@ -116,7 +185,9 @@ pub fn runtime_class(object: &Value, errors: &mut Errors) {
         let given = scheduling.list("tolerations");
         tolerations(given, &list, errors);
         for (index, toleration) in given.iter().enumerate() {
-            if given[..index].contains(toleration) {
+            const PARTS: [&str; 4] = ["key", "operator", "value", "effect"];
+            let same = |other: &Value| PARTS.iter().all(|part| other.text(part) == toleration.text(part));
+            if given[..index].iter().any(same) {
                 errors.duplicate(&list.index(index), Shown::Plain(toleration.to_string()));
             }
         }

@@ -28,6 +28,10 @@ fn about(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
+}
+
+/// When a policy holds, and what its expressions may name.
+fn named(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
     let list = at.field("variables");
     for (index, variable) in spec.list("variables").iter().enumerate() {
@@ -40,6 +44,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
     const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
     let (spec, at) = (&object["spec"], Path::root("spec"));
     about(spec, &at, errors);
+    named(spec, &at, errors);
     let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -53,6 +58,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         if validation.text("expression").trim().is_empty() {
             errors.required(&at.field("expression"), "expression is not specified");
         }
+        message(validation, &at, errors);
         errors.one_of(validation, "reason", &REASONS[..3], &at);
     }
     let list = at.field("auditAnnotations");
@@ -60,12 +66,26 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         let (at, key) = (list.index(index), annotation.text("key"));
         let whole = format!("{}/{key}", object["metadata"].text("name"));
         errors.each_invalid(&at.field("key"), whole.as_str(), &names::qualified_name(&whole));
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
-            errors.duplicate(&at.field("key"), key);
-        }
         if annotation.text("valueExpression").trim().is_empty() {
             errors.required(&at.field("valueExpression"), "valueExpression is not specified");
         }
+        if annotations[..index].iter().any(|other| other.text("key") == key) {
+            errors.duplicate(&at.field("key"), key);
+        }
+    }
+}
+
+/// What is said of an object that a rule refuses.
+fn message(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let given = validation.text("messageExpression");
+    if !given.is_empty() && given.trim().is_empty() {
+        errors.invalid(&at.field("messageExpression"), given, "must be non-empty if specified");
+    }
+    let (said, at) = (validation.text("message"), at.field("message"));
+    if !said.is_empty() && said.trim().is_empty() {
+        errors.invalid(&at, said, "must be non-empty if specified");
+    } else if said.trim().contains('\n') {
+        errors.invalid(&at, said, "must not contain line breaks");
     }
 }
 
@@ -111,6 +131,7 @@ pub fn mutation(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     about(spec, &at, errors);
     no_deletions(&spec["matchConstraints"], &at.field("matchConstraints"), errors);
+    named(spec, &at, errors);
     let (mutations, list) = (spec.list("mutations"), at.field("mutations"));
     if mutations.is_empty() {
         errors.required(&list, "mutations must contain at least one item");
@@ -135,19 +156,15 @@ fn one_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some((_, own)) = WAYS.iter().find(|(known, _)| *known == ty) else {
         return errors.not_supported(&at.field("patchType"), ty, &WAYS.map(|(known, _)| known));
     };
-    for (_, name) in WAYS {
-        let at = at.field(name);
-        match (mutation.some(name), name == *own) {
-            (None, true) => errors.required(&at, &format!("must be specified when patchType is {ty}")),
-            (Some(_), false) => {
-                let shown = format!("{{{name}}}");
-                errors.invalid(&at, shown.as_str(), &format!("must not be specified when patchType is {ty}"));
-            }
-            (Some(way), true) if way.text("expression").trim().is_empty() => {
-                errors.required(&at.field("expression"), "");
-            }
-            _ => {}
-        }
+    let own_at = at.field(own);
+    match mutation.some(own) {
+        None => errors.required(&own_at, &format!("must be specified when patchType is {ty}")),
+        Some(way) if way.text("expression").trim().is_empty() => errors.required(&own_at.field("expression"), ""),
+        Some(_) => {}
+    }
+    for (_, other) in WAYS.iter().filter(|(_, name)| name != own && mutation.has(name)) {
+        let shown = format!("{{{other}}}");
+        errors.invalid(&at.field(other), shown.as_str(), &format!("must not be specified when patchType is {ty}"));
     }
 }
 
@@ -209,6 +226,10 @@ fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let at = at.field("paramRef");
         let (named, selected) = (!parameters.text("name").is_empty(), parameters.has("selector"));
         const NOT_BOTH: &str = "name and selector are mutually exclusive";
+        if named {
+            let name = parameters.text("name");
+            errors.each_invalid(&at.field("name"), name, &names::path_segment(name));
+        }
         if !named && !selected {
             errors.required(&at, "one of name or selector must be specified");
         }
@@ -221,7 +242,7 @@ fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         if named && selected {
             errors.forbidden(&at.field("selector"), NOT_BOTH);
         }
-        if parameters.has("parameterNotFoundAction") {
+        if !parameters.text("parameterNotFoundAction").is_empty() {
             errors.one_of(parameters, "parameterNotFoundAction", &["Deny", "Allow"], &at);
         } else {
             errors.required(&at.field("parameterNotFoundAction"), "");

@@ -123,7 +123,6 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     } else if !SIDE_EFFECTS.contains(&effects) {
         errors.not_supported(&at.field("sideEffects"), effects, &SIDE_EFFECTS);
     }
-    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     if let Some(seconds) = hook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
         let detail = "the timeout value must be between 1 and 30 seconds";
         errors.invalid(&at.field("timeoutSeconds"), seconds, detail);
@@ -131,6 +130,7 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["namespaceSelector", "objectSelector"] {
         selector::selector(&hook[name], &at.field(name), errors);
     }
+    errors.one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], at);
     client(&hook["clientConfig"], &at.field("clientConfig"), errors);
     conditions(hook.list("matchConditions"), &at.field("matchConditions"), errors);
 }

@@ -1,5 +1,6 @@
 //! What a write is warned of, though it is let through.
 
+mod addresses;
 mod pod;
 mod service;
 mod unenforced;
@@ -18,16 +19,18 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
     let key = (definition.group.as_str(), definition.kind.as_str());
     let makes_pods = matches!(
         key,
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet")
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet")
             | ("", "ReplicationController" | "Pod")
             | ("batch", "CronJob" | "Job")
     );
+    if key == ("discovery.k8s.io", "EndpointSlice") && object.text("addressType") == "FQDN" {
+        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
     let problems = label_problems(object["metadata"].text("name"));
     if makes_pods && !problems.is_empty() {
         warnings.push(format!(
-            "metadata.name: this is used in {} and hostnames, which can result in surprising behavior; a DNS label is \
-             recommended: [{}]",
-            if key.1 == "Pod" { "the Pod's hostname" } else { "Pod names" },
+            "metadata.name: this is used in {}, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            if key.1 == "Pod" { "the Pod's hostname" } else { "Pod names and hostnames" },
             problems.join(" ")
         ));
     }
@@ -62,9 +65,6 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
                 }
             }
         }
-        ("discovery.k8s.io", "EndpointSlice") if object.text("addressType") == "FQDN" => {
-            said.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
-        }
         ("storage.k8s.io", "CSIDriver")
             if !spec.list("tokenRequests").is_empty() && !spec.has("serviceAccountTokenInSecrets") =>
         {
@@ -74,6 +74,7 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
         }
         _ => {}
     }
+    addresses::of_kind(key, object, &mut said);
     said
 }
 
@@ -81,25 +82,30 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
 pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     let definition = write.definition;
     let mut warnings = Vec::new();
-    let moved = old["metadata"]["generation"] != new["metadata"]["generation"];
-    if write.subresource.is_none()
-        && moved
-        && let Some((path, template)) = template(definition, new)
-    {
+    let key = (definition.group.as_str(), definition.kind.as_str());
+    // A scale counts as a new generation once it is known what it was.
+    let moved = match write.subresource {
+        None if key == ("apps", "DaemonSet") => old["spec"]["template"] != new["spec"]["template"],
+        None => old["metadata"]["generation"] != new["metadata"]["generation"],
+        Some("scale") => old["spec"] != new["spec"],
+        Some(_) => false,
+    };
+    if moved && let Some((path, template)) = template(definition, new) {
         pod::warnings(&path, template, &mut warnings);
     }
     if write.subresource.is_none() {
-        let key = (definition.group.as_str(), definition.kind.as_str());
         // What never changes is told once.
         let told = match key {
             ("storage.k8s.io", "CSIDriver") => old["spec"]["tokenRequests"] == new["spec"]["tokenRequests"],
-            ("discovery.k8s.io", "EndpointSlice") => true,
             _ => false,
         };
         if !told {
             warnings.extend(others(key, new));
         }
         warnings.extend(unenforced::warning(key, new));
+    }
+    if write.subresource == Some("status") {
+        addresses::of_status(key, new, &mut warnings);
     }
     warnings
 }

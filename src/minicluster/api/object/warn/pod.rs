@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::super::quantity::Quantity;
+use super::super::validate::label_value_problems;
 use super::super::words::quote;
+use super::addresses;
 
 /// Volume plugins of the past, and what became of them.
 const OLD_VOLUMES: [(&str, &str); 9] = [
@@ -79,6 +81,7 @@ pub fn warnings(prefix: &str, pod: &Value, warnings: &mut Vec<String>) {
         warnings.push(format!("{prefix}spec.terminationGracePeriodSeconds: {said}"));
     }
     affinity(prefix, spec, warnings);
+    addresses::of_pod(prefix, spec, warnings);
 }
 
 /// Every container and the way to it.
@@ -91,12 +94,52 @@ fn containers<'a>(prefix: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
     kinds.into_iter().flat_map(of_kind).collect()
 }
 
+/// What of a label there is to say, if it is of the past.
+fn old(key: &str) -> Option<&'static str> {
+    OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, said)| *said)
+}
+
+/// How much a term about nodes counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// Values that no label can have are refused.
+    Required,
+    /// They are let through, and never fit.
+    Preferred,
+}
+
+fn node_term(term: &Value, at: &str, weight: Weight, warnings: &mut Vec<String>) {
+    for (index, requirement) in term.list("matchExpressions").iter().enumerate() {
+        let (at, key) = (format!("{at}.matchExpressions[{index}]"), requirement.text("key"));
+        if let Some(said) = old(key) {
+            warnings.push(format!("{at}.key: {key} is {said}"));
+        }
+        let values = requirement.list("values").iter().enumerate().filter(|_| weight == Weight::Preferred);
+        for (index, value) in values {
+            let value = value.as_str().unwrap_or_default();
+            for problem in label_value_problems(value) {
+                warnings.push(format!("{at}.values[{index}]: {value} is invalid, {problem}"));
+            }
+        }
+    }
+}
+
 fn placement(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
-    let old = |key: &str| OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, said)| *said);
     for key in spec.entries("nodeSelector").keys() {
         if let Some(said) = old(key) {
             warnings.push(format!("{prefix}spec.nodeSelector[{key}]: {said}"));
         }
+    }
+    let nodes = &spec["affinity"]["nodeAffinity"];
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in nodes[required].list("nodeSelectorTerms").iter().enumerate() {
+        let at = format!("{prefix}spec.affinity.nodeAffinity.{required}.nodeSelectorTerms[{index}]");
+        node_term(term, &at, Weight::Required, warnings);
+    }
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for (index, weighted) in nodes.list(preferred).iter().enumerate() {
+        let at = format!("{prefix}spec.affinity.nodeAffinity.{preferred}[{index}].preference");
+        node_term(&weighted["preference"], &at, Weight::Preferred, warnings);
     }
     for (index, constraint) in spec.list("topologySpreadConstraints").iter().enumerate() {
         let at = format!("{prefix}spec.topologySpreadConstraints[{index}]");

@@ -1,10 +1,9 @@
 //! What the sender of a service is warned of.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 
 use super::super::look::Look;
+use super::addresses::{address, plain, ranges};
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
@@ -27,9 +26,9 @@ pub fn warnings(service: &Value, said: &mut Vec<String>) {
             said.push(format!("spec.{name} is ignored for headless services"));
         }
     } else if !named {
-        addresses(spec, "clusterIPs", said);
+        plain(spec, "clusterIPs", "spec.clusterIPs", said);
     }
-    addresses(spec, "externalIPs", said);
+    plain(spec, "externalIPs", "spec.externalIPs", said);
     if outside && named {
         said.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     } else if outside && !headless {
@@ -37,47 +36,11 @@ pub fn warnings(service: &Value, said: &mut Vec<String>) {
     }
     if !named {
         said.extend(address(spec.text("loadBalancerIP"), "spec.loadBalancerIP"));
-        for (index, range) in spec.list("loadBalancerSourceRanges").iter().enumerate() {
-            let range = range.as_str().unwrap_or_default().trim();
-            said.extend(unusual_range(range, &format!("spec.loadBalancerSourceRanges[{index}]")));
-        }
+        ranges(spec, "loadBalancerSourceRanges", "spec.loadBalancerSourceRanges", said);
         if !spec.text("externalName").is_empty() {
             said.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
         }
     }
-}
-
-fn addresses(spec: &Value, name: &str, said: &mut Vec<String>) {
-    for (index, one) in spec.list(name).iter().enumerate() {
-        said.extend(address(one.as_str().unwrap_or_default(), &format!("spec.{name}[{index}]")));
-    }
-}
-
-/// What is said of an address that is not written as everybody writes it.
-fn address(text: &str, place: &str) -> Option<String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        let usual = address.to_string();
-        let unusual = address.is_ipv6() && usual != text;
-        return unusual
-            .then(|| format!("{place}: IPv6 address {text:?} should be in RFC 5952 canonical format ({usual:?})"));
-    }
-    let usual = without_zeros(text)?;
-    Some(format!("{place}: non-standard IP address {text:?} is invalid: use \"{usual}\""))
-}
-
-/// An IPv4 address some of whose numbers begin with zeros, without these.
-fn without_zeros(text: &str) -> Option<IpAddr> {
-    let parts: Vec<String> =
-        text.split('.').map(|part| part.parse::<u8>().map(|part| part.to_string()).ok()).collect::<Option<_>>()?;
-    parts.join(".").parse().ok()
-}
-
-fn unusual_range(text: &str, place: &str) -> Option<String> {
-    let (address, bits) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let usual = format!("{address}/{bits}");
-    let unusual = address.is_ipv6() && usual != text;
-    unusual.then(|| format!("{place}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format ({usual:?})"))
 }
 
 #[cfg(test)]

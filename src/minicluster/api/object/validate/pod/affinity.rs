@@ -48,8 +48,17 @@ fn node_affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
         if value <= 0 || value > 100 {
             errors.invalid(&at.field("weight"), value, "must be in the range 1-100");
         }
-        node_term(&weighted["preference"], &at.field("preference"), errors);
+        node_term(&weighted["preference"], Values::Any, &at.field("preference"), errors);
     }
+}
+
+/// What the values of a requirement may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// What a label may be.
+    Labels,
+    /// Anything: what is only preferred is not looked at.
+    Any,
 }
 
 /// A selector of nodes.
@@ -60,15 +69,20 @@ pub fn node_selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&list, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        node_term(term, &list.index(index), errors);
+        node_term(term, Values::Labels, &list.index(index), errors);
     }
 }
 
-fn node_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn node_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("matchExpressions");
     for (index, requirement) in term.list("matchExpressions").iter().enumerate() {
         let at = list.index(index);
         node_requirement(requirement, &at, errors);
+        let list = at.field("values");
+        for (index, value) in requirement.list("values").iter().enumerate().filter(|_| values == Values::Labels) {
+            let value = value.as_str().unwrap_or_default();
+            errors.each_invalid(&list.index(index), value, &names::label_value(value));
+        }
     }
     let list = at.field("matchFields");
     for (index, requirement) in term.list("matchFields").iter().enumerate() {
@@ -120,11 +134,6 @@ fn node_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let key = requirement.text("key");
     errors.each_invalid(&at.field("key"), key, &names::qualified_name(key));
-    let list = at.field("values");
-    for (index, value) in values.iter().enumerate() {
-        let value = value.as_str().unwrap_or_default();
-        errors.each_invalid(&list.index(index), value, &names::label_value(value));
-    }
 }
 
 fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {

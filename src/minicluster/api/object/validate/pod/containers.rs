@@ -84,12 +84,12 @@ fn restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The init containers.
-pub fn init(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub fn init(pod: &Pod<'_>, list: &Path<'_>, errors: &mut Errors) {
     let mut names: BTreeSet<&str> =
         pod.spec.list("containers").iter().map(|container| container.text("name")).collect();
     let containers = pod.spec.list("initContainers");
     for (index, container) in containers.iter().enumerate() {
-        let at = at.index(index);
+        let at = list.index(index);
         all(pod, container, &at, errors);
         let sidecar = container.text("restartPolicy") == "Always";
         if container.has("restartPolicy") {
@@ -101,7 +101,8 @@ pub fn init(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
         if !name.is_empty() && !names.insert(name) {
             errors.duplicate(&at.field("name"), name);
         }
-        host_ports(std::slice::from_ref(container), &at.field("ports"), errors);
+        // Each is looked at by itself, and so is the first.
+        host_ports(std::slice::from_ref(container), list, errors);
         let kinds = [
             ("livenessProbe", Probe::Liveness),
             ("readinessProbe", Probe::Readiness),

@@ -5,11 +5,13 @@ mod claims;
 mod containers;
 mod env;
 mod ephemeral;
+pub mod iscsi;
 mod network;
 mod probes;
 pub mod resources;
 mod security;
 mod sources;
+mod status;
 mod update;
 mod volumes;
 
@@ -24,7 +26,8 @@ use containers::Pod;
 use containers::local_path;
 
 pub use affinity::node_selector;
-pub use update::{status, update};
+pub use status::status;
+pub use update::update;
 pub use volumes::one as persistent_source;
 
 /// What a pod's spec is in.

@@ -6,6 +6,7 @@ use super::super::super::look::Look;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 use super::super::storage::claims;
+use super::iscsi::{self, Holder};
 use super::local_path;
 
 /// Texts that a source must have.
@@ -49,13 +50,14 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         "glusterfs" => glusterfs(source, at, errors),
-        "iscsi" => iscsi(source, at, errors),
+        "iscsi" => iscsi::iscsi(source, Holder::Pod, at, errors),
         "flocker" => flocker(source, at, errors),
         "rbd" => {
             some(source, "monitors", at, errors);
             required(source, "image", at, errors);
         }
         "cephfs" => some(source, "monitors", at, errors),
+        "flexVolume" => flex_options(source, at, errors),
         "cinder" => {
             if let Some(secret) = source.some("secretRef")
                 && secret.text("name").is_empty()
@@ -104,7 +106,8 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn required(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+/// A text that must be there.
+pub fn required(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     if source.text(name).is_empty() {
         errors.required(&at.field(name), "");
     }
@@ -116,7 +119,8 @@ fn some(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn lun(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// The number of a unit.
+pub fn lun(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(lun) = source.int("lun")
         && !(0..=255).contains(&lun)
     {
@@ -124,22 +128,14 @@ fn lun(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn iscsi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    required(source, "targetPortal", at, errors);
-    let iqn = source.text("iqn");
-    if iqn.is_empty() {
-        errors.required(&at.field("iqn"), "");
-    } else if !["iqn", "eui", "naa"].iter().any(|start| iqn.starts_with(start)) {
-        errors.invalid(&at.field("iqn"), iqn, "must be valid format starting with iqn, eui, or naa");
-    }
-    lun(source, at, errors);
-    if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
-        errors.required(&at.field("secretRef"), "");
-    }
-    if let Some(name) = source.some("initiatorName").and_then(Value::as_str)
-        && !["iqn", "eui", "naa"].iter().any(|start| name.starts_with(start))
-    {
-        errors.invalid(&at.field("initiatorname"), name, "must be valid format starting with iqn, eui, or naa");
+/// Options of a driver's own; some names are the kubelet's.
+fn flex_options(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let list = at.field("options");
+    for key in source.entries("options").keys() {
+        let domain = format!(".{}", key.split('/').next().unwrap_or_default().to_lowercase());
+        if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
+            errors.invalid(&list.key(key), key.as_str(), "kubernetes.io and k8s.io namespaces are reserved");
+        }
     }
 }
 

@@ -127,42 +127,12 @@ fn tolerations_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut E
 }
 
 fn gates_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for (index, gate) in after.list("schedulingGates").iter().enumerate() {
-        if !before.list("schedulingGates").contains(gate) {
+    let gates = after.list("schedulingGates");
+    for (index, gate) in gates.iter().enumerate() {
+        // One that is written twice is told where it stands last.
+        if !before.list("schedulingGates").contains(gate) && !gates[index + 1..].contains(gate) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
             errors.forbidden(&at.index(index).field("name"), &detail);
-        }
-    }
-}
-
-/// A changed status of a pod.
-pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
-    let at = Path::root("status");
-    let (before, after) = (&old["status"], &new["status"]);
-    let nominated = after.text("nominatedNodeName");
-    if !nominated.is_empty() && nominated != before.text("nominatedNodeName") {
-        errors.each_invalid(&at.field("nominatedNodeName"), nominated, &super::names::object_name(nominated));
-    }
-    for name in ["containerStatuses", "initContainerStatuses"] {
-        restarts(before.list(name), after.list(name), old["spec"].text("restartPolicy"), &at.field(name), errors);
-    }
-}
-
-/// A container that ended for good does not run again.
-fn restarts(before: &[Value], after: &[Value], policy: &str, at: &Path<'_>, errors: &mut Errors) {
-    if policy == "Always" {
-        return;
-    }
-    for old in before {
-        let Some(ended) = old["state"].some("terminated") else { continue };
-        if ended.int("exitCode").unwrap_or_default() != 0 && policy == "OnFailure" {
-            continue;
-        }
-        for (index, new) in after.iter().enumerate() {
-            if new.text("name") == old.text("name") && !new["state"].has("terminated") {
-                let state_at = at.index(index);
-                errors.forbidden(&state_at.field("state"), "may not be transitioned to non-terminated state");
-            }
         }
     }
 }

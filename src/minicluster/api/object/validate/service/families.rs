@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::look::Look;
+use super::super::super::strategy::{HEALTH_CHECK, has_health_check};
 use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 
@@ -134,13 +135,20 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     if !(super::is_headless(before) && super::is_headless(after)) {
         kept(before, after, "clusterIPs", "primary clusterIP can not be unset", &at, errors);
     }
-    kept(before, after, "ipFamilies", "primary ipFamily can not be unset", &at, errors);
+    // Families that are not named follow from the addresses.
+    if !after.list("ipFamilies").is_empty() {
+        kept(before, after, "ipFamilies", "primary ipFamily can not be unset", &at, errors);
+    }
     let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
     if balanced(before) && balanced(after) && before.get("loadBalancerClass") != after.get("loadBalancerClass") {
         let at = at.field("loadBalancerClass");
         errors.invalid(&at, after.get("loadBalancerClass").unwrap_or(&Value::Null), "may not change once set");
     } else {
         super::balancer_class(after, &at, errors);
+    }
+    let port = |spec: &Value| spec.int(HEALTH_CHECK).unwrap_or_default();
+    if has_health_check(before) && has_health_check(after) && port(before) != port(after) {
+        errors.forbidden(&at.field(HEALTH_CHECK), "field is immutable");
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::look::Look;
 use super::super::words::quote;
 use super::endpoints::{legacy_address, reachable};
 use super::errors::{Errors, Path, Shown};
-use super::networking::legacy_range;
+use super::ranges::legacy_range;
 use super::{metadata, names};
 
 pub use families::{before_all as families, update};
@@ -65,15 +65,6 @@ pub fn service(object: &Value, errors: &mut Errors) {
     twice(ports, &ports_at, errors);
     balancer(spec, &at, errors);
     policies(spec, &at, errors);
-}
-
-/// The status of a service: only one before a load balancer has an entry there.
-pub fn status(object: &Value, errors: &mut Errors) {
-    let entries = object["status"]["loadBalancer"].list("ingress");
-    if !entries.is_empty() && object["spec"].text("type") != "LoadBalancer" {
-        let at = Path::root("status.loadBalancer.ingress");
-        errors.forbidden(&at, "may only be used when `spec.type` is 'LoadBalancer'");
-    }
 }
 
 /// Whether a service has no address of its own.

@@ -12,6 +12,8 @@ use super::volumes;
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];
+/// So many bytes may be told of an error.
+const LONGEST_MESSAGE: usize = 262_144;
 const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
 /// The name of a driver.
@@ -168,21 +170,30 @@ pub fn attachment(object: &Value, errors: &mut Errors) {
         driver_name(attacher, &attacher_at, errors);
     }
     let (source, source_at) = (&spec["source"], at.field("source"));
-    match (source.has("inlineVolumeSpec"), source.some("persistentVolumeName")) {
+    let named = source.some("persistentVolumeName").and_then(Value::as_str);
+    let name_at = source_at.field("persistentVolumeName");
+    match (source.has("inlineVolumeSpec"), named) {
         (false, None) => errors.required(&source_at, EXACTLY_ONE),
         (true, Some(_)) => errors.forbidden(&source_at, EXACTLY_ONE),
-        (false, Some(name)) => {
-            let (name, at) = (name.as_str().unwrap_or_default(), source_at.field("persistentVolumeName"));
-            if name.is_empty() {
-                errors.required(&at, "");
-            } else {
-                errors.each_invalid(&at, name, &names::object_name(name));
-            }
-        }
+        (false, Some("")) => errors.required(&name_at, "must specify non empty persistentVolumeName"),
+        (false, Some(_)) => {}
         (true, None) => volumes::inline(&source["inlineVolumeSpec"], &source_at.field("inlineVolumeSpec"), errors),
     }
     let node = spec.text("nodeName");
     errors.each_invalid(&at.field("nodeName"), node, &names::object_name(node));
+    if let Some(name) = named {
+        errors.each_invalid(&name_at, name, &names::object_name(name));
+    }
+    for name in ["attachError", "detachError"] {
+        let (error, at) = (&object["status"][name], Path::root("status"));
+        let at = at.field(name);
+        if error.text("message").len() > LONGEST_MESSAGE {
+            errors.too_long(&at.field("message"), LONGEST_MESSAGE);
+        }
+        if let Some(code) = error.int("errorCode").filter(|code| *code < 0) {
+            errors.invalid(&at.field("errorCode"), code, "must be between 0 and 2147483647, inclusive");
+        }
+    }
 }
 
 /// What may become of a VolumeAttachment.

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::super::super::look::Look;
 use super::super::super::quantity::Quantity;
+use super::super::super::strategy::remove;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::names;
+use super::super::pod::iscsi::{self, Holder};
 use super::super::pod::{node_selector, persistent_source};
 use super::csi::driver_name;
 
@@ -36,6 +38,9 @@ const SOURCES: [(&str, &str); 22] = [
     ("storageos", "storageos"),
     ("csi", "csi"),
 ];
+
+/// The secret of who makes a volume larger.
+const EXPANSION: &str = "controllerExpandSecretRef";
 
 /// Where the spec of a volume stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -164,11 +169,30 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             "local" => local(source, spec, at, errors),
             "csi" => csi(source, &at.field("csi"), errors),
             "gcePersistentDisk" => persistent_source(name, source, &at.field("persistentDisk"), errors),
-            _ => persistent_source(name, source, &at.field(name), errors),
+            "iscsi" => iscsi::iscsi(source, Holder::Volume, &at.field(name), errors),
+            _ => {
+                persistent_source(name, source, &at.field(name), errors);
+                secret_namespace(name, source, &at.field(name), errors);
+            }
         }
     }
     if !found {
         errors.required(at, "must specify a volume type");
+    }
+}
+
+/// Pods have their secrets beside them, volumes say where theirs are.
+fn secret_namespace(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match kind {
+        "cinder" | "storageos"
+            if source.some("secretRef").is_some_and(|secret| secret.text("namespace").is_empty()) =>
+        {
+            errors.required(&at.field("secretRef.namespace"), "");
+        }
+        "azureFile" if source.has("secretNamespace") && source.text("secretNamespace").is_empty() => {
+            errors.required(&at.field("secretNamespace"), "");
+        }
+        _ => {}
     }
 }
 
@@ -191,13 +215,8 @@ fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if source.text("volumeHandle").is_empty() {
         errors.required(&at.field("volumeHandle"), "");
     }
-    const SECRETS: [&str; 5] = [
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
-        "nodeStageSecretRef",
-    ];
+    // The secret for staging may be anything: the reference does not look at it.
+    const SECRETS: [&str; 4] = ["controllerPublishSecretRef", EXPANSION, "nodePublishSecretRef", "nodeExpandSecretRef"];
     for name in SECRETS {
         let Some(secret) = source.some(name) else { continue };
         let at = at.field(name);
@@ -231,11 +250,17 @@ fn attributes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after) = (&old["spec"], &new["spec"]);
     let at = Path::root("spec");
-    if SOURCES.iter().any(|(name, _)| before.get(name) != after.get(name)) {
+    let mut same = after.clone();
+    if before["csi"].is_object() && after["csi"].is_object() && !before["csi"].has(EXPANSION) {
+        // Who may make a volume larger can be said later.
+        remove(&mut same["csi"], EXPANSION);
+    }
+    if SOURCES.iter().any(|(name, _)| before.get(name) != same.get(name)) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         errors.forbidden(&at.field("persistentvolumesource"), detail);
     }
-    immutable(before, after, "volumeMode", &at, errors);
+    // That is where the field is said to be there.
+    immutable(before, after, "volumeMode", &Path::root(""), errors);
     let (was, is) = (&before["nodeAffinity"], &after["nodeAffinity"]);
     if !was.is_null() && was != is {
         errors.invalid(&at.field("nodeAffinity"), is, "field is immutable");
