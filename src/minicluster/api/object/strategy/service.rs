@@ -61,6 +61,9 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
         if new.list("ipFamilies").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
             restore(new, old, "ipFamilies");
         }
+        if new.text("ipFamilyPolicy").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
+            restore(new, old, "ipFamilyPolicy");
+        }
     }
     node_ports::keep(old, new);
 }
