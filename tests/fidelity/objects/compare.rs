@@ -216,8 +216,8 @@ fn status(body: &mut Value) {
         let end = key.map_or(field.len(), |(at, _)| field[..at].rfind('.').unwrap_or(at));
         // So do the sources of a metric.
         let end = field.find("spec.metrics[").map_or(end, |at| at + field[at..].find(']').unwrap_or_default());
-        // Amounts come from maps.
-        let maps = [".resources", ".capacity.", ".allocatable."];
+        // Amounts come from maps, and so do the gates of scheduling that a change adds.
+        let maps = [".resources", ".capacity.", ".allocatable.", "schedulingGates["];
         let end = maps.iter().filter_map(|map| field.find(map)).fold(end, usize::min);
         field[..end].to_owned()
     };
