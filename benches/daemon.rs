@@ -6,9 +6,9 @@
 //!
 //! Seen on two shared cores: one of 10,000 files changes: 3 requests, 23 ms of planning, 238 ms from the push to the first
 //! write. 1,000 rollouts under way: 328 ms from failed to taken back at the 99th percentile. 3,000 new Deployments on the real
-//! API server: 1.00 requests for each, 1.22 to 1.26 times as long as the bare client (1.2 is promised: a fifth of what belay
-//! computes there is its history); 88 MiB. 10,000 mixed objects: 143 MiB. Idle with 3,000: one request a minute, no time of
-//! the processor that Linux counts.
+//! API server: 1.00 requests for each, 1.22 to 1.59 times as long as the bare client, the more the quieter the machine is (1.2
+//! is promised: a fifth of what belay computes there is its history, which also syncs the disk some 80 times); 88 MiB. 10,000
+//! mixed objects: 143 MiB. Idle with 3,000: one request a minute, no time of the processor that Linux counts.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
