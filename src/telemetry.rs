@@ -20,16 +20,25 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is logged when `-v` was said so often. Of kube's client only what is an error: it logs a whole answer that it can't
+/// read, and that may be one with Secrets that broke off.
+#[must_use]
+pub fn what_is_logged(verbosity: u8) -> &'static str {
+    match verbosity {
+        0 => "belay=info,warn,kube_client=error",
+        1 => "belay=debug,warn,kube_client=error",
+        2 => "belay=trace,info,kube_client=error",
+        _ => "debug,kube_client=error",
+    }
+}
+
 /// Starts logging to standard error. `verbosity` is how often `-v` was said; `BELAY_LOG` overrides it, in the manner of
-/// `belay=debug,kube=warn`.
+/// `belay=debug,hyper=warn`, kube's client left out.
 pub fn start_logging(verbosity: u8, format: LogFormat) {
-    let default = match verbosity {
-        0 => "belay=info,warn",
-        1 => "belay=debug,warn",
-        2 => "belay=trace,info",
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let mut filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(what_is_logged(verbosity)));
+    for quiet in ["kube_client=error", "kube_client::client=error"] {
+        filter = filter.add_directive(quiet.parse().expect("a directive"));
+    }
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let logs = logs.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // A second start (tests in one process) keeps the first.

@@ -26,7 +26,7 @@ impl Log {
     pub fn listen(sprung: Arc<Notify>) -> (Log, DefaultGuard) {
         let lines = Lines { started: Instant::now(), lines: Vec::new(), trap: None, sprung };
         let log = Log(Arc::new(Mutex::new(lines)));
-        let guard = listen("belay=info,warn", log.clone());
+        let guard = listen(belay::telemetry::what_is_logged(0), log.clone());
         (log, guard)
     }
 
