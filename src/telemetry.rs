@@ -35,10 +35,8 @@ pub fn what_is_logged(verbosity: u8) -> &'static str {
 /// Starts logging to standard error. `verbosity` is how often `-v` was said; `BELAY_LOG` overrides it, in the manner of
 /// `belay=debug,hyper=warn`, kube's client left out.
 pub fn start_logging(verbosity: u8, format: LogFormat) {
-    let mut filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(what_is_logged(verbosity)));
-    for quiet in ["kube_client=error", "kube_client::client=error"] {
-        filter = filter.add_directive(quiet.parse().expect("a directive"));
-    }
+    let filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(what_is_logged(verbosity)));
+    let filter = without_answers(filter);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let logs = logs.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // A second start (tests in one process) keeps the first.
@@ -47,6 +45,12 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
         LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => logs.without_time().try_init(),
         LogFormat::Text => logs.try_init(),
     };
+}
+
+/// The filter, whatever it lets through, without the answers that kube's client logs.
+fn without_answers(filter: EnvFilter) -> EnvFilter {
+    let quiet = ["kube_client=error", "kube_client::client=error"];
+    quiet.iter().fold(filter, |filter, quiet| filter.add_directive(quiet.parse().expect("a directive")))
 }
 
 /// The line to systemd. What is said never waits: a socket that nobody reads must not keep the service from its work, nor
@@ -155,6 +159,37 @@ mod tests {
         assert_eq!(heard().unwrap(), b"READY=1\n");
         assert!(systemd.status("one\ntwo"));
         assert_eq!(heard().unwrap(), b"STATUS=one two\n");
+    }
+
+    #[derive(Clone, Default)]
+    struct Heard(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl io::Write for Heard {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn answers_that_nobody_could_read_are_not_logged() {
+        let asked = ["trace", "kube_client=trace", "kube_client::client=trace", "belay=info,kube_client::client=warn"];
+        for text in (0..4).map(what_is_logged).chain(asked) {
+            let heard = Heard::default();
+            let to = heard.clone();
+            let filter = without_answers(EnvFilter::new(text));
+            let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || to.clone()).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::warn!(target: "kube_client::client", "an answer");
+                tracing::error!(target: "kube_client::client", "an error");
+            });
+            let heard = String::from_utf8(heard.0.lock().unwrap().clone()).unwrap();
+            assert!(heard.contains("an error") && !heard.contains("an answer"), "{text}: {heard}");
+        }
     }
 
     #[test]
