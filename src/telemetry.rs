@@ -20,15 +20,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is logged when `-v` was said so often. Of kube's client only what is an error: it logs a whole answer that it can't
-/// read, and that may be one with Secrets that broke off.
+/// What is logged when `-v` was said so often, but for [`without_answers`].
 #[must_use]
 pub fn what_is_logged(verbosity: u8) -> &'static str {
     match verbosity {
-        0 => "belay=info,warn,kube_client=error",
-        1 => "belay=debug,warn,kube_client=error",
-        2 => "belay=trace,info,kube_client=error",
-        _ => "debug,kube_client=error",
+        0 => "belay=info,warn",
+        1 => "belay=debug,warn",
+        2 => "belay=trace,info",
+        _ => "debug",
     }
 }
 
@@ -47,8 +46,10 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     };
 }
 
-/// The filter, whatever it lets through, without the answers that kube's client logs.
-fn without_answers(filter: EnvFilter) -> EnvFilter {
+/// The filter, whatever it lets through, with no more of kube's client than what is an error: it logs a whole answer that
+/// it can't read, and that may be one with Secrets that broke off.
+#[must_use]
+pub fn without_answers(filter: EnvFilter) -> EnvFilter {
     let quiet = ["kube_client=error", "kube_client::client=error"];
     quiet.iter().fold(filter, |filter, quiet| filter.add_directive(quiet.parse().expect("a directive")))
 }
@@ -161,33 +162,19 @@ mod tests {
         assert_eq!(heard().unwrap(), b"STATUS=one two\n");
     }
 
-    #[derive(Clone, Default)]
-    struct Heard(Arc<std::sync::Mutex<Vec<u8>>>);
-
-    impl io::Write for Heard {
-        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(text);
-            Ok(text.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn answers_that_nobody_could_read_are_not_logged() {
         let asked = ["trace", "kube_client=trace", "kube_client::client=trace", "belay=info,kube_client::client=warn"];
         for text in (0..4).map(what_is_logged).chain(asked) {
-            let heard = Heard::default();
-            let to = heard.clone();
+            let heard = tempfile::NamedTempFile::new().unwrap();
+            let to = Arc::new(heard.reopen().unwrap());
             let filter = without_answers(EnvFilter::new(text));
-            let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || to.clone()).finish();
+            let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(to).finish();
             tracing::subscriber::with_default(subscriber, || {
                 tracing::warn!(target: "kube_client::client", "an answer");
                 tracing::error!(target: "kube_client::client", "an error");
             });
-            let heard = String::from_utf8(heard.0.lock().unwrap().clone()).unwrap();
+            let heard = std::fs::read_to_string(heard.path()).unwrap();
             assert!(heard.contains("an error") && !heard.contains("an answer"), "{text}: {heard}");
         }
     }

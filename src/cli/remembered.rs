@@ -21,14 +21,7 @@ pub(super) fn waiting(history: &History) -> Result<BTreeMap<ObjectKey, (Record, 
 
 /// What the newest record of a held object says, where a newer commit has gone back to what is held.
 pub(super) fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Option<String>, HistoryError> {
-    let newest = Query {
-        source: Some(source.to_owned()),
-        name: Some(key.name.clone()),
-        kind: Some(key.kind.clone()),
-        namespace: key.namespace.clone(),
-        limit: Some(1),
-        ..Query::default()
-    };
+    let newest = Query { limit: Some(1), ..Query::of(source, key) };
     let newest = history.records(&newest)?.into_iter().next();
     let again = newest.filter(|record| record.outcome == Outcome::Held).and_then(|record| record.reason);
     Ok(again.filter(|reason| reason.code == crate::rollout::HELD_AGAIN).map(|reason| reason.message))

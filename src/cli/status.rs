@@ -239,7 +239,7 @@ fn name(row: &WorkloadAnswer) -> String {
 /// a line for people; and of the workloads, which have drifted.
 fn heads(globals: &Globals, rows: &mut [WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
     let Ok(history) = history::open(globals) else { return Default::default() };
-    let mut troubles: BTreeMap<String, Trouble> = history.followed().map_or_else(|_| BTreeMap::new(), troubles);
+    let mut troubles = troubles(history.followed().unwrap_or_default());
     let sources: BTreeSet<String> = rows.iter().map(|row| &row.source).chain(troubles.keys()).cloned().collect();
     let (mut answers, mut lines) = (Vec::new(), Vec::new());
     for source in sources {

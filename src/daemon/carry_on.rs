@@ -29,14 +29,7 @@ impl Source {
     /// Whether the last rollout of a workload came to an end that was its own. One that a newer commit took the place of
     /// did not, nor did one of which the history knows nothing.
     fn has_ruled(&self, key: &ObjectKey) -> bool {
-        let query = Query {
-            source: Some(self.context.config.name.clone()),
-            name: Some(key.name.clone()),
-            kind: Some(key.kind.clone()),
-            namespace: key.namespace.clone(),
-            limit: Some(RECORDS),
-            ..Query::default()
-        };
+        let query = Query { limit: Some(RECORDS), ..Query::of(&self.context.config.name, key) };
         match self.context.history.records(&query) {
             Ok(records) => {
                 let last = records.into_iter().find(|record| record.rolls_out && record.object == *key);

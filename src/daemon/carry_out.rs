@@ -187,7 +187,7 @@ impl Source {
     /// How something is applied. What was applied before a restart and is not live any more may have been undone by hand
     /// meanwhile.
     fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> Stage {
-        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.rolls_out && !apply.creates);
+        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
         let applied = |record: &Record| self.context.baseline(record.id, StepKind::Applied).is_some();
         if undoable && earlier.is_some_and(applied) { Stage::Drifted } else { Stage::Fresh }
     }

@@ -262,7 +262,7 @@ impl Source {
             *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
             warn!(object = %key, by, "drifted");
         }
-        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.rolls_out && !apply.creates);
+        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
         let stage = if undoable && !retry { Stage::Drifted } else { Stage::Fresh };
         let Some((id, prepared)) = self.write_down(prepared) else { return };
         if let Some(facts) = self.live.get_mut(&key) {

@@ -15,7 +15,7 @@ impl Work {
     pub(super) async fn keep_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.
-        let replaces = *stage == Stage::Fresh && self.apply.rolls_out && !self.apply.creates;
+        let replaces = *stage == Stage::Fresh && self.apply.replaces_template();
         if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
             return Ok(());
         }
@@ -54,13 +54,9 @@ impl Work {
         let Some(commit) = &marks.commit else { return false };
         let key = &self.planned.wanted.key;
         let query = Query {
-            source: Some(self.context.config.name.clone()),
-            name: Some(key.name.clone()),
-            kind: Some(key.kind.clone()),
-            namespace: key.namespace.clone(),
             commit: Some(commit.clone()),
             outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed].into(),
-            ..Query::default()
+            ..Query::of(&self.context.config.name, key)
         };
         // Where the history can't be read, nothing could be kept in it either.
         self.context.history.records(&query).is_ok_and(|failed| !failed.is_empty())

@@ -68,14 +68,7 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
 /// Whether the history knows that a commit's rollout of this workload did not end well. What it does not know of may hold
 /// the data of a revision that was fine.
 fn was_never_complete(context: &Context, wanted: &Wanted, commit: &str) -> bool {
-    let query = Query {
-        source: Some(context.config.name.clone()),
-        name: Some(wanted.key.name.clone()),
-        kind: Some(wanted.key.kind.clone()),
-        namespace: wanted.key.namespace.clone(),
-        commit: Some(commit.to_owned()),
-        ..Query::default()
-    };
+    let query = Query { commit: Some(commit.to_owned()), ..Query::of(&context.config.name, &wanted.key) };
     let records = context.history.records(&query).unwrap_or_else(|error| {
         warn!(object = %wanted.key, %error, "failed to ask the history how a revision ended");
         Vec::new()

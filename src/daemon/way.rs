@@ -45,12 +45,8 @@ fn was_there_before(work: &Work, live: &Value) -> bool {
 async fn from_git(work: &Work) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
-        source: Some(work.context.config.name.clone()),
-        name: Some(wanted.key.name.clone()),
-        kind: Some(wanted.key.kind.clone()),
-        namespace: wanted.key.namespace.clone(),
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Superseded].into(),
-        ..Query::default()
+        ..Query::of(&work.context.config.name, &wanted.key)
     };
     let records = work.context.history.records(&query).unwrap_or_else(|error| {
         warn!(object = %wanted.key, %error, "failed to ask the history what has failed");

@@ -45,6 +45,20 @@ pub struct Query {
     pub limit: Option<u32>,
 }
 
+impl Query {
+    /// The records of an object in a source.
+    #[must_use]
+    pub fn of(source: &str, object: &ObjectKey) -> Query {
+        Query {
+            source: Some(source.to_owned()),
+            name: Some(object.name.clone()),
+            kind: Some(object.kind.clone()),
+            namespace: object.namespace.clone(),
+            ..Query::default()
+        }
+    }
+}
+
 /// Which heads a source has had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {

@@ -98,6 +98,14 @@ pub struct Apply {
     pub changes: Vec<Change>,
 }
 
+impl Apply {
+    /// Whether it puts another pod template in the place of a live one.
+    #[must_use]
+    pub fn replaces_template(&self) -> bool {
+        self.rolls_out && !self.creates
+    }
+}
+
 /// One manifest and what is to be done about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {

@@ -32,13 +32,7 @@ async fn replaced() -> World {
     let mut world = World::embedded().await;
     world.config.prune = true;
     world.config.prune_limit = "100%".to_owned();
-    for number in 0..3 {
-        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
-    }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_maps(3).await;
     world.repository.orphan("strange").commit_file("web.yaml", &deployment("web", "web:1", ""), "Another project");
     world.repository.push_refspec("+refs/heads/strange:refs/heads/main");
     world.until("it is refused", |source| source.trouble.contains_key("repository")).await;

@@ -76,11 +76,10 @@ async fn goes_back_with_git_away(world: &mut World) {
 #[tokio::test(start_paused = true)]
 async fn by_the_record_with_git_away() {
     let (mut world, good, bad) = forgotten().await;
-    let (here, away) = (world.repository.path().to_owned(), world.repository.beside("away"));
-    std::fs::rename(&here, &away).unwrap();
+    world.repository.go_away();
     goes_back_with_git_away(&mut world).await;
     is_back(&world, &good, &bad).await;
-    std::fs::rename(&away, &here).unwrap();
+    world.repository.come_back();
     let fix = world.push("web.yaml", &forgetful(&deployment("web", "web:3", "")), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
@@ -168,11 +167,10 @@ async fn by_what_it_took_the_place_of() {
     world.kill().await;
     world.start();
     world.until("it is under way again", |source| !source.under_way.is_empty()).await;
-    let (here, away) = (world.repository.path().to_owned(), world.repository.beside("away"));
-    std::fs::rename(&here, &away).unwrap();
+    world.repository.go_away();
     goes_back_with_git_away(&mut world).await;
     is_back_by_itself(&world, &bad).await;
-    std::fs::rename(&away, &here).unwrap();
+    world.repository.come_back();
     let fix = world.push("web.yaml", &forgetful(&deployment("web", "web:3", "")), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);

@@ -22,10 +22,7 @@ async fn started(count: usize, replicas: usize) -> (World, Tap, String) {
         let name = format!("app-{number:03}");
         world.repository.write(format!("{name}/all.yaml"), manifests(&name, replicas));
     }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    let first = world.with_all_of_them().await;
     // Events are told when nothing else is to be done.
     tokio::time::sleep(Duration::from_mins(1)).await;
     (world, tap, first)

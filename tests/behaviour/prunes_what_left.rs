@@ -16,13 +16,7 @@ fn map(name: &str) -> String {
 async fn started(count: usize, prune: bool) -> World {
     let mut world = World::embedded().await;
     world.config.prune = prune;
-    for number in 0..count {
-        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
-    }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_maps(count).await;
     world
 }
 
@@ -160,10 +154,7 @@ async fn what_holds_data_or_says_no_stays() {
         .write("c.yaml", kept)
         .write("d.yaml", space)
         .write("e.yaml", config_map("stays", "1"));
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_all_of_them().await;
     removed(&mut world, &["a.yaml", "b.yaml", "c.yaml", "d.yaml"], "Away with them").await;
     assert!(world.get("api/v1/namespaces/default/persistentvolumeclaims/data").await.is_some());
     assert_eq!(world.get("api/v1/namespaces/default/persistentvolumeclaims/scratch").await, None);
@@ -263,10 +254,7 @@ async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
     let other = other.replace("name: gadgets.example.com", &format!("name: gadgets.example.com, {allowed}"));
     world.repository.write("own.yaml", space("default")).write("other.yaml", space("other"));
     world.repository.write("widgets.yaml", WIDGETS).write("gadgets.yaml", other).write("0.yaml", config_map("a", "1"));
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_all_of_them().await;
     removed(&mut world, &["own.yaml", "other.yaml", "widgets.yaml", "gadgets.yaml"], "Away with them").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     let definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -76,10 +76,7 @@ async fn a_slow_one_delays_nobody() {
     for number in 0..40 {
         world.repository.write(format!("{number}.yaml"), deployment(&format!("app{number}"), "web:1", ""));
     }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_all_of_them().await;
     world.repository.write("slow.yaml", broken("slow", "never-ready"));
     for number in 0..40 {
         world.repository.write(format!("{number}.yaml"), deployment(&format!("app{number}"), "web:2", ""));

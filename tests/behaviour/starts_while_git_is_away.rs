@@ -1,6 +1,5 @@
 //! A daemon that starts while the repository does not answer keeps up what was planned last, and no more.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use belay::history::Trouble;
@@ -9,22 +8,11 @@ use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, config_map, image, path_of};
 
-/// Kills the daemon, takes the repository away, and starts it again. Returns where the repository is meanwhile.
-async fn restarted(world: &mut World) -> PathBuf {
+/// Kills the daemon, takes the repository away, and starts it again.
+async fn restarted(world: &mut World) {
     world.kill().await;
-    let away = taken_away(world);
+    world.repository.go_away();
     world.start();
-    away
-}
-
-fn taken_away(world: &World) -> PathBuf {
-    let away = world.repository.beside("away");
-    std::fs::rename(world.repository.path(), &away).unwrap();
-    away
-}
-
-fn is_back(world: &World, away: PathBuf) {
-    std::fs::rename(away, world.repository.path()).unwrap();
 }
 
 /// What the history says is in the source's way.
@@ -37,7 +25,7 @@ async fn what_is_under_way_is_judged_on_and_taken_back() {
     let (mut world, good) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
-    let away = restarted(&mut world).await;
+    restarted(&mut world).await;
     world.until("it went back", |source| !source.held.is_empty() && source.under_way.is_empty()).await;
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()));
@@ -47,7 +35,7 @@ async fn what_is_under_way_is_judged_on_and_taken_back() {
     assert_eq!(trouble(&world).expect("and notes it").message, told);
     assert!(!world.status().settled, "nobody may think that all is through");
 
-    is_back(&world, away);
+    world.repository.come_back();
     let fix = world.push("web.yaml", &broken("web", "ready-after=1s"), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
@@ -94,11 +82,11 @@ async fn what_another_daemon_has_applied_is_left_alone() {
         "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:7"}]}}}});
     world.stop().await;
     world.patch(&path_of("web"), "belay-elsewhere", &newer).await;
-    let away = taken_away(&world);
+    world.repository.go_away();
     world.start();
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:7");
-    is_back(&world, away);
+    world.repository.come_back();
     world.through(&first).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1", "now it is known what Git says");
@@ -108,23 +96,17 @@ async fn what_another_daemon_has_applied_is_left_alone() {
 async fn nothing_is_deleted() {
     let map = "api/v1/namespaces/default/configmaps/map-0";
     let mut world = World::embedded().await;
-    for number in 0..3 {
-        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
-    }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
+    world.with_maps(3).await;
     world.repository.remove("0.yaml");
     let gone = world.repository.commit("Away with it");
     world.repository.push();
     world.through(&gone).await;
     assert!(world.get(map).await.is_some(), "prune is off");
     world.config.prune = true;
-    let away = restarted(&mut world).await;
+    restarted(&mut world).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert!(world.get(map).await.is_some());
-    is_back(&world, away);
+    world.repository.come_back();
     world.through(&gone).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(map).await, None);
@@ -135,16 +117,10 @@ async fn nothing_is_deleted() {
 async fn what_left_meanwhile_is_deleted_when_it_is_back() {
     let mut world = World::embedded().await;
     world.config.prune = true;
-    for number in 0..3 {
-        world.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
-    }
-    let first = world.repository.commit("All of them");
-    world.repository.push();
-    world.start();
-    world.through(&first).await;
-    let away = restarted(&mut world).await;
+    world.with_maps(3).await;
+    restarted(&mut world).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    is_back(&world, away);
+    world.repository.come_back();
     world.repository.remove("0.yaml");
     let gone = world.repository.commit("Away with it");
     world.repository.push();
@@ -167,12 +143,12 @@ async fn what_only_a_daemon_may_have_done_is_left_alone() {
     newer["metadata"]["labels"] = json!({"belay.dev/source": "shop"});
     world.apply(map, "belay", &newer).await;
     world.delete("api/v1/namespaces/default/configmaps/other").await;
-    let away = taken_away(&world);
+    world.repository.go_away();
     world.start();
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(world.get(map).await.unwrap()["data"]["A"], "2");
     assert_eq!(world.get("api/v1/namespaces/default/configmaps/other").await, None);
-    is_back(&world, away);
+    world.repository.come_back();
     world.through(&first).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(map).await.unwrap()["data"]["A"], "1");

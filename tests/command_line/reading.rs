@@ -187,7 +187,7 @@ async fn waiting_may_begin_before_the_daemon_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_says_what_is_in_the_way_of_the_repository() {
     let (stage, _, bad) = told().await;
-    std::fs::rename(stage.repository.path(), stage.home.path().join("away")).unwrap();
+    stage.repository.go_away();
     let mut running = Running(stage.command().spawn().unwrap());
     let mut table = stage.run(&["status"]).out;
     for _ in 0..600 {

@@ -236,11 +236,7 @@ impl Stage {
                 self.shop.revert(ago);
                 self.shop.push(now);
             }
-            Event::Force(ago, edit) if !self.shop.is_away() => self.shop.force(ago, edit, now),
-            Event::Force(_, edit) => {
-                self.shop.edit(&[edit]);
-                self.shop.push(now);
-            }
+            Event::Force(ago, edit) => self.shop.force(ago, edit, now),
             Event::Merge(ours, theirs) => {
                 self.shop.merge(ours, theirs);
                 self.shop.push(now);

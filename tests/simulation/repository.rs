@@ -140,8 +140,12 @@ impl Shop {
         self.commit(&format!("Back to {}", &earlier[..7]));
     }
 
-    /// Throws the branch back by some pushes and goes on from there.
+    /// Throws the branch back by some pushes and goes on from there; only goes on where nobody reaches it.
     pub fn force(&mut self, ago: usize, edit: Edit, at: u64) {
+        if self.away > 0 {
+            self.edit(&[edit]);
+            return self.push(at);
+        }
         let earlier = self.head(ago);
         self.git.reset(&earlier);
         (self.apps, self.beside) = self.snapshots[&earlier].clone();
@@ -187,16 +191,11 @@ impl Shop {
         self.note(at);
     }
 
-    /// Whether nobody reaches it.
-    pub fn is_away(&self) -> bool {
-        self.away > 0
-    }
-
     /// Nobody reaches it any more.
     pub fn go_away(&mut self) {
         self.away += 1;
         if self.away == 1 {
-            std::fs::rename(self.git.path(), self.git.beside("away")).expect("it is there");
+            self.git.go_away();
         }
     }
 
@@ -206,7 +205,7 @@ impl Shop {
         if self.away > 0 {
             return;
         }
-        std::fs::rename(self.git.beside("away"), self.git.path()).expect("it was there");
+        self.git.come_back();
         if std::mem::take(&mut self.unpushed) {
             self.push(at);
         }

@@ -72,6 +72,23 @@ impl World {
         first
     }
 
+    /// Commits and pushes what was written, starts belay, and waits until it is through.
+    pub async fn with_all_of_them(&mut self) -> String {
+        let first = self.repository.commit("All of them");
+        self.repository.push();
+        self.start();
+        self.through(&first).await;
+        first
+    }
+
+    /// The same with so many ConfigMaps in files of their own: `map-0` in `0.yaml`.
+    pub async fn with_maps(&mut self, count: usize) -> String {
+        for number in 0..count {
+            self.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
+        }
+        self.with_all_of_them().await
+    }
+
     /// The same, with a tap on the line between belay and the cluster. The world's own client goes around it.
     pub async fn tapped() -> (World, Tap) {
         let mut world = World::embedded().await;
@@ -267,18 +284,18 @@ impl World {
 
     /// Sends a merge patch, as a person with another tool would.
     pub async fn patch(&self, path: &str, manager: &str, patch: &Value) -> Value {
-        let request = http::Request::patch(format!("/{path}?fieldManager={manager}"))
-            .header("Content-Type", "application/merge-patch+json")
-            .body(patch.to_string().into_bytes())
-            .expect("a request");
-        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
+        self.patch_with("application/merge-patch+json", path, manager, patch).await
     }
 
     /// Applies an object on the server's side, as `manager`.
     pub async fn apply(&self, path: &str, manager: &str, object: &Value) -> Value {
-        let request = http::Request::patch(format!("/{path}?fieldManager={manager}&force=true"))
-            .header("Content-Type", "application/apply-patch+yaml")
-            .body(object.to_string().into_bytes())
+        self.patch_with("application/apply-patch+yaml", path, &format!("{manager}&force=true"), object).await
+    }
+
+    async fn patch_with(&self, content: &str, path: &str, manager: &str, patch: &Value) -> Value {
+        let request = http::Request::patch(format!("/{path}?fieldManager={manager}"))
+            .header("Content-Type", content)
+            .body(patch.to_string().into_bytes())
             .expect("a request");
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
     }
@@ -294,11 +311,7 @@ impl World {
         annotations.retain(|name, _| !name.starts_with("deployment.kubernetes.io/"));
         let undo = json!([{"op": "replace", "path": "/spec/template", "value": template},
             {"op": "replace", "path": "/metadata/annotations", "value": annotations}]);
-        let request = http::Request::patch(format!("/{}?fieldManager=kubectl-rollout", path_of("web")))
-            .header("Content-Type", "application/json-patch+json")
-            .body(undo.to_string().into_bytes())
-            .expect("a request");
-        self.client.request::<Value>(request).await.expect("the undo is taken");
+        self.patch_with("application/json-patch+json", &path_of("web"), "kubectl-rollout", &undo).await;
     }
 }
 

@@ -79,6 +79,16 @@ impl Repository {
         self.folder.path().join(name)
     }
 
+    /// Nobody reaches the bare repository any more.
+    pub fn go_away(&self) {
+        std::fs::rename(&self.bare, self.beside("away")).expect("it is there");
+    }
+
+    /// It is where it was.
+    pub fn come_back(&self) {
+        std::fs::rename(self.beside("away"), &self.bare).expect("it was there");
+    }
+
     /// Who writes the commits from here on.
     pub fn author(&mut self, name: &str, email: &str) -> &mut Repository {
         self.author = (name.to_owned(), email.to_owned());

@@ -70,14 +70,7 @@ impl Memory {
     /// The newest records of an object.
     fn records(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Vec<Record>> {
         let Some(history) = &self.history else { return Ok(Vec::new()) };
-        let query = Query {
-            source: Some(source.to_owned()),
-            name: Some(key.name.clone()),
-            kind: Some(key.kind.clone()),
-            namespace: key.namespace.clone(),
-            limit: Some(RECORDS),
-            ..Query::default()
-        };
+        let query = Query { limit: Some(RECORDS), ..Query::of(source, key) };
         let records = history.records(&query)?;
         Ok(records.into_iter().filter(|record| record.object == *key).collect())
     }

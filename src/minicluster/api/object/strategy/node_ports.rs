@@ -24,7 +24,7 @@ fn are_given(spec: &Value) -> bool {
 }
 
 /// Whether a type has ports on nodes at all.
-fn may_be(spec: &Value) -> bool {
+pub fn may_be(spec: &Value) -> bool {
     matches!(spec.text("type"), "NodePort" | "LoadBalancer")
 }
 

@@ -55,13 +55,13 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
         if new.text("clusterIP").is_empty() {
             restore(new, old, "clusterIP");
         }
-        if new.list("clusterIPs").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
-            restore(new, old, "clusterIPs");
+        let same_address = new.text("clusterIP") == old.text("clusterIP");
+        for name in ["clusterIPs", "ipFamilies"] {
+            if same_address && new.list(name).is_empty() {
+                restore(new, old, name);
+            }
         }
-        if new.list("ipFamilies").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
-            restore(new, old, "ipFamilies");
-        }
-        if new.text("ipFamilyPolicy").is_empty() && new.text("clusterIP") == old.text("clusterIP") {
+        if same_address && new.text("ipFamilyPolicy").is_empty() {
             restore(new, old, "ipFamilyPolicy");
         }
     }
@@ -109,8 +109,7 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
             }
         }
     }
-    let may = |spec: &Value| matches!(spec.text("type"), "NodePort" | "LoadBalancer");
-    if !old.is_null() && may(old) && !may(spec) {
+    if !old.is_null() && node_ports::may_be(old) && !node_ports::may_be(spec) {
         let old_ports: Vec<i64> = old.list("ports").iter().filter_map(|port| port.int("nodePort")).collect();
         let kept =
             spec.list("ports").iter().all(|port| port.int("nodePort").is_none_or(|port| old_ports.contains(&port)));
@@ -120,16 +119,17 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
             }
         }
     }
-    let outside = |spec: &Value| may(spec) || (has_address(spec) && !spec.list("externalIPs").is_empty());
+    let outside =
+        |spec: &Value| node_ports::may_be(spec) || (has_address(spec) && !spec.list("externalIPs").is_empty());
     if !old.is_null() && outside(old) && !outside(spec) && same(spec, "externalTrafficPolicy") {
         remove(spec, "externalTrafficPolicy");
     }
     if !old.is_null()
         && node_ports::has_health_check(old)
         && !node_ports::has_health_check(spec)
-        && same(spec, "healthCheckNodePort")
+        && same(spec, node_ports::HEALTH_CHECK)
     {
-        remove(spec, "healthCheckNodePort");
+        remove(spec, node_ports::HEALTH_CHECK);
     }
     let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
     if !old.is_null() && balanced(old) && !balanced(spec) {
@@ -141,8 +141,8 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Gives a service that passed every check its addresses and ports; `old` is what it was. To be called before it is stored, also for a dry run
-/// (with an allocator that keeps nothing).
+/// Gives a service that passed every check its addresses and ports; `old` is what it was. To be called before it is stored,
+/// also for a dry run (with an allocator that keeps nothing).
 ///
 /// # Errors
 /// The first thing that can't be had.
