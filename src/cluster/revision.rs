@@ -40,7 +40,11 @@ impl Cluster {
             namespace: text("namespace"),
             name: text("name").unwrap_or_default(),
         };
-        self.delete(&key, &served, marks::uid(pod)).await
+        match self.delete(&key, &served, marks::uid(pod)).await {
+            // Another has its name by now, or it is looked at again.
+            Err(ClusterError::Refused(refusal)) if refusal.code == 409 => Ok(()),
+            deleted => deleted,
+        }
     }
 
     /// What the pods of a workload's present template tell, without their logs and events: one or two requests.

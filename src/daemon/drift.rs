@@ -200,7 +200,10 @@ impl Source {
             // A newer head has come meanwhile, and its plan may say otherwise: looked into again after it.
             for prepared in prepared {
                 match &prepared.planned.action {
-                    Action::Prune => self.orphans_due = Some(Instant::now() + GATHER),
+                    Action::Prune => {
+                        self.search_again();
+                        self.orphans_due = Some(Instant::now() + GATHER);
+                    }
                     _ => self.doubt(prepared.planned.wanted.key, Duration::ZERO),
                 }
             }
@@ -230,6 +233,7 @@ impl Source {
         let ranks = Ranks::new(corrections.iter().map(|prepared| prepared.planned.rank()));
         corrections.into_iter().for_each(|prepared| self.correct(prepared, &ranks));
         self.begin(begun);
+        self.search_on();
     }
 
     /// Writes down what is begun without a new head. `None` where that fails; then it is not begun.
@@ -316,6 +320,11 @@ impl Source {
             self.resumed.insert(key.clone(), record);
         }
         let again = self.again(key);
+        if !self.shelf().mentions(key) {
+            self.search_again();
+            self.orphans_due = Some(Instant::now() + again);
+            return;
+        }
         self.doubt(key.clone(), again);
     }
 }

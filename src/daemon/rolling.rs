@@ -251,7 +251,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
-            reason = given_up(work, outcome) => Err(reason),
+            reason = given_up(work, outcome, &ask.to) => Err(reason),
             rolled = rolling => Ok(rolled),
         };
         let suspicion = match rolled {
@@ -261,7 +261,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
                 message: format!("the rolling update made no progress within its deadline: {waiting_for}"),
             },
             Ok(Err(RollError::Cluster(ClusterError::Refused(refusal)))) => {
-                return Ok(Rolled::Failed(refused_reason(&refusal.to_string()), scene(work).await?));
+                return Ok(Rolled::Failed(refused_reason(&refusal.to_string()), scene(work, &ask.to).await?));
             }
             Ok(Err(RollError::Cluster(error))) => {
                 context.in_the_way(key)(&error);
@@ -269,11 +269,11 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
                 continue;
             }
             Ok(Err(RollError::Refused(refused))) => {
-                return Ok(Rolled::Failed(refused_reason(&refused.to_string()), scene(work).await?));
+                return Ok(Rolled::Failed(refused_reason(&refused.to_string()), scene(work, &ask.to).await?));
             }
             Err(reason) => reason,
         };
-        let seen = scene(work).await?;
+        let seen = scene(work, &ask.to).await?;
         let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
         match judge.rule(suspicion, &seen.pods, seen.cannot_make_pods.as_deref(), context.clock.now()) {
             Ruling::Failed(reason) => {
@@ -322,11 +322,12 @@ fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }
 
-/// What is to be seen of the new pods; of the controller itself where there are none.
-async fn scene(work: &Work) -> Result<Scene, Cancelled> {
+/// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
+/// of those of the controller itself.
+async fn scene(work: &Work, to: &To) -> Result<Scene, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let (key, live) = match begun(work).await? {
-        (Begun::Growing { next, .. }, _) => {
+        (Begun::Growing { next, .. }, _) if !matches!(to, To::Back) => {
             let name = next["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             (ObjectKey { name, ..key.clone() }, *next)
         }
@@ -337,7 +338,7 @@ async fn scene(work: &Work) -> Result<Scene, Cancelled> {
 }
 
 /// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
-async fn given_up(work: &Work, outcome: Outcome) -> Reason {
+async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
     if outcome == Outcome::RollingBack {
         return std::future::pending().await;
     }
@@ -352,10 +353,11 @@ async fn given_up(work: &Work, outcome: Outcome) -> Reason {
         let mut impatience = Impatience::default();
         loop {
             tokio::time::sleep(LOOK_AT_PODS).await;
-            if !work.context.config.fail_fast {
+            // That another's pods fail, or those of before, says nothing about this commit.
+            if !work.context.config.fail_fast || matches!(to, To::Back) {
                 continue;
             }
-            let Ok(scene) = scene(work).await else { continue };
+            let Ok(scene) = scene(work, to).await else { continue };
             if let Some(reason) = impatience.look(&scene.pods, work.context.clock.now()) {
                 return reason;
             }

@@ -19,6 +19,7 @@ use super::context::Context;
 use super::judging::sleep_until;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
+use super::orphans::Searched;
 use super::planner::Prepared;
 use super::roll_out::{End, Ended};
 use super::shelf::Shelf;
@@ -77,6 +78,8 @@ pub(super) struct Source {
     pub next_look: Instant,
     /// When what has left the repository before is looked for.
     pub orphans_due: Option<Instant>,
+    /// Whether all kinds of the cluster have been looked through for it.
+    pub searched: Searched,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
     /// Commits of which something failed and that go back as a whole.
@@ -188,7 +191,7 @@ impl Source {
                 self.carry_out(&news, prepared);
             }
             // A newer head has come meanwhile.
-            Done::Planned(..) => {}
+            Done::Planned(..) => self.search_again(),
             Done::Served(kinds, autoscalers) => {
                 kinds.iter().for_each(|served| self.watched.also(served));
                 autoscalers.iter().for_each(|served| self.scalers.also(served));
