@@ -86,6 +86,7 @@ impl Parts {
             autoscalers: Autoscalers::default(),
             pruning: self.pruning,
             history: self.history.clone(),
+            to_write: Mutex::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),
             requests: self.requests.clone(),

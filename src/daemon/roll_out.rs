@@ -307,8 +307,6 @@ impl Work {
 
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        self.context.keep_good(wanted, live);
-        self.context.revised(self.record, live).await;
         if Workload::of(&wanted.key).is_some() {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.told = Some(Told::of(&wanted.key, live, message));
@@ -317,7 +315,9 @@ impl Work {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
             self.well = Some(Well { digest: digest(live), hash, replicas });
         }
-        self.end(Outcome::Complete, None).await
+        self.log_end(Outcome::Complete, None);
+        self.context.complete(self.record, wanted, live).await;
+        Ok(Outcome::Complete)
     }
 
     pub(super) async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
@@ -345,10 +345,15 @@ impl Work {
 
     /// Ends the record.
     pub(super) async fn end(&self, outcome: Outcome, reason: Option<Reason>) -> Result<Outcome, Cancelled> {
-        let wanted = &self.planned.wanted;
-        info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason = reason.as_ref().map(ToString::to_string), "ended");
+        self.log_end(outcome, reason.as_ref());
         self.context.end(self.record, outcome, reason.as_ref()).await;
         Ok(outcome)
+    }
+
+    fn log_end(&self, outcome: Outcome, reason: Option<&Reason>) {
+        let wanted = &self.planned.wanted;
+        let reason = reason.map(ToString::to_string);
+        info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason, "ended");
     }
 
     /// Does something that may be broken off at any moment.
