@@ -30,7 +30,7 @@ use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use crate::manifest::Compact;
 use crate::rollout::{
     Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks,
-    takeover, template, template_hash,
+    reclaim, takeover, template, template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -166,7 +166,7 @@ impl Work {
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);
-            self.take_over().await?;
+            self.take_over(&self.apply.body.read()).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
         let written = self.insist_with(room, (&self.apply.body).into()).await?;
@@ -239,14 +239,16 @@ impl Work {
         }
     }
 
-    /// Writes the fields that `kubectl apply` owns over to belay, so that the apply removes what the manifest lacks.
-    async fn take_over(&mut self) -> Result<(), Cancelled> {
+    /// Writes the fields that `kubectl apply` owns, or an undo with it, over to belay, so that the apply of `body` removes what
+    /// that lacks.
+    pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let Some(over) = takeover(&live, &self.apply.body.read()) else { return Ok(()) };
+            let over = takeover(&live, body).map(|over| over.patch).or_else(|| reclaim(&live, body));
+            let Some(over) = over else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
-            let patch = || context.cluster.json_patch(key, &self.served, &over.patch);
+            let patch = || context.cluster.json_patch(key, &self.served, &over);
             match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
                 Ok(_) => return Ok(()),
                 // Somebody wrote it in between.
@@ -279,6 +281,9 @@ impl Work {
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
+                    if let Some(outcome) = undone::held_by_another(self, &live).await? {
+                        return Ok(outcome);
+                    }
                     if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, applied.as_deref())).await? {
                         return Ok(outcome);
                     }
@@ -286,7 +291,7 @@ impl Work {
                 Ruled::Gone => {}
             }
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
-                return Box::pin(rolling::story(self, Stage::Fresh)).await;
+                return Box::pin(rolling::again(self)).await;
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.

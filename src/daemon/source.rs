@@ -126,8 +126,8 @@ pub(super) enum Done {
     Planned(u64, Box<News>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
-    /// Doubtful objects were checked.
-    Checked(Vec<Prepared>),
+    /// Doubtful objects were checked, under the plan of this number.
+    Checked(u64, Vec<Prepared>),
     /// Something was kept or forgotten, or what was in the way of it.
     Kept(Option<String>),
     /// A rollout ended.
@@ -196,9 +196,9 @@ impl Source {
                 kinds.iter().for_each(|served| self.watched.also(served));
                 autoscalers.iter().for_each(|served| self.scalers.also(served));
             }
-            Done::Checked(prepared) => {
+            Done::Checked(plan, prepared) => {
                 self.checking = false;
-                self.checked(prepared);
+                self.checked(plan, prepared);
             }
             Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
