@@ -59,6 +59,7 @@ impl Source {
                     .keys()
                     .filter(|key| key.kind == served.kind && key.group == served.group)
                     .filter(|key| !self.live.contains_key(key) && !self.rollouts.contains_key(key))
+                    .filter(|key| self.reported.get(key) != Some(&None))
                     .cloned()
                     .collect();
                 missing.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
@@ -136,6 +137,7 @@ impl Source {
         let due: Vec<ObjectKey> =
             self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
         let mut wanted: Vec<Wanted> = Vec::new();
+        self.looked_into.clear();
         for key in due {
             self.doubtful.remove(&key);
             if self.rollouts.contains_key(&key) {
@@ -145,6 +147,7 @@ impl Source {
                 self.doubtful.insert(key, until);
                 continue;
             }
+            self.looked_into.insert(key.clone(), self.live.get(&key).and_then(|facts| facts.seen));
             wanted.extend(self.want_again(&key));
         }
         let orphans = self.orphans_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));

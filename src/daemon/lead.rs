@@ -111,6 +111,8 @@ impl Parts {
             seen,
             rollouts: BTreeMap::new(),
             doubtful: BTreeMap::new(),
+            looked_into: BTreeMap::new(),
+            reported: BTreeMap::new(),
             corrected: BTreeMap::new(),
             resumed: BTreeMap::new(),
             interrupted: BTreeSet::new(),

@@ -11,6 +11,8 @@ use crate::rollout::{Hold, marks};
 pub(super) struct LiveFacts {
     /// Its [`digest`], when it was last found to be as it should be.
     pub well: Option<u64>,
+    /// Its [`digest`], as the watch has seen it last.
+    pub seen: Option<u64>,
     /// Its hold.
     pub hold: Option<Hold>,
     /// A hold that somebody has taken off, so that its manifest is to be applied again.

@@ -12,10 +12,11 @@ use crate::manifest::ObjectKey;
 
 impl Source {
     /// Says that an object is no longer reported as drifted, if it was.
-    pub(super) fn no_drift(&self, key: &ObjectKey) {
+    pub(super) fn no_drift(&mut self, key: &ObjectKey) {
         if self.context.config.drift != Drift::Report {
             return;
         }
+        self.reported.remove(key);
         self.context.status.trouble(&drift(key), None);
         if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
             warn!(object = %key, %error, "failed to note that it is as it should be");
@@ -23,7 +24,9 @@ impl Source {
     }
 
     /// Says that an object differs by somebody else's hand, and is left so.
-    pub(super) fn report_drift(&self, key: &ObjectKey, served: Option<Served>, by: String) {
+    pub(super) fn report_drift(&mut self, key: &ObjectKey, served: Option<Served>, by: String) {
+        let seen = self.looked_into.remove(key).flatten();
+        self.reported.insert(key.clone(), seen);
         let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
         self.context.status.trouble(&drift(key), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };

@@ -60,6 +60,9 @@ pub(super) struct Source {
     pub rollouts: BTreeMap<ObjectKey, Rollout>,
     /// Objects that may not be as they should be, and when that is looked into.
     pub doubtful: BTreeMap<ObjectKey, Instant>,
+    /// What is being looked into, and has drifted and is only reported, as it was seen before: `None` where it was not there.
+    pub looked_into: BTreeMap<ObjectKey, Option<u64>>,
+    pub reported: BTreeMap<ObjectKey, Option<u64>>,
     /// How often an object was put right lately, so that two who disagree do not fight at full speed.
     pub corrected: BTreeMap<ObjectKey, u32>,
     /// Records that were open when the daemon started.

@@ -40,7 +40,12 @@ impl Source {
         let digest = digest(live);
         let facts = self.live.entry(key.clone()).or_default();
         let complete = facts.complete;
+        facts.seen = Some(digest);
         if facts.suspended || facts.well == Some(digest) || !self.shelf().has(key) {
+            return;
+        }
+        if self.reported.get(key) == Some(&Some(digest)) {
+            // Nobody has changed anything since.
             return;
         }
         let is_through = complete || Workload::of(key).is_none() || Hold::on(live).is_some();

@@ -39,6 +39,30 @@ async fn or_only_reported() {
     assert!(events.iter().any(|event| event["reason"] == "Drifted"));
 }
 
+/// What its controllers report of it meanwhile is not looked into each time.
+#[tokio::test(start_paused = true)]
+async fn and_costs_nothing_from_then_on() {
+    let (mut world, tap) = World::tapped().await;
+    world.config.drift = Drift::Report;
+    world.with_first_version().await;
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    tap.take();
+    for _ in 0..3 {
+        let pods = world.list("api/v1/namespaces/default/pods").await;
+        world
+            .delete(&format!("api/v1/namespaces/default/pods/{}", pods[0]["metadata"]["name"].as_str().unwrap()))
+            .await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    let asked: Vec<_> = tap.take().into_iter().filter(|went| !went.path.contains("/leases/")).collect();
+    assert_eq!(asked, []);
+    // What somebody changes is looked into again.
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 2}})).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_manifest_does_not_name_is_nobodys_business() {
     let (mut world, first) = World::with_web().await;
