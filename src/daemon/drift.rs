@@ -230,6 +230,7 @@ impl Source {
             }
             if let Some(digest) = prepared.digest {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
+                self.no_drift(&key);
             }
             prepared.carries_on = self.is_to_be_judged(&prepared);
             match &prepared.planned.action {
