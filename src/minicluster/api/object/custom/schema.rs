@@ -150,6 +150,27 @@ impl Schema {
         }
     }
 
+    /// The schema without what it asks of the types of those who may be a number or a text: defaults are not asked for it.
+    #[must_use]
+    pub fn without_either(mut self) -> Schema {
+        if self.ty == Some(Kind::IntOrString) {
+            self.ty = None;
+        }
+        let each = |schemas: Vec<Schema>| schemas.into_iter().map(Schema::without_either).collect();
+        let one = |schema: Option<Box<Schema>>| schema.map(|schema| Box::new(schema.without_either()));
+        self.fields = self.fields.into_iter().map(|(name, schema)| (name, schema.without_either())).collect();
+        self.others = match self.others {
+            Others::Of(schema) => Others::Of(Box::new(schema.without_either())),
+            other => other,
+        };
+        self.items = one(self.items);
+        self.limits.all_of = each(self.limits.all_of);
+        self.limits.any_of = each(self.limits.any_of);
+        self.limits.one_schema_of = each(self.limits.one_schema_of);
+        self.limits.not = one(self.limits.not);
+        self
+    }
+
     /// The schema of a field, and whether the field is one that may be.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Schema> {
