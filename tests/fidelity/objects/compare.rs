@@ -61,7 +61,7 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         differ("warnings", &format!("{wanted:?}"), &format!("{warned:?}"));
     }
     if expected.code < 300 && !step.dry && expected.unchanged != got.unchanged {
-        differ("unchanged", &expected.unchanged, &got.unchanged);
+        differ(&format!("unchanged {}", step.resource().kind), &expected.unchanged, &got.unchanged);
     }
     found
 }

@@ -35,7 +35,7 @@ pub fn versions(seed: &Value) -> BoxedStrategy<Value> {
     let version = move |name: &'static str, storage: bool| {
         let first = first.clone();
         let columns = weighted(0.4, vec(column(), 1..3));
-        let fields = weighted(0.15, vec(path(), 1..3));
+        let fields = weighted(0.1, vec(path(), 1..3));
         let subresources = select(vec![
             json!(null),
             json!({ "status": {} }),

@@ -59,6 +59,9 @@ impl Walk<'_> {
         if let Some(wanted) = schema.ty.filter(|wanted| !is_of(*wanted, value)) {
             self.wrong_type(type_name(value), wanted_name(wanted));
         }
+        if let Some(wanted) = &schema.no_type {
+            self.wrong_type(type_name(value), wanted);
+        }
         self.combinations(value, old, schema);
         let limits = &schema.limits;
         match value {

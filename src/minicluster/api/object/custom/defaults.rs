@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::look::put_missing;
 use super::super::validate::{Errors, Path};
 use super::schema::{Schema, whole_numbers};
 use super::{check, complete, embedded};
@@ -31,8 +32,21 @@ pub fn objections(default: &Value, schema: &Schema, at: &Path<'_>) -> Vec<Cause>
     errors.0
 }
 
-/// Why an object can't be a whole one, with a header of the right types.
+/// Why an object can't be a whole one, with a header of the right types and a sound one.
 pub fn header_objection(object: &Value) -> Option<String> {
     let schema = Schema { embedded: true, open: true, ..Schema::default() };
-    embedded::coerce(&mut object.clone(), &schema, "").err()
+    let mut whole = object.clone();
+    if let Err(error) = embedded::coerce(&mut whole, &schema, "") {
+        return Some(error);
+    }
+    put_missing(&mut whole, "apiVersion", "validation/v1");
+    put_missing(&mut whole, "kind", "Validation");
+    let mut errors = Errors::new();
+    embedded::check(&whole, &schema, &Path::root(""), &mut errors);
+    let said = |cause: &Cause| format!("{}: {}", cause.field.as_deref().unwrap_or_default(), cause.message);
+    match errors.0.as_slice() {
+        [] => None,
+        [one] => Some(said(one)),
+        several => Some(format!("[{}]", several.iter().map(said).collect::<Vec<_>>().join(", "))),
+    }
 }

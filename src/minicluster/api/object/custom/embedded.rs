@@ -81,7 +81,7 @@ fn header(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["apiVersion", "kind"] {
         match object.get(name) {
             None => errors.required(&at.field(name), ""),
-            Some(Value::String(text)) if text.is_empty() => errors.required(&at.field(name), "must not be empty"),
+            Some(Value::String(text)) if text.is_empty() => errors.invalid(&at.field(name), "", "must not be empty"),
             Some(Value::String(text)) if name == "kind" => {
                 let said = dns_1035_problems(&text.to_lowercase());
                 if !said.is_empty() {

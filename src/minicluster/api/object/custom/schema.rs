@@ -12,6 +12,8 @@ use crate::kinds::ListKind;
 pub struct Schema {
     /// Its type; nothing where any will do.
     pub ty: Option<Kind>,
+    /// A type that there is not: nothing is of it.
+    pub no_type: Option<String>,
     /// Whether it may be null.
     pub nullable: bool,
     /// Whether fields that are not named are kept.
@@ -128,6 +130,10 @@ impl Schema {
         let flag = |name: &str| document[name] == true;
         Schema {
             ty: kind(document),
+            no_type: match document["type"].as_str() {
+                Some(ty) if !ty.is_empty() && kind(document).is_none() => Some(ty.to_owned()),
+                _ => None,
+            },
             nullable: flag("nullable"),
             open: flag("x-kubernetes-preserve-unknown-fields"),
             embedded: flag("x-kubernetes-embedded-resource"),

@@ -82,6 +82,15 @@ impl<'a> Decoder<'a> {
         }
         match (ty.resolve(), node) {
             (_, Node::Null) => Ok(None),
+            // It has no fields, and facts have no type for that.
+            (Type::Any, Node::Map(entries)) if go_name(ty) == Some("CustomResourceSubresourceStatus") => {
+                for (key, _) in entries {
+                    let length = self.enter(key);
+                    self.object_to("unknown");
+                    self.path.truncate(length);
+                }
+                Ok(Some(Value::Object(Map::new())))
+            }
             (Type::Any, _) => Ok(Some(anything(node, ty))),
             (Type::Struct(inner), Node::Map(entries)) => self.structure(entries, inner, ty, old).map(Some),
             (Type::Map(map), Node::Map(entries)) => self.map(entries, &map.values, go, old).map(Some),

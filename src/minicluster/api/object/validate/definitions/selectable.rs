@@ -56,7 +56,9 @@ pub fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
         match word {
             "." => {
                 let name = words.next().ok_or("unexpected end of JSON path")?;
-                found = match (found["properties"].get(name), found.some("additionalProperties")) {
+                // Who names fields, names them all.
+                let others = found.some("additionalProperties").filter(|_| found.entries("properties").is_empty());
+                found = match (found["properties"].get(name), others) {
                     (Some(field), _) => field,
                     (None, Some(Value::Bool(true))) => NONE,
                     (None, Some(others)) if others.is_object() => others,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::super::look::Look;
 use super::super::errors::{Errors, Path};
 use super::pattern;
+use crate::minicluster::api::Cause;
 
 /// Words that describe what is there, and what is said of them where only what is there may be restricted.
 const DESCRIBING: [(&str, &str); 12] = [
@@ -50,7 +51,7 @@ pub fn unreadable(schema: &Value) -> Option<&'static str> {
     let own = |word: &str| match schema.get(word) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.is_empty() || word == "$ref",
-        Some(Value::Object(entries)) => !entries.is_empty() || word == "dependencies",
+        Some(Value::Object(entries)) => !entries.is_empty() || matches!(word, "dependencies" | "additionalItems"),
         Some(_) => true,
     };
     if let Some((_, named)) = UNKNOWN.iter().find(|(word, _)| own(word)) {
@@ -71,6 +72,7 @@ pub fn unreadable(schema: &Value) -> Option<&'static str> {
 pub fn structure(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut found = Errors::new();
     described(schema, Place::Root, at, &mut found);
+    complete(schema, Some(schema), &at.to_string(), &at.to_string(), &mut found);
     found.0.sort_by_cached_key(|cause| format!("{}: {}", cause.field.as_deref().unwrap_or_default(), cause.message));
     errors.0.extend(found.0);
 }
@@ -113,6 +115,35 @@ fn described(schema: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
     }
     if place == Place::Root {
         metadata(schema, &properties, errors);
+    }
+}
+
+/// What alternatives at the root speak of must be described there. The real server asks for it nowhere else.
+fn complete(said: &Value, described: Option<&Value>, at: &str, said_at: &str, errors: &mut Errors) {
+    let lists = ALTERNATIVES.iter().flat_map(|word| {
+        said.list(word).iter().enumerate().map(move |(index, one)| (one, format!("{said_at}.{word}[{index}]")))
+    });
+    let not = said.some("not").map(|not| (not, format!("{said_at}.not")));
+    for (one, said_at) in lists.chain(not) {
+        within(one, described, at, &said_at, errors);
+    }
+}
+
+/// A part of an alternative, and what is described in its place.
+fn within(said: &Value, described: Option<&Value>, at: &str, said_at: &str, errors: &mut Errors) {
+    if described.is_none() {
+        let message = format!("Required value: because it is defined in {said_at}");
+        errors.0.push(Cause { reason: "FieldValueRequired", message, field: Some(at.to_owned()) });
+        return;
+    }
+    complete(said, described, at, said_at, errors);
+    let items = said.some("items").map(|items| ("items".to_owned(), items, described.and_then(|it| it.some("items"))));
+    let fields = said.entries("properties").iter().map(|(name, field)| {
+        let known = described.and_then(|it| it["properties"].some(name));
+        (format!("properties[{name}]"), field, known)
+    });
+    for (step, inner, known) in items.into_iter().chain(fields) {
+        within(inner, known, &format!("{at}.{step}"), &format!("{said_at}.{step}"), errors);
     }
 }
 

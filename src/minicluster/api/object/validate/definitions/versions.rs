@@ -16,7 +16,7 @@ const LONGEST_WARNING: usize = 256;
 pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (versions, list) = (spec.list("versions"), at.field("versions"));
     let alone = |part: &str| shared_part(versions, part).is_none();
-    if alone("schema") {
+    if shared_part(versions, "schema").is_none_or(|schema| !schema.has("openAPIV3Schema")) {
         for (index, _) in versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
             errors.required(&list.index(index).field("schema.openAPIV3Schema"), "");
         }
