@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::super::look::Look;
 use super::super::errors::{Errors, Path, Shown};
-use super::structure::ALTERNATIVES;
+use super::structure::{self, ALTERNATIVES};
 use super::{naming, schema, selectable};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -43,6 +43,10 @@ pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let fields = version.list("selectableFields");
         if alone("selectableFields") && !fields.is_empty() {
             let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            if let Some(word) = own.and_then(structure::unreadable) {
+                let detail = format!("OpenAPIV3Schema '{word}' is not supported");
+                errors.invalid(&at.field("schema.openAPIV3Schema"), "", &detail);
+            }
             selectable::fields(fields, own, missing, &at.field("selectableFields"), errors);
         }
     }
