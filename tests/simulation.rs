@@ -13,6 +13,7 @@
 //! ```text
 //! cargo test --test simulation                              # 200 seeds
 //! BELAY_SEEDS=5000 cargo test --test simulation seeds       # more
+//! BELAY_SEEDS=201..5000 cargo test --test simulation seeds  # those that were not tried
 //! BELAY_SEED=17 cargo test --test simulation seeds -- --nocapture   # one, and its whole story
 //! BELAY_BUG=HoldsNothing cargo test --test simulation planted -- --nocapture   # one planted bug alone
 //! ```
@@ -102,10 +103,14 @@ fn tell((seed, text): (u64, String)) -> String {
 }
 
 fn seeds() -> std::ops::RangeInclusive<u64> {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    match number("BELAY_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=number("BELAY_SEEDS").unwrap_or(SEEDS),
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    if let Ok(seed) = std::env::var("BELAY_SEED") {
+        return number(&seed)..=number(&seed);
+    }
+    match std::env::var("BELAY_SEEDS").as_deref().map(|seeds| seeds.split_once("..").ok_or(seeds)) {
+        Ok(Ok((first, last))) => number(first)..=number(last),
+        Ok(Err(last)) => 1..=number(last),
+        Err(_) => 1..=SEEDS,
     }
 }
 

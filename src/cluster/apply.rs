@@ -89,10 +89,11 @@ impl Cluster {
         Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
     }
 
-    /// Deletes an object in the background; nothing happens where there is none, or one with another uid.
+    /// Deletes an object in the background; nothing happens where there is none.
     ///
     /// # Errors
-    /// As [`ClusterError`] sorts them.
+    /// As [`ClusterError`] sorts them. It is a conflict where there is one with another uid by now, or where the server
+    /// can't do it at this moment.
     pub async fn delete(&self, key: &ObjectKey, served: &Served, uid: &str) -> Result<(), ClusterError> {
         let what = format!("delete {key}");
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
@@ -101,7 +102,7 @@ impl Cluster {
             request(Method::DELETE, &served.path_of(key), "application/json", options.to_string().into_bytes());
         match self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await {
             Ok(_) => Ok(()),
-            Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => Ok(()),
+            Err(ClusterError::Refused(refusal)) if refusal.code == 404 => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -35,6 +35,14 @@ pub(super) fn get(path: &str) -> Request<Body> {
     request(Method::GET, path, "application/json", Vec::new())
 }
 
+/// Asks for an answer in another form.
+pub(super) fn get_as(path: &str, accept: &str) -> Request<Body> {
+    let mut request = get(path);
+    let accept = accept.try_into().expect("media types have no strange characters");
+    request.headers_mut().insert(http::header::ACCEPT, accept);
+    request
+}
+
 pub(super) fn request(method: Method, path: &str, media_type: &str, body: Vec<u8>) -> Request<Body> {
     Request::builder()
         .method(method)

@@ -56,6 +56,13 @@ impl Served {
         path
     }
 
+    /// What an object of this kind is known by.
+    pub(super) fn key_of(&self, object: &Value) -> ObjectKey {
+        let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+        let (group, kind) = (self.group.clone(), self.kind.clone());
+        ObjectKey { group, kind, namespace: text("namespace"), name: text("name").unwrap_or_default() }
+    }
+
     /// The path of the object with that name.
     pub(super) fn path_of(&self, key: &ObjectKey) -> String {
         self.path(key.namespace.as_deref(), &key.name)

@@ -8,6 +8,7 @@ mod error;
 mod events;
 mod evidence;
 mod kinds;
+mod labelled;
 mod lease;
 mod masking;
 mod patch;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::call::{Purpose, get};
+use super::call::{Purpose, get, get_as};
 use super::kinds::escape;
 use super::{Cluster, ClusterError, Served};
 use crate::manifest::ObjectKey;
@@ -47,6 +47,17 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, ClusterError> {
+        self.pages(served, namespace, labels, "application/json").await
+    }
+
+    /// A list, page by page, in the form that is asked for.
+    pub(super) async fn pages(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        labels: &str,
+        accept: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
         let what = format!("list {}", served.resource);
         let purpose = Purpose { what: &what, secret: served.kind == "Secret" };
         let mut found = Vec::new();
@@ -54,7 +65,7 @@ impl Cluster {
         loop {
             let path = served.path(namespace, "");
             let query = format!("?limit={PAGE}&labelSelector={}&continue={}", escape(labels), escape(&token));
-            let mut answer = self.call(purpose, get(&format!("{path}{query}"))).await?.value;
+            let mut answer = self.call(purpose, get_as(&format!("{path}{query}"), accept)).await?.value;
             if let Value::Array(items) = answer["items"].take() {
                 found.extend(items.into_iter().map(|item| named(item, served)));
             }
@@ -78,14 +89,7 @@ impl Cluster {
         for (api_version, kind) in WORKLOADS {
             let served = self.served(api_version, kind).await?;
             for object in self.list(&served, namespace, selector).await? {
-                let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-                let key = ObjectKey {
-                    group: served.group.clone(),
-                    kind: kind.to_owned(),
-                    namespace: text("namespace"),
-                    name: text("name").unwrap_or_default(),
-                };
-                found.push((key, object));
+                found.push((served.key_of(&object), object));
             }
         }
         Ok(found)

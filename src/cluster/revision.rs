@@ -40,7 +40,22 @@ impl Cluster {
             namespace: text("namespace"),
             name: text("name").unwrap_or_default(),
         };
-        self.delete(&key, &served, marks::uid(pod)).await
+        match self.delete(&key, &served, marks::uid(pod)).await {
+            // Another has its name by now, or it is looked at again.
+            Err(ClusterError::Refused(refusal)) if refusal.code == 409 => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    /// Whether pods can't run by what their own manifest says, and not for what the world does to them.
+    pub async fn fail_by_themselves(&self, pods: &[Value]) -> Vec<bool> {
+        self.accounts(pods).await.iter().map(|pod| pod.fault.blames_the_commit()).collect()
+    }
+
+    async fn accounts(&self, pods: &[Value]) -> Vec<PodAccount> {
+        let lost = self.lost_nodes(pods, &mut Vec::new()).await;
+        let now = self.clock.now();
+        pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect()
     }
 
     /// What the pods of a workload's present template tell, without their logs and events: one or two requests.
@@ -58,9 +73,7 @@ impl Cluster {
         let served = self.served("v1", "Pod").await?;
         let Some(selector) = self.selector_of_present_template(key, live).await? else { return Ok(Vec::new()) };
         let pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
-        let lost = self.lost_nodes(&pods, &mut Vec::new()).await;
-        let now = self.clock.now();
-        let mut accounts: Vec<PodAccount> = pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect();
+        let mut accounts = self.accounts(&pods).await;
         // What they say is quoted where one is given up on.
         if accounts.iter().any(|account| !account.seen.message.is_empty()) {
             let masking = self.masking(key, live, &pods, &mut Vec::new()).await;

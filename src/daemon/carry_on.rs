@@ -7,7 +7,7 @@ use super::planner::Prepared;
 use super::source::Source;
 use crate::history::Query;
 use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, Workload};
+use crate::rollout::{Outcome, Trigger, Workload};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;
@@ -24,6 +24,23 @@ impl Source {
         let known = self.interrupted.contains(key) || self.resumed.get(key).is_some_and(|record| record.rolls_out);
         let ours = prepared.owner.as_ref() == Some(&self.context.config.name);
         known || (ours && standing.marked && !standing.complete && !self.has_ruled(key))
+    }
+
+    /// Whether the present template of a workload is judged although nothing of it is to be changed: somebody has let go of
+    /// its hold, brought the template back that had failed, or resumed what was suspended before it was through.
+    pub(super) fn is_to_be_judged(&self, prepared: &Prepared) -> bool {
+        let wanted = &prepared.planned.wanted;
+        let standing = prepared.standing.as_ref().filter(|standing| standing.ours && !standing.complete);
+        if standing.is_none() || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
+            return false;
+        }
+        !matches!(wanted.trigger, Trigger::Drift(_)) || self.was_broken_off(&wanted.key)
+    }
+
+    /// Whether the last that is known of a workload is that it went back, or was suspended.
+    pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
+        let broken_off = [Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Suspended];
+        self.newest_record(key).is_some_and(|record| broken_off.contains(&record.outcome))
     }
 
     /// Whether the last rollout of a workload came to an end that was its own. One that a newer commit took the place of

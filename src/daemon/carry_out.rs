@@ -46,6 +46,7 @@ impl Source {
                 self.context.status.trouble("history", Some(error.to_string()));
                 self.context.mend(&error);
                 self.shelf().forget();
+                self.search_again();
                 return;
             }
         };
@@ -73,6 +74,7 @@ impl Source {
                 .map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)),
         );
         self.begin(begun);
+        self.search_on();
         self.write_down_by_hand();
     }
 
@@ -137,6 +139,7 @@ impl Source {
                     self.claim(&prepared, reason);
                 }
                 (Action::Blocked(reason), None) => self.wait_for(id, &prepared.planned, reason),
+                (Action::Prune, None) if prepared.served.is_none() => self.finish(id, Outcome::Pruned, None),
                 (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),
             }
         }

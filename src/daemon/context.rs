@@ -1,11 +1,14 @@
 //! What every part of one source's daemon is given.
 
+use std::sync::Mutex;
+
 use tokio::sync::Notify;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
 use super::before::Before;
 use super::look::Repository;
+use super::memory::ToWrite;
 use super::requests::Requests;
 use super::status::Publisher;
 use crate::clock::Clock;
@@ -30,6 +33,8 @@ pub(super) struct Context {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub history: History,
+    /// What is to be written into it next.
+    pub to_write: Mutex<Vec<ToWrite>>,
     /// How much the history remembers.
     pub retention: Retention,
     pub repository: Repository,

@@ -80,7 +80,8 @@ impl Source {
             self.note_rolling_update(key, live);
         }
         let facts = self.live.entry(key.clone()).or_default();
-        facts.suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        let suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        let resumed = std::mem::replace(&mut facts.suspended, suspended) && !suspended;
         let complete = Workload::of(key).is_some() && is_complete(key, live);
         let completed = !std::mem::replace(&mut facts.complete, complete) && complete;
         if facts.suspended {
@@ -98,6 +99,9 @@ impl Source {
         if completed {
             self.tell_recovered(key, live);
             self.tell_those_behind(key);
+        }
+        if resumed && self.context.config.prune && !self.shelf().mentions(key) {
+            self.orphans_due = Some(Instant::now() + GATHER);
         }
         let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| {
@@ -148,11 +152,11 @@ impl Source {
             return;
         }
         self.checking = true;
-        let context = Arc::clone(&self.context);
+        let (context, plan) = (Arc::clone(&self.context), self.plans);
         self.work.spawn(async move {
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, orphans).await);
-            Done::Checked(prepared)
+            Done::Checked(plan, prepared)
         });
     }
 
@@ -195,12 +199,15 @@ impl Source {
     }
 
     /// What the check of doubtful objects brought.
-    pub(super) fn checked(&mut self, prepared: Vec<Prepared>) {
-        if self.planning.is_some() {
-            // A newer head has come meanwhile, and its plan may say otherwise: looked into again after it.
+    pub(super) fn checked(&mut self, plan: u64, prepared: Vec<Prepared>) {
+        if plan != self.plans {
+            // A newer head has come meanwhile, and its plan says otherwise, or will: looked into again after it.
             for prepared in prepared {
                 match &prepared.planned.action {
-                    Action::Prune => self.orphans_due = Some(Instant::now() + GATHER),
+                    Action::Prune => {
+                        self.search_again();
+                        self.orphans_due = Some(Instant::now() + GATHER);
+                    }
                     _ => self.doubt(prepared.planned.wanted.key, Duration::ZERO),
                 }
             }
@@ -208,7 +215,7 @@ impl Source {
         }
         let mut begun = Vec::new();
         let mut corrections = Vec::new();
-        for prepared in prepared {
+        for mut prepared in prepared {
             let key = prepared.planned.wanted.key.clone();
             if self.rollouts.contains_key(&key) {
                 continue;
@@ -221,8 +228,13 @@ impl Source {
             if let Some(digest) = prepared.digest {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
+            prepared.carries_on = self.is_to_be_judged(&prepared);
             match &prepared.planned.action {
                 Action::Apply(_) => corrections.push(prepared),
+                Action::Unchanged if prepared.carries_on => {
+                    self.live.entry(key).or_default().let_go = None;
+                    begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared)));
+                }
                 Action::Prune => begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared))),
                 _ => {}
             }
@@ -230,11 +242,12 @@ impl Source {
         let ranks = Ranks::new(corrections.iter().map(|prepared| prepared.planned.rank()));
         corrections.into_iter().for_each(|prepared| self.correct(prepared, &ranks));
         self.begin(begun);
+        self.search_on();
     }
 
     /// Writes down what is begun without a new head. `None` where that fails; then it is not begun.
     fn write_down(&mut self, prepared: Prepared) -> Option<(RecordId, Prepared)> {
-        let record = self.record(&prepared.planned);
+        let record = Record { rolls_out: prepared.rolls_out(), ..self.record(&prepared.planned) };
         let (head, now) = (self.planned.clone()?, self.context.clock.now());
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
             Ok(ids) => Some((ids.into_iter().next()?, prepared)),
@@ -316,6 +329,11 @@ impl Source {
             self.resumed.insert(key.clone(), record);
         }
         let again = self.again(key);
+        if !self.shelf().mentions(key) {
+            self.search_again();
+            self.orphans_due = Some(Instant::now() + again);
+            return;
+        }
         self.doubt(key.clone(), again);
     }
 }

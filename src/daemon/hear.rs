@@ -39,7 +39,7 @@ impl Source {
         }
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());
-        self.want_resumed(&mut wanted, &head);
+        self.want_resumed(&mut wanted, &news);
         self.forget_superseded_waits();
         self.want_held_with_new_configuration(&mut wanted, newest.as_ref());
         self.give_claims_up();
@@ -118,7 +118,8 @@ impl Source {
     }
 
     /// What was under way when the daemon stopped, as far as the head still says the same.
-    fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, head: &CommitId) {
+    fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, news: &News) {
+        let head = &news.head;
         let resumed: Vec<(ObjectKey, Record)> =
             self.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {
@@ -126,6 +127,9 @@ impl Source {
                 let reason = Reason { code: "InvalidManifest".to_owned(), message: message.clone() };
                 self.resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
+                continue;
+            }
+            if self.is_being_deleted(&key, &record, &news.removed) {
                 continue;
             }
             let same = self.shelf().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);

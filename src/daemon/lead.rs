@@ -17,6 +17,7 @@ use super::beside::Beside;
 use super::context::{Context, Pruning};
 use super::leader::Leader;
 use super::look::Repository;
+use super::orphans::Searched;
 use super::requests::Requests;
 use super::shelf::Shelf;
 use super::source::Source;
@@ -85,6 +86,7 @@ impl Parts {
             autoscalers: Autoscalers::default(),
             pruning: self.pruning,
             history: self.history.clone(),
+            to_write: Mutex::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),
             requests: self.requests.clone(),
@@ -120,6 +122,7 @@ impl Parts {
             looked: None,
             next_look: Instant::now(),
             orphans_due: None,
+            searched: Searched::default(),
             next_tidy: Instant::now(),
             failed: BTreeMap::new(),
             by_hand: BTreeMap::new(),

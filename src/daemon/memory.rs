@@ -1,18 +1,26 @@
 //! What the daemon writes into the history, step by step. A step that can't be written is tried again, for what has not
 //! been recorded must not be done.
 
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use super::context::Context;
-use crate::history::{HistoryError, Update};
+use crate::history::{Entry, HistoryError, Kept, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Trigger, Wanted,
     Workload, marks, template,
 };
+
+/// What was refused; or why nothing could be written.
+type Written = Result<Vec<HistoryError>, Arc<HistoryError>>;
+/// What somebody wants to write together, and who is told of it.
+pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<Written>);
 
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -21,7 +29,7 @@ impl Context {
     /// Writes a step.
     pub(super) async fn step(&self, record: RecordId, kind: StepKind, detail: &str) {
         let step = self.now(kind, detail);
-        self.remember(|| self.history.step(record, &step)).await;
+        self.remember(vec![Entry::Step(record, step)]).await;
     }
 
     fn now(&self, kind: StepKind, detail: &str) -> Step {
@@ -31,14 +39,14 @@ impl Context {
     /// The revision that the cluster has given to the new template.
     pub(super) async fn revised(&self, record: RecordId, live: &Value) {
         let update = Update { revision: marks::revision(live), ..Update::default() };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let steps = vec![self.now(StepKind::Applied, &baseline_text(baseline))];
         let update = Update { outcome: Some(Outcome::UnderWay), steps, ..Update::default() };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
     /// The verdict, and what was to be seen.
@@ -47,7 +55,7 @@ impl Context {
         let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
         let (reason, evidence) = (Some(reason.clone()), Some(evidence.clone()));
         let update = Update { reason, evidence, steps, ..Update::default() };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
     /// About to go back.
@@ -67,7 +75,7 @@ impl Context {
             steps: vec![self.now(StepKind::GoingBack, to)],
             ..Update::default()
         };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
     /// The API server has the earlier template, and the hold.
@@ -78,33 +86,36 @@ impl Context {
     /// The end.
     pub(super) async fn end(&self, record: RecordId, outcome: Outcome, reason: Option<&Reason>) {
         let at = self.clock.now();
-        self.remember(|| self.history.finish(record, outcome, reason, at)).await;
+        self.remember(vec![Entry::End(record, outcome, reason.cloned(), at)]).await;
     }
 
     /// What looked like drift was an undo by hand.
     pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
         let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
     /// Complaints of the API server about a manifest that it refused when it was applied.
     pub(super) async fn complain(&self, record: RecordId, complaints: Vec<Complaint>) {
         let update = Update { complaints: Some(complaints), ..Update::default() };
-        self.remember(|| self.history.update(record, &update)).await;
+        self.remember(vec![Entry::Update(record, update)]).await;
     }
 
-    /// Keeps the template of a workload that was seen complete, to go back to also past its history limit.
-    pub(super) fn keep_good(&self, wanted: &Wanted, live: &Value) {
-        let (Some(template), Some(workload)) = (template(live), Workload::of(&wanted.key)) else { return };
-        if !workload.can_go_back() {
-            return;
-        }
+    /// The end of a rollout that was seen complete: its revision, and its template, to go back to also past its history
+    /// limit.
+    pub(super) async fn complete(&self, record: RecordId, wanted: &Wanted, live: &Value) {
         let at = self.clock.now();
-        let kept = self.history.keep_template(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
+        let update = Update { revision: marks::revision(live), ..Update::default() };
+        let mut entries: Vec<Entry> = self.good(wanted, live, at).map(Entry::Kept).into_iter().collect();
+        entries.extend([Entry::Update(record, update), Entry::End(record, Outcome::Complete, None, at)]);
+        self.remember(entries).await;
+    }
+
+    fn good(&self, wanted: &Wanted, live: &Value, at: Timestamp) -> Option<Kept> {
+        let template = template(live).filter(|_| Workload::of(&wanted.key).is_some_and(Workload::can_go_back))?;
+        let kept = Kept::of(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
         // Without it belay goes back to what the cluster keeps; that is no reason to stop.
-        if let Err(error) = kept {
-            warn!(object = %wanted.key, %error, "failed to keep the template");
-        }
+        kept.inspect_err(|error| warn!(object = %wanted.key, %error, "failed to keep the template")).ok()
     }
 
     /// The newest template of a workload that was seen complete.
@@ -155,20 +166,15 @@ impl Context {
     }
 
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
-    async fn remember(&self, write: impl Fn() -> Result<(), HistoryError>) {
+    async fn remember(&self, entries: Vec<Entry>) {
         let mut wait = Duration::from_millis(100);
         loop {
-            match write() {
-                Ok(()) => {
+            match self.write_with_others(entries.clone()).await {
+                Ok(refused) => {
                     self.status.trouble("history", None);
-                    return;
-                }
-                Err(
-                    wrong @ (HistoryError::Ended { .. }
-                    | HistoryError::WrongOutcome { .. }
-                    | HistoryError::NoRecord { .. }),
-                ) => {
-                    error!(error = %wrong, "belay's own fault: the history refuses a step");
+                    for wrong in refused {
+                        error!(error = %wrong, "belay's own fault: the history refuses a step");
+                    }
                     return;
                 }
                 Err(trouble) => {
@@ -183,6 +189,42 @@ impl Context {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST);
         }
+    }
+
+    /// Writes in one transaction with all others that have something to write at this moment. Returns what was refused.
+    async fn write_with_others(&self, entries: Vec<Entry>) -> Written {
+        let (told, mut outcome) = oneshot::channel();
+        self.to_write().push((entries, told));
+        // Whoever is ready comes in between, and whoever is back first writes for all.
+        tokio::task::yield_now().await;
+        if let Ok(written) = outcome.try_recv() {
+            return written;
+        }
+        let all = std::mem::take(&mut *self.to_write());
+        self.write_all(all);
+        outcome.await.expect("whoever takes it out of the list tells it")
+    }
+
+    fn write_all(&self, all: Vec<ToWrite>) {
+        // What nobody waits for any more was broken off before it was written.
+        let all: Vec<ToWrite> = all.into_iter().filter(|(_, told)| !told.is_closed()).collect();
+        if all.is_empty() {
+            return;
+        }
+        let written = self.history.enter(all.iter().flat_map(|(entries, _)| entries)).map_err(Arc::new);
+        let mut results = written.map(Vec::into_iter);
+        for (entries, told) in all {
+            let of_these = match &mut results {
+                Ok(results) => Ok(results.by_ref().take(entries.len()).filter_map(Result::err).collect()),
+                Err(trouble) => Err(Arc::clone(trouble)),
+            };
+            // It was broken off just now.
+            drop(told.send(of_these));
+        }
+    }
+
+    fn to_write(&self) -> MutexGuard<'_, Vec<ToWrite>> {
+        self.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,6 +19,7 @@ mod leader;
 mod live;
 mod look;
 mod memory;
+mod orphans;
 mod planner;
 mod prune;
 mod rebuild;

@@ -16,7 +16,8 @@ use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
-    held_body, intent, is_as_applied, make, marks, settle, settle_held, take_over, takeover, template, template_hash,
+    held_body, intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template,
+    template_hash,
 };
 
 /// From how many objects of one kind on they are listed, not read one by one.
@@ -229,10 +230,14 @@ impl Planner<'_> {
                 match tried {
                     Ok(would_be) => {
                         let over = live.and_then(|live| Some((live, takeover(live, &body)?)));
+                        let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
                         let action = settle(wanted, source, live, body, &would_be.object);
-                        match over {
-                            Some((live, over)) => take_over(wanted, source, live, &over, action),
-                            None => action,
+                        match (over, action) {
+                            (Some((live, over)), action) => take_over(wanted, source, live, &over, action),
+                            (None, Action::Apply(apply)) if apply.rolls_out && reclaims => {
+                                Action::Apply(Apply { takes_over: true, ..apply })
+                            }
+                            (None, action) => action,
                         }
                     }
                     // What it needs may come with this very plan.

@@ -1,6 +1,5 @@
 //! Deletes what has left the repository, where the source says so: within its limit, and only what belay put there.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +7,16 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::context::{Context, Pruning};
+use super::context::Context;
 use super::judging::Cancelled;
-use super::look::{Charged, News};
+use super::look::Charged;
+use super::orphans::Candidates;
 use super::planner::Prepared;
 use super::roll_out::Work;
-use super::source::Source;
-use crate::cluster::{Backoff, EventKind, Served};
+use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
-    Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, allowed_by_trailer, marks,
-    prunable, too_many,
+    Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, marks, prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -28,82 +26,18 @@ const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// What is said where deletions are refused.
 const REFUSED: &str = "PruneRefused";
 
-/// What may have to be deleted.
-pub(super) struct Candidates {
-    /// Each with the commit that took it away.
-    objects: Vec<Charged>,
-    /// Those that a new head took away: where deleting them is refused, each gets a record that says so.
-    new: BTreeSet<ObjectKey>,
-    /// The most that may be deleted.
-    limit: usize,
-}
-
-impl Source {
-    /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
-    pub(super) fn leavers(&self, news: Option<&News>) -> Option<Candidates> {
-        let removed = news.map(|news| news.removed.clone()).unwrap_or_default();
-        if !self.context.config.prune {
-            if !removed.is_empty() {
-                info!(objects = removed.len(), "left the repository and stay: prune is off");
-            }
-            return None;
-        }
-        if self.is_away() {
-            return None;
-        }
-        let new: BTreeSet<ObjectKey> = removed.keys().cloned().collect();
-        let mut objects: BTreeMap<ObjectKey, Charged> = removed;
-        let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
-        if !unreadable.is_empty() {
-            // What only was in such a file is not known to have left; it is an orphan until the file is mended.
-            if !objects.is_empty() {
-                let names = unreadable.join(", ");
-                let message =
-                    format!("nothing is deleted while {names} can't be read: what has left may have moved there");
-                warn!(message, "refused to delete");
-                self.context.status.trouble("prune", Some(message));
-            }
-            return None;
-        }
-        for key in self.orphans() {
-            if let Some(charged) = self.charge_orphan(&key) {
-                objects.entry(key).or_insert(charged);
-            }
-        }
-        let count = self.shelf().keys().count() + objects.len();
-        let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
-        let limit = match self.context.pruning {
-            Pruning::Unlimited => usize::MAX,
-            Pruning::Limited => self.context.config.prune_limit(count).max(trailer.unwrap_or_default()),
-        };
-        Some(Candidates { objects: objects.into_values().collect(), new, limit })
-    }
-
-    /// Live objects of this source that the repository does not mention.
-    fn orphans(&self) -> Vec<ObjectKey> {
-        let shelf = self.shelf();
-        self.live.keys().filter(|key| !shelf.mentions(key) && !self.rollouts.contains_key(key)).cloned().collect()
-    }
-
-    /// An orphan is charged to the head: whoever took it away is not known any more.
-    fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
-        let served = self.watched.serving_group(&key.group, &key.kind)?;
-        let commit = self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?;
-        Some(Charged { manifest: Manifest::of_nothing_but(key.clone(), served.api_version()), commit })
-    }
-}
-
 /// Plans what is deleted.
 pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> Vec<Prepared> {
-    let Some(Candidates { objects, new, limit }) = candidates else { return Vec::new() };
+    let Some(mut candidates) = candidates else { return Vec::new() };
+    let mut prepared = candidates.search(context).await;
+    let (limit, new) = (candidates.limit(context), candidates.new);
     let mut leaving: Vec<(Charged, Served)> = Vec::new();
-    let mut prepared = Vec::new();
-    for charged in objects {
+    for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let Some((served, live)) = find(context, &charged.manifest).await else { continue };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             if new.contains(&key) {
-                prepared.push(of(charged, served, Action::Suspended(why.to_owned())));
+                prepared.push(of(charged, Some(served), Action::Suspended(why.to_owned())));
             }
             continue;
         }
@@ -115,7 +49,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     }
     if leaving.len() <= limit {
         context.status.trouble("prune", None);
-        prepared.extend(leaving.into_iter().map(|(charged, served)| of(charged, served, Action::Prune)));
+        prepared.extend(leaving.into_iter().map(|(charged, served)| of(charged, Some(served), Action::Prune)));
         return prepared;
     }
     let names: Vec<ObjectKey> = leaving.iter().map(|(charged, _)| charged.manifest.key.clone()).collect();
@@ -125,7 +59,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     let refused = leaving.into_iter().filter(|(charged, _)| new.contains(&charged.manifest.key));
     prepared.extend(refused.map(|(charged, served)| {
         let reason = Reason { code: REFUSED.to_owned(), message: message.clone() };
-        of(charged, served, Action::Rejected(reason, Vec::new()))
+        of(charged, Some(served), Action::Rejected(reason, Vec::new()))
     }));
     prepared
 }
@@ -143,7 +77,8 @@ async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)>
     found.filter(|(_, live)| live["metadata"].get("deletionTimestamp").is_none())
 }
 
-fn of(charged: Charged, served: Served, action: Action) -> Prepared {
+/// What is planned for an object; where nothing serves its kind any more, it is gone.
+pub(super) fn of(charged: Charged, served: Option<Served>, action: Action) -> Prepared {
     let Charged { manifest, commit } = charged;
     let wanted = Wanted {
         key: manifest.key.clone(),
@@ -155,34 +90,53 @@ fn of(charged: Charged, served: Served, action: Action) -> Prepared {
         replicas: Replicas::AsWritten,
     };
     let planned = Planned { wanted, action };
-    let served = Some(served);
     Prepared { planned, served, standing: None, digest: None, last_writer: None, owner: None, carries_on: false }
 }
 
 /// Deletes one object and waits until it is gone.
 pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
     work.unless_cancelled(work.turn.comes()).await?;
-    let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
+    let key = work.planned.wanted.key.clone();
     let Some(live) = work.read().await? else { return work.end(Outcome::Pruned, None).await };
-    // It may have been made somebody else's since it was planned.
-    if prunable(&key, &live, &context.config.name, context.cluster.default_namespace()) != Prunable::Yes {
-        let message = "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
-        return work.end(Outcome::Rejected, Some(Reason { code: REFUSED.to_owned(), message })).await;
+    if let Some(reason) = not_any_more(work, &live) {
+        return work.end(Outcome::Rejected, Some(reason)).await;
     }
     work.step(StepKind::Applying, "about to delete it").await?;
     let uid = marks::uid(&live).to_owned();
-    let delete = || async {
-        let _room = context.requests.room().await;
-        context.cluster.delete(&key, &work.served, &uid).await
-    };
-    let deleted = Backoff::insist(context.in_the_way(&key), delete).await;
+    let sent = send(work, &uid).await?;
     work.turn.through();
-    if let Err(error) = deleted {
-        return work.end(Outcome::Failed, Some(error.to_reason())).await;
+    if let Err(reason) = sent {
+        return work.end(Outcome::Failed, Some(reason)).await;
     }
     let message = format!("{}: its manifest left the repository", work.planned.wanted.commit.change_cause());
     info!(object = %key, message, "deleted");
     until_gone(work, &uid).await
+}
+
+/// Why an object is not to be deleted: it may have been made somebody else's since it was planned.
+fn not_any_more(work: &Work, live: &Value) -> Option<Reason> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let may = prunable(key, live, &context.config.name, context.cluster.default_namespace()) == Prunable::Yes;
+    let message = || "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
+    (!may).then(|| Reason { code: REFUSED.to_owned(), message: message() })
+}
+
+/// Asks for the deletion, for as long as only the world is in its way. A conflict is not the end of it: whether there is
+/// anything left to delete shows when the object is read again.
+async fn send(work: &Work, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let delete = || async {
+        let _room = context.requests.room().await;
+        context.cluster.delete(key, &work.served, uid).await
+    };
+    Ok(match Backoff::insist(context.in_the_way(key), delete).await {
+        Err(ClusterError::Refused(refusal)) if refusal.code == 409 => {
+            info!(object = %key, %refusal, "not deleted for now");
+            Ok(())
+        }
+        Err(error) => Err(error.to_reason()),
+        Ok(()) => Ok(()),
+    })
 }
 
 /// Waits until an object is gone; says what it hangs on where it does not go.
@@ -197,10 +151,20 @@ async fn until_gone(work: &mut Work, uid: &str) -> Result<Outcome, Cancelled> {
             return work.end(Outcome::Pruned, None).await;
         };
         let waited = context.clock.now().duration_since(began);
+        let is_going = live["metadata"].get("deletionTimestamp").is_some();
+        if !is_going {
+            if let Some(reason) = not_any_more(work, &live) {
+                return work.end(Outcome::Rejected, Some(reason)).await;
+            }
+            if let Err(reason) = send(work, uid).await? {
+                return work.end(Outcome::Failed, Some(reason)).await;
+            }
+        }
         if waited >= HANGS {
-            let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
-            let finalizers: Vec<&str> = finalizers.filter_map(Value::as_str).collect();
-            let message = format!("is being deleted and does not go: its finalizers are {}", finalizers.join(", "));
+            let message = match is_going {
+                true => format!("is being deleted and does not go: its finalizers are {}", finalizers(&live)),
+                false => "can't be deleted for now: the API server says that there is a conflict".to_owned(),
+            };
             context.status.trouble(&key.to_string(), Some(message.clone()));
             if !std::mem::replace(&mut told, true) {
                 warn!(object = %key, message, "hangs");
@@ -214,4 +178,9 @@ async fn until_gone(work: &mut Work, uid: &str) -> Result<Outcome, Cancelled> {
         work.unless_cancelled(tokio::time::sleep(wait)).await?;
         wait = (wait * 2).min(Duration::from_secs(15));
     }
+}
+
+fn finalizers(live: &Value) -> String {
+    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
+    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -55,6 +55,7 @@ impl Source {
         );
         self.planned = None;
         self.resumed.clear();
+        self.search_again();
         self.shelf().forget();
         self.refused = None;
         self.next_look = Instant::now();

@@ -30,7 +30,7 @@ use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use crate::manifest::Compact;
 use crate::rollout::{
     Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks,
-    takeover, template, template_hash,
+    reclaim, takeover, template, template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -166,7 +166,7 @@ impl Work {
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);
-            self.take_over().await?;
+            self.take_over(&self.apply.body.read()).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
         let written = self.insist_with(room, (&self.apply.body).into()).await?;
@@ -239,14 +239,16 @@ impl Work {
         }
     }
 
-    /// Writes the fields that `kubectl apply` owns over to belay, so that the apply removes what the manifest lacks.
-    async fn take_over(&mut self) -> Result<(), Cancelled> {
+    /// Writes the fields that `kubectl apply` owns, or an undo with it, over to belay, so that the apply of `body` removes what
+    /// that lacks.
+    pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let Some(over) = takeover(&live, &self.apply.body.read()) else { return Ok(()) };
+            let over = takeover(&live, body).map(|over| over.patch).or_else(|| reclaim(&live, body));
+            let Some(over) = over else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
-            let patch = || context.cluster.json_patch(key, &self.served, &over.patch);
+            let patch = || context.cluster.json_patch(key, &self.served, &over);
             match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
                 Ok(_) => return Ok(()),
                 // Somebody wrote it in between.
@@ -279,6 +281,9 @@ impl Work {
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
+                    if let Some(outcome) = undone::held_by_another(self, &live).await? {
+                        return Ok(outcome);
+                    }
                     if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, applied.as_deref())).await? {
                         return Ok(outcome);
                     }
@@ -286,7 +291,7 @@ impl Work {
                 Ruled::Gone => {}
             }
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
-                return Box::pin(rolling::story(self, Stage::Fresh)).await;
+                return Box::pin(rolling::again(self)).await;
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
@@ -307,8 +312,6 @@ impl Work {
 
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        self.context.keep_good(wanted, live);
-        self.context.revised(self.record, live).await;
         if Workload::of(&wanted.key).is_some() {
             let message = format!("{} is complete", wanted.commit.change_cause());
             self.told = Some(Told::of(&wanted.key, live, message));
@@ -317,7 +320,9 @@ impl Work {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
             self.well = Some(Well { digest: digest(live), hash, replicas });
         }
-        self.end(Outcome::Complete, None).await
+        self.log_end(Outcome::Complete, None);
+        self.context.complete(self.record, wanted, live).await;
+        Ok(Outcome::Complete)
     }
 
     pub(super) async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
@@ -345,10 +350,15 @@ impl Work {
 
     /// Ends the record.
     pub(super) async fn end(&self, outcome: Outcome, reason: Option<Reason>) -> Result<Outcome, Cancelled> {
-        let wanted = &self.planned.wanted;
-        info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason = reason.as_ref().map(ToString::to_string), "ended");
+        self.log_end(outcome, reason.as_ref());
         self.context.end(self.record, outcome, reason.as_ref()).await;
         Ok(outcome)
+    }
+
+    fn log_end(&self, outcome: Outcome, reason: Option<&Reason>) {
+        let wanted = &self.planned.wanted;
+        let reason = reason.map(ToString::to_string);
+        info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason, "ended");
     }
 
     /// Does something that may be broken off at any moment.

@@ -1,7 +1,7 @@
 //! A ReplicationController replaces no pod when its template changes, so the daemon does: by the rolling update of
-//! [`crate::rollout::rolling_update`], which the command of that name carries out too. Where it fails, the old controller
-//! grows again; it is the last good revision for as long as it is there.
+//! [`crate::rollout::rolling_update`]. Where it fails, the old controller grows again; it is the last good revision.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use super::roll_out::{Stage, Work};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
-use crate::cluster::{Backoff, ClusterError, Mode, Pace, RollError, Scene};
+use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use crate::rollout::{
     Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
-    WayBack, marks, progress_deadline_seconds, same_template, template, with_template,
+    WayBack, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -74,6 +74,8 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
                 info!(object = %work.planned.wanted.key, "takes the place of another update");
                 match roll(work, back_ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
+                    // Somebody else has taken it away meanwhile.
+                    Rolled::Failed(..) if self::begun(work).await?.0 == Begun::Nothing => continue,
                     Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
                 }
             }
@@ -93,6 +95,14 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
             Rolled::Failed(reason, scene) => failed(work, reason, &scene).await,
         };
     }
+}
+
+/// Begins again, unless only the one that this one took the place of was told to be gone.
+pub(super) async fn again(work: &mut Work) -> Result<Outcome, Cancelled> {
+    let live = work.read().await?;
+    let as_written = live.filter(|live| is_as_applied(live, &work.apply.body.read()));
+    let stage = as_written.map_or(Stage::Fresh, |live| Stage::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
+    story(work, stage).await
 }
 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.
@@ -153,6 +163,7 @@ pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) 
     let announced = take_back::announce(work, &reason, &found, live).await?;
     if let Some(ask) = back
         && let Rolled::Failed(why, scene) = roll(work, ask, Outcome::RollingBack).await?
+        && !is_back(work, &found).await?
     {
         let both = take_back::both(take_back::evidence_so_far(work), scene.evidence);
         work.context.save_evidence(work.record, &why, &both).await;
@@ -168,6 +179,13 @@ pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) 
     let found = WayBack { template: as_it_is(&live).template, ..found };
     let hold = take_back::hold(work, &reason, &found);
     take_back::write_back(work, reason, &found, &hold, &live, announced).await
+}
+
+/// Whether somebody else has taken it back meanwhile.
+async fn is_back(work: &Work, found: &WayBack) -> Result<bool, Cancelled> {
+    let (begun, live) = begun(work).await?;
+    let present = live.as_ref().and_then(template);
+    Ok(begun == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
 }
 
 /// The controller as it is: what it goes back to when the pods of the next one are gone.
@@ -242,8 +260,8 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
     let mut backoff = Backoff::default();
     loop {
         let update = match RollingUpdate::new(ask.clone()) {
+            Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Scene::default())),
             Ok(update) => update,
-            Err(refused) => return Ok(Rolled::Failed(refused_reason(&refused.to_string()), Scene::default())),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let rolling =
@@ -251,7 +269,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
-            reason = given_up(work, outcome) => Err(reason),
+            reason = given_up(work, outcome, &ask.to) => Err(reason),
             rolled = rolling => Ok(rolled),
         };
         let suspicion = match rolled {
@@ -260,20 +278,15 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
                 code: "ProgressDeadlineExceeded".to_owned(),
                 message: format!("the rolling update made no progress within its deadline: {waiting_for}"),
             },
-            Ok(Err(RollError::Cluster(ClusterError::Refused(refusal)))) => {
-                return Ok(Rolled::Failed(refused_reason(&refusal.to_string()), scene(work).await?));
-            }
-            Ok(Err(RollError::Cluster(error))) => {
+            Ok(Err(RollError::Cluster(error))) if error.is_the_worlds() => {
                 context.in_the_way(key)(&error);
                 work.unless_cancelled(tokio::time::sleep(backoff.next(&error))).await?;
                 continue;
             }
-            Ok(Err(RollError::Refused(refused))) => {
-                return Ok(Rolled::Failed(refused_reason(&refused.to_string()), scene(work).await?));
-            }
+            Ok(Err(refused)) => return Ok(Rolled::Failed(refused_reason(refused), scene(work, &ask.to).await?)),
             Err(reason) => reason,
         };
-        let seen = scene(work).await?;
+        let seen = scene(work, &ask.to).await?;
         let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
         match judge.rule(suspicion, &seen.pods, seen.cannot_make_pods.as_deref(), context.clock.now()) {
             Ruling::Failed(reason) => {
@@ -289,9 +302,9 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
 
 fn pace(work: &Work, outcome: Outcome) -> Pace {
     let manifest = work.planned.wanted.manifest.value();
+    let seconds = progress_deadline_seconds(&work.planned.wanted.key, &manifest);
     let deadline =
-        progress_deadline_seconds(&work.planned.wanted.key, &manifest).and_then(|seconds| seconds.try_into().ok());
-    let deadline = deadline.map_or(Duration::from_hours(24), Duration::from_secs);
+        seconds.and_then(|seconds| seconds.try_into().ok()).map_or(Duration::from_hours(24), Duration::from_secs);
     let more = match outcome {
         Outcome::RollingBack => work.context.config.rollback_budget.0,
         _ => GRACE.unsigned_abs(),
@@ -300,8 +313,8 @@ fn pace(work: &Work, outcome: Outcome) -> Pace {
     Pace { update_period: REST.max(rest), poll_interval: LOOK, timeout: deadline.saturating_add(more) }
 }
 
-fn refused_reason(message: &str) -> Reason {
-    Reason { code: "RollingUpdateRefused".to_owned(), message: message.to_owned() }
+fn refused_reason(refused: impl Display) -> Reason {
+    Reason { code: "RollingUpdateRefused".to_owned(), message: refused.to_string() }
 }
 
 /// Writes down and publishes what a rolling update tells.
@@ -322,11 +335,12 @@ fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }
 
-/// What is to be seen of the new pods; of the controller itself where there are none.
-async fn scene(work: &Work) -> Result<Scene, Cancelled> {
+/// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
+/// of those of the controller itself.
+async fn scene(work: &Work, to: &To) -> Result<Scene, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let (key, live) = match begun(work).await? {
-        (Begun::Growing { next, .. }, _) => {
+        (Begun::Growing { next, .. }, _) if !matches!(to, To::Back) => {
             let name = next["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             (ObjectKey { name, ..key.clone() }, *next)
         }
@@ -337,7 +351,7 @@ async fn scene(work: &Work) -> Result<Scene, Cancelled> {
 }
 
 /// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
-async fn given_up(work: &Work, outcome: Outcome) -> Reason {
+async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
     if outcome == Outcome::RollingBack {
         return std::future::pending().await;
     }
@@ -352,10 +366,11 @@ async fn given_up(work: &Work, outcome: Outcome) -> Reason {
         let mut impatience = Impatience::default();
         loop {
             tokio::time::sleep(LOOK_AT_PODS).await;
-            if !work.context.config.fail_fast {
+            // That another's pods fail, or those of before, says nothing about this commit.
+            if !work.context.config.fail_fast || matches!(to, To::Back) {
                 continue;
             }
-            let Ok(scene) = scene(work).await else { continue };
+            let Ok(scene) = scene(work, to).await else { continue };
             if let Some(reason) = impatience.look(&scene.pods, work.context.clock.now()) {
                 return reason;
             }

@@ -19,6 +19,7 @@ use super::context::Context;
 use super::judging::sleep_until;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
+use super::orphans::Searched;
 use super::planner::Prepared;
 use super::roll_out::{End, Ended};
 use super::shelf::Shelf;
@@ -77,6 +78,8 @@ pub(super) struct Source {
     pub next_look: Instant,
     /// When what has left the repository before is looked for.
     pub orphans_due: Option<Instant>,
+    /// Whether all kinds of the cluster have been looked through for it.
+    pub searched: Searched,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
     /// Commits of which something failed and that go back as a whole.
@@ -123,8 +126,8 @@ pub(super) enum Done {
     Planned(u64, Box<News>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
-    /// Doubtful objects were checked.
-    Checked(Vec<Prepared>),
+    /// Doubtful objects were checked, under the plan of this number.
+    Checked(u64, Vec<Prepared>),
     /// Something was kept or forgotten, or what was in the way of it.
     Kept(Option<String>),
     /// A rollout ended.
@@ -188,14 +191,14 @@ impl Source {
                 self.carry_out(&news, prepared);
             }
             // A newer head has come meanwhile.
-            Done::Planned(..) => {}
+            Done::Planned(..) => self.search_again(),
             Done::Served(kinds, autoscalers) => {
                 kinds.iter().for_each(|served| self.watched.also(served));
                 autoscalers.iter().for_each(|served| self.scalers.also(served));
             }
-            Done::Checked(prepared) => {
+            Done::Checked(plan, prepared) => {
                 self.checking = false;
-                self.checked(prepared);
+                self.checked(plan, prepared);
             }
             Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, ended) => self.rolled_out(&key, ended),

@@ -16,7 +16,7 @@ use crate::config::OnFailure;
 use crate::manifest::{Compact, ObjectKey};
 use crate::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
-    body, same_template, template, template_hash, wish, with_template,
+    body, reclaim, same_template, template, template_hash, wish, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -156,6 +156,9 @@ pub(super) async fn write_back(
     announced: Announced,
 ) -> Result<Outcome, Cancelled> {
     let sent = sent_back(work, found, hold, live);
+    if reclaim(live, &sent).is_some() {
+        work.take_over(&sent).await?;
+    }
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
         Err(error) => return refused_on_the_way(work, live, reason, &error.to_string()).await,

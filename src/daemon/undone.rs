@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::judging::Cancelled;
-use super::live::digest;
+use super::live::{digest, newest_other_manager, was_belays_last};
 use super::roll_out::Work;
 use super::source::Source;
 use super::take_back::rollback_failed;
@@ -159,6 +159,18 @@ pub(super) async fn taken_back(work: &mut Work, live: &Value, hold: &Hold) -> Re
     work.end(Outcome::RolledBack, Some(reason)).await
 }
 
+/// The end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
+pub(super) async fn held_by_another(work: &Work, live: &Value) -> Result<Option<Outcome>, Cancelled> {
+    let wanted = &work.planned.wanted;
+    let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());
+    let Some(hold) = Hold::on(live).filter(keeps) else { return Ok(None) };
+    if template(live).is_none_or(|present| template_hash(present) != hold.template) {
+        return Ok(None);
+    }
+    let reason = Reason { code: "HeldMeanwhile".to_owned(), message: hold.reason };
+    work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
+}
+
 /// Respects an undo by hand of what was rolled out: the template of this commit, or, where an older one had made it, the
 /// one with the hash `judged`. The manifest is held like a failed one. `None` where the live template is no earlier one:
 /// that is drift.
@@ -228,5 +240,5 @@ fn who(work: &Work, live: &Value) -> Option<String> {
         hold.manifest.is_empty() && known.is_ok_and(|known| !known)
     };
     let named = Hold::on(live).filter(is_new).and_then(|hold| hold.by);
-    named.or_else(|| super::live::newest_other_manager(live))
+    named.or_else(|| newest_other_manager(live).filter(|_| !was_belays_last(live)))
 }

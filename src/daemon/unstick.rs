@@ -49,15 +49,21 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
     }
     for revision in context.cluster.revisions(&wanted.key, &live).await? {
         // The revision that it is on its way to is never meant.
-        let present = status["updateRevision"] == revision.name.as_str();
-        if present || !revision.marks.commit.is_some_and(|commit| was_never_complete(context, wanted, &commit)) {
+        let known = match &revision.marks.commit {
+            Some(commit) if status["updateRevision"] != revision.name.as_str() => known(context, wanted, commit),
+            _ => continue,
+        };
+        if known == Known::Complete {
             continue;
         }
-        for pod in context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await? {
-            if is_ready(&pod) || pod["metadata"].get("deletionTimestamp").is_some() {
-                continue;
-            }
-            context.cluster.delete_pod(&pod).await?;
+        let mut pods = context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await?;
+        pods.retain(|pod| !is_ready(pod) && pod["metadata"].get("deletionTimestamp").is_none());
+        let fail = match known {
+            Known::Nothing => context.cluster.fail_by_themselves(&pods).await,
+            _ => vec![true; pods.len()],
+        };
+        for (pod, _) in pods.iter().zip(fail).filter(|(_, fails)| *fails) {
+            context.cluster.delete_pod(pod).await?;
             let pod = pod["metadata"]["name"].as_str();
             info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that never was complete");
         }
@@ -65,15 +71,29 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
     Ok(())
 }
 
-/// Whether the history knows that a commit's rollout of this workload did not end well. What it does not know of may hold
-/// the data of a revision that was fine.
-fn was_never_complete(context: &Context, wanted: &Wanted, commit: &str) -> bool {
+/// What the history knows of how a commit's rollout ended.
+#[derive(PartialEq, Eq)]
+enum Known {
+    /// It was complete once: its pods may hold the data of a revision that was fine.
+    Complete,
+    /// It did not end well: its pods that are not ready never will be.
+    Failed,
+    /// Nothing, perhaps because the history was lost: what does not start now may be starting slowly, but not what can't.
+    Nothing,
+}
+
+fn known(context: &Context, wanted: &Wanted, commit: &str) -> Known {
     let query = Query { commit: Some(commit.to_owned()), ..Query::of(&context.config.name, &wanted.key) };
     let records = context.history.records(&query).unwrap_or_else(|error| {
         warn!(object = %wanted.key, %error, "failed to ask the history how a revision ended");
         Vec::new()
     });
-    !records.is_empty() && records.iter().all(|record| record.outcome != Outcome::Complete)
+    let ended: Vec<Outcome> = records.iter().map(|record| record.outcome).collect();
+    match ended.as_slice() {
+        ended if ended.contains(&Outcome::Complete) => Known::Complete,
+        ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => Known::Nothing,
+        _ => Known::Failed,
+    }
 }
 
 fn is_ready(pod: &Value) -> bool {

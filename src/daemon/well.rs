@@ -8,7 +8,7 @@ use super::live::digest;
 use super::roll_out::Well;
 use super::source::Source;
 use crate::manifest::ObjectKey;
-use crate::rollout::{Hold, TemplateMarks, body, held_body, is_as_applied, template, template_hash};
+use crate::rollout::{Hold, TemplateMarks, Workload, body, held_body, is_as_applied, template, template_hash};
 
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
@@ -39,10 +39,12 @@ impl Source {
     pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
         let digest = digest(live);
         let facts = self.live.entry(key.clone()).or_default();
+        let complete = facts.complete;
         if facts.suspended || facts.well == Some(digest) || !self.shelf().has(key) {
             return;
         }
-        if self.is_as_it_should_be(key, live) {
+        let is_through = complete || Workload::of(key).is_none() || Hold::on(live).is_some();
+        if (is_through || !self.was_broken_off(key)) && self.is_as_it_should_be(key, live) {
             self.found_well(key, digest);
         } else {
             self.doubt(key.clone(), Duration::ZERO);

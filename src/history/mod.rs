@@ -6,6 +6,7 @@ mod aside;
 #[cfg(test)]
 mod cost;
 mod drift;
+mod entry;
 mod error;
 mod file;
 mod format;
@@ -19,6 +20,7 @@ mod templates;
 mod write;
 
 pub use drift::Drifted;
+pub use entry::Entry;
 pub use error::HistoryError;
 pub use file::{History, Opened};
 pub use read::{Arrival, Heads, Query, Resolved};
@@ -26,5 +28,5 @@ pub use rebuild::{Followed, Trouble};
 pub use replaced::Replaced;
 pub use retention::Retention;
 pub use stats::{By, Spread, Stats, StatsQuery};
-pub use templates::LastGood;
+pub use templates::{Kept, LastGood};
 pub use write::Update;

@@ -27,6 +27,54 @@ pub struct LastGood {
     pub template: Option<Value>,
 }
 
+/// A pod template that may be kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    source: String,
+    object: ObjectKey,
+    commit: CommitId,
+    text: String,
+    at: Timestamp,
+}
+
+impl Kept {
+    /// The template that was applied for a commit.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Secret`] for a Secret, and [`HistoryError::TooLarge`] beyond 512 KiB.
+    pub fn of(
+        source: &str,
+        object: &ObjectKey,
+        commit: &CommitId,
+        template: &Value,
+        at: Timestamp,
+    ) -> Result<Kept, HistoryError> {
+        let text = checked(object, template)?;
+        Ok(Kept { source: source.to_owned(), object: object.clone(), commit: commit.clone(), text, at })
+    }
+
+    pub(super) fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        let Kept { source, object, commit, text, at } = self;
+        let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO templates (hash, template) VALUES (?, ?)")?
+            .execute(params![hash, text])?;
+        let ObjectKey { group, kind, namespace, name } = object;
+        connection
+            .prepare_cached(
+                "INSERT INTO applied (source, \"group\", kind, namespace, name, \"commit\", template, at) VALUES (?, ?, ?, \
+                 ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![source, group, kind, namespace, name, commit.as_str(), hash, rows::time(*at)])?;
+        let newest = connection.last_insert_rowid();
+        forget_replaced(connection, source, object)?;
+        forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
+        let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
+        forget(connection, source, object, FORGET_OLD, params![good, KEPT])
+    }
+}
+
 impl History {
     /// Keeps the pod template that was applied for a commit, each different one once.
     ///
@@ -42,25 +90,8 @@ impl History {
         template: &Value,
         at: Timestamp,
     ) -> Result<(), HistoryError> {
-        let text = checked(object, template)?;
-        let hash: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.write("keep a template", |connection| {
-            connection
-                .prepare_cached("INSERT OR IGNORE INTO templates (hash, template) VALUES (?, ?)")?
-                .execute(params![hash, text])?;
-            let ObjectKey { group, kind, namespace, name } = object;
-            connection
-                .prepare_cached(
-                    "INSERT INTO applied (source, \"group\", kind, namespace, name, \"commit\", template, at) VALUES (?, \
-                     ?, ?, ?, ?, ?, ?, ?)",
-                )?
-                .execute(params![source, group, kind, namespace, name, commit.as_str(), hash, rows::time(at)])?;
-            let newest = connection.last_insert_rowid();
-            forget_replaced(connection, source, object)?;
-            forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
-            let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
-            forget(connection, source, object, FORGET_OLD, params![good, KEPT])
-        })
+        let kept = Kept::of(source, object, commit, template, at)?;
+        self.write("keep a template", |connection| kept.write(connection))
     }
 
     /// The pod template that was applied for a commit, where it was kept.

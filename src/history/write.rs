@@ -101,10 +101,7 @@ impl History {
     ///
     /// When there is no such record, or the file can't be written.
     pub fn step(&self, id: RecordId, step: &Step) -> Result<(), HistoryError> {
-        self.write("write down a step", |connection| {
-            outcome(connection, id)?;
-            write_step(connection, id, step)
-        })
+        self.write("write down a step", |connection| add_step(connection, id, step))
     }
 
     /// Writes down what has become known of a record.
@@ -113,47 +110,7 @@ impl History {
     ///
     /// When there is no such record, when it is to be moved on after its end, and when the file can't be written.
     pub fn update(&self, id: RecordId, update: &Update) -> Result<(), HistoryError> {
-        self.write("write down what is known", |connection| {
-            let (before, ended) = outcome(connection, id)?;
-            if let Some(next) = update.outcome {
-                if next.is_final() {
-                    return Err(HistoryError::WrongOutcome { id, outcome: next }.into());
-                }
-                if ended {
-                    return Err(HistoryError::Ended { id, outcome: before }.into());
-                }
-            }
-            let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
-            let Update { back_to, back_to_revision, evidence, complaints, steps, .. } = update;
-            connection
-                .prepare_cached(
-                    "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
-                     coalesce(?4, message), manifest_hash = coalesce(?5, manifest_hash), rolls_out = coalesce(?6, \
-                     rolls_out), revision = coalesce(?7, revision), back_to = coalesce(?8, back_to), back_to_revision = \
-                     coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who) \
-                     WHERE number = ?1",
-                )?
-                .execute(params![
-                    id.0,
-                    outcome.map(rows::word),
-                    reason.as_ref().map(|reason| cut(&reason.code)),
-                    reason.as_ref().map(|reason| cut(&reason.message)),
-                    manifest_hash,
-                    rolls_out,
-                    revision,
-                    back_to.as_ref().map(CommitId::as_str),
-                    back_to_revision,
-                    trigger.as_ref().map(Trigger::word),
-                    trigger.as_ref().and_then(Trigger::who)
-                ])?;
-            if let Some(evidence) = evidence {
-                rows::write_evidence(connection, id.0, &bounded(evidence))?;
-            }
-            if let Some(complaints) = complaints {
-                rows::write_complaints(connection, id.0, complaints)?;
-            }
-            steps.iter().try_for_each(|step| write_step(connection, id, step))
-        })
+        self.write("write down what is known", |connection| self::update(connection, id, update))
     }
 
     /// Ends a record, with a step that says so. Ending it again in the same way changes nothing.
@@ -168,31 +125,89 @@ impl History {
         reason: Option<&Reason>,
         at: Timestamp,
     ) -> Result<(), HistoryError> {
-        self.write("write down an end", |connection| {
-            if !end.is_final() {
-                return Err(HistoryError::WrongOutcome { id, outcome: end }.into());
-            }
-            match outcome(connection, id)? {
-                (before, true) if before == end => return Ok(()),
-                (before, true) => return Err(HistoryError::Ended { id, outcome: before }.into()),
-                (_, false) => {}
-            }
-            let code = reason.map(|reason| cut(&reason.code));
-            let message = reason.map(|reason| cut(&reason.message));
-            let plan: i64 = connection
-                .prepare_cached(
-                    "UPDATE records SET outcome = ?2, reason = coalesce(?3, reason), message = coalesce(?4, message), ended \
-                     = ?5 WHERE number = ?1 RETURNING plan",
-                )?
-                .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| row.get(0))?;
-            let detail = match reason {
-                Some(reason) => format!("{end}: {reason}"),
-                None => end.to_string(),
-            };
-            write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
-            end_plan(connection, plan, at)
-        })
+        self.write("write down an end", |connection| self::finish(connection, id, end, reason, at))
     }
+}
+
+/// A step of a record that there is.
+pub(super) fn add_step(connection: &Connection, id: RecordId, step: &Step) -> Result<(), Failure> {
+    outcome(connection, id)?;
+    write_step(connection, id, step)
+}
+
+/// What becomes known of a record. What is refused is refused before anything of it is written.
+pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> Result<(), Failure> {
+    let (before, ended) = outcome(connection, id)?;
+    if let Some(next) = update.outcome {
+        if next.is_final() {
+            return Err(HistoryError::WrongOutcome { id, outcome: next }.into());
+        }
+        if ended {
+            return Err(HistoryError::Ended { id, outcome: before }.into());
+        }
+    }
+    let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
+    let Update { back_to, back_to_revision, evidence, complaints, steps, .. } = update;
+    connection
+        .prepare_cached(
+            "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
+             coalesce(?4, message), manifest_hash = coalesce(?5, manifest_hash), rolls_out = coalesce(?6, \
+             rolls_out), revision = coalesce(?7, revision), back_to = coalesce(?8, back_to), back_to_revision = \
+             coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who) \
+             WHERE number = ?1",
+        )?
+        .execute(params![
+            id.0,
+            outcome.map(rows::word),
+            reason.as_ref().map(|reason| cut(&reason.code)),
+            reason.as_ref().map(|reason| cut(&reason.message)),
+            manifest_hash,
+            rolls_out,
+            revision,
+            back_to.as_ref().map(CommitId::as_str),
+            back_to_revision,
+            trigger.as_ref().map(Trigger::word),
+            trigger.as_ref().and_then(Trigger::who)
+        ])?;
+    if let Some(evidence) = evidence {
+        rows::write_evidence(connection, id.0, &bounded(evidence))?;
+    }
+    if let Some(complaints) = complaints {
+        rows::write_complaints(connection, id.0, complaints)?;
+    }
+    steps.iter().try_for_each(|step| write_step(connection, id, step))
+}
+
+/// The end of a record. What is refused is refused before anything of it is written.
+pub(super) fn finish(
+    connection: &Connection,
+    id: RecordId,
+    end: Outcome,
+    reason: Option<&Reason>,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    if !end.is_final() {
+        return Err(HistoryError::WrongOutcome { id, outcome: end }.into());
+    }
+    match outcome(connection, id)? {
+        (before, true) if before == end => return Ok(()),
+        (before, true) => return Err(HistoryError::Ended { id, outcome: before }.into()),
+        (_, false) => {}
+    }
+    let code = reason.map(|reason| cut(&reason.code));
+    let message = reason.map(|reason| cut(&reason.message));
+    let plan: i64 = connection
+        .prepare_cached(
+            "UPDATE records SET outcome = ?2, reason = coalesce(?3, reason), message = coalesce(?4, message), ended \
+             = ?5 WHERE number = ?1 RETURNING plan",
+        )?
+        .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| row.get(0))?;
+    let detail = match reason {
+        Some(reason) => format!("{end}: {reason}"),
+        None => end.to_string(),
+    };
+    write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
+    end_plan(connection, plan, at)
 }
 
 pub(super) fn write_commit(connection: &Connection, commit: &Commit) -> Result<(), Failure> {

@@ -129,6 +129,8 @@ impl Judge {
     pub fn observe(&mut self, object: &Value, now: Timestamp) -> Verdict {
         let Some(health) = health(&self.key, object) else { return Verdict::Complete };
         self.deadline = self.own_deadline(object);
+        // A clock that was set back must not put the deadline off.
+        self.progress_at = self.progress_at.min(now);
         let generation = self.baseline.generation.max(marks::generation(object));
         if health.observed_generation < generation {
             self.progress_at = now;

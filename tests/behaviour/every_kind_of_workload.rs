@@ -72,6 +72,20 @@ async fn a_newer_commit_gets_past_the_stuck_pod_of_a_stateful_set() {
     assert_eq!((image(&live), &live["status"]["readyReplicas"]), ("db:3", &json!(3)));
 }
 
+/// The pods of a revision of which nobody knows any more whether it was fine: those that can't run are deleted.
+#[tokio::test(start_paused = true)]
+async fn so_it_is_with_the_history_lost_in_between() {
+    let mut world = started("db.yaml", &stateful("db:1", "crash-after=1s")).await;
+    world.push("db.yaml", &stateful("db:2", "image-pull-error"), "Broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world.stop().await;
+    std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+    let fixed = world.push("db.yaml", &stateful("db:3", "ready"), "Its fix");
+    world.start();
+    world.through(&fixed).await;
+    assert_eq!(world.record(&fixed, "StatefulSet default/db").outcome, Outcome::Complete);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_has_belays_own_deadline() {
     let mut world = started("db.yaml", &stateful("db:1", "ready")).await;

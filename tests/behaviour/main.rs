@@ -27,6 +27,7 @@ mod configuration_goes_back_with_it;
 mod drift_is_put_right;
 mod every_kind_of_workload;
 mod every_transition_is_in_the_history;
+mod finds_what_left;
 mod gives_up_early_where_asked;
 mod goes_back_whatever_was_lost;
 mod it_costs_what_changed;

@@ -6,7 +6,7 @@ use belay::config::OnFailure;
 use belay::rollout::{Hold, Outcome, marks};
 use serde_json::json;
 
-use crate::world::daemon::{World, broken, deployment, image, path_of};
+use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};
 
 fn annotated(manifest: &str, annotation: &str) -> String {
     manifest.replacen("metadata:\n", &format!("metadata:\n  annotations: {{{annotation}}}\n"), 1)
@@ -81,4 +81,45 @@ async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
     world.through(&second).await;
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:2", &json!(2)));
+}
+
+/// What was suspended before it was through, with belay not there, is judged when it is taken up again.
+#[tokio::test(start_paused = true)]
+async fn what_was_suspended_before_it_was_through_is_judged_after_it() {
+    let (mut world, good) = World::with_web().await;
+    let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world.kill().await;
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("let me look"))).await;
+    world.start();
+    world.through(&bad).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
+    world.until("it is held", |source| !source.held.is_empty()).await;
+    world.through(&bad).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), marks::annotation(&live, marks::COMMIT)), ("web:1", Some(good.as_str())));
+}
+
+/// What left the repository meanwhile is deleted then.
+#[tokio::test(start_paused = true)]
+async fn what_was_suspended_when_it_left_is_deleted_after_it() {
+    let (mut world, _) = World::with_web().await;
+    world.stop().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    world.start();
+    let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("let me look"))).await;
+    world.repository.remove("web.yaml").write("other.yaml", config_map("other", "1"));
+    let gone = world.repository.commit("Away with it");
+    world.repository.push();
+    world.through(&gone).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(world.get(&path_of("web")).await.is_some());
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.get(&path_of("web")).await, None);
 }

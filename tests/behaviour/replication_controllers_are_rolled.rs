@@ -213,3 +213,28 @@ async fn without_pods_there_is_nothing_to_roll() {
     let steps = world.history().steps(world.record(&second, OBJECT).id).unwrap();
     assert!(steps.iter().all(|step| step.kind != StepKind::Progress || !step.detail.starts_with("Scaling")));
 }
+
+/// The pods that crash are another commit's, which is being taken away again for this one.
+#[tokio::test(start_paused = true)]
+async fn a_newer_commit_is_not_given_up_for_the_pods_of_the_one_before() {
+    let (mut world, _, _) = started().await;
+    world.push("web.yaml", &controller("web:2", "crash-after=1s"), "Broken");
+    let restarts = |pods: &[Value]| {
+        let of = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap_or_default();
+        pods.iter().map(of).max().unwrap_or_default()
+    };
+    while restarts(&world.list("api/v1/namespaces/default/pods").await) < 3 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    world.stop().await;
+    world.config.fail_fast = true;
+    for (image, fate) in [("web:1", "ready"), ("web:3", "ready")] {
+        let newer = world.push("web.yaml", &controller(image, fate), "Without it");
+        world.start();
+        world.through(&newer).await;
+        let record = world.record(&newer, OBJECT);
+        assert_eq!(record.outcome, Outcome::Complete, "{:?}", record.reason);
+        assert_eq!(images(&world).await, [image]);
+        world.stop().await;
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use belay::rollout::{Outcome, Trigger};
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of, short};
+use crate::world::tap::Fate;
 
 /// A Deployment that waits for others.
 fn after(name: &str, others: &str, manifest: &str) -> String {
@@ -169,4 +170,38 @@ async fn cycles_and_unknown_names_are_complaints() {
     assert_eq!(record.outcome, Outcome::Rejected);
     assert!(record.complaints[0].hint.as_ref().unwrap().contains("deployment/db"), "{record:#?}");
     assert!(!short(&wrong).is_empty());
+}
+
+/// A look at what waits that began before a newer commit was planned, and comes to its end after it, says nothing any more.
+#[tokio::test(start_paused = true)]
+async fn what_was_looked_into_for_an_older_commit_is_never_applied_under_a_newer_one() {
+    let (mut world, tap) = World::tapped().await;
+    let write = |world: &mut World, version: u32, seconds: u32| {
+        world.repository.write("web.yaml", ready_after("web", &format!("web:{version}"), seconds));
+        let api = deployment("api", &format!("api:{version}"), "");
+        world.repository.write("api.yaml", after("api", "deployment/web", &api));
+        let commit = world.repository.commit(&format!("Version {version}"));
+        world.repository.push();
+        commit
+    };
+    let first = write(&mut world, 1, 1);
+    world.start();
+    world.through(&first).await;
+    write(&mut world, 2, 5);
+    world.until("it waits", |source| source.under_way.values().any(|way| way.message.contains("waits for"))).await;
+    // The look at what waited takes ever longer waits between its tries.
+    tap.rule(|went, _| match went.path.contains("/deployments/api") && went.path.contains("dryRun") {
+        true => Fate::Fail(500),
+        false => Fate::Pass,
+    });
+    tokio::time::sleep(Duration::from_secs(78)).await;
+    let third = write(&mut world, 3, 20);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    tap.rule(|_, _| Fate::Pass);
+    tap.take();
+    world.through(&third).await;
+    assert_eq!(image(&world.get(&path_of("api")).await.unwrap()), "api:3");
+    assert_eq!(world.record(&third, "Deployment default/api").outcome, Outcome::Complete);
+    let applied = tap.take().into_iter().filter(|went| went.is_write() && went.path.contains("/deployments/api"));
+    assert_eq!(applied.count(), 1);
 }

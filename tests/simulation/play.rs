@@ -150,6 +150,8 @@ impl Stage {
     pub async fn settle(&mut self) -> bool {
         const LONGEST: Duration = Duration::from_mins(20);
         const SECOND: Duration = Duration::from_mins(10);
+        // What happened last it may not have heard of yet.
+        tokio::time::sleep(Duration::from_secs(5)).await;
         let settled = self.settles("shop", LONGEST).await;
         if self.scenario.style.second.is_some() {
             self.settles("side", SECOND).await;

@@ -207,8 +207,8 @@ impl World {
         .await;
     }
 
-    /// The same, and where the tap kills belay on the way, it starts again.
-    pub async fn through_a_kill(&mut self, tap: &Tap, commit: &str) {
+    /// The same, and where the tap kills belay on the way, it starts again. Whether it was killed.
+    pub async fn through_a_kill(&mut self, tap: &Tap, commit: &str) -> bool {
         let killed = tokio::select! {
             biased;
             () = tap.died() => true,
@@ -220,6 +220,7 @@ impl World {
             self.start();
             self.through(commit).await;
         }
+        killed
     }
 
     /// The history.

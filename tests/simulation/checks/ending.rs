@@ -18,7 +18,9 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
             // What somebody deleted is drift, and may only be reported.
             let deleted = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete));
             let left_so = deleted && run.scenario.style.reports_drift;
-            findings.demand(left_so, || format!("{key:?} is not there, and the head has it"));
+            findings.demand(left_so || passed_over(run, key, want), || {
+                format!("{key:?} is not there, and the head has it")
+            });
             continue;
         };
         if is_workload(key) {
@@ -39,9 +41,7 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     let (Some(wanted), Some(present)) = (&want.template, template(live)) else { return };
     let will = want.fate.map_or(Will::Either, Fate::will);
     let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image));
-    // What it waits for failed, or is not in the repository any more.
-    let passed_over = want.after.is_some()
-        && newest(run, key).is_some_and(|record| ["skipped", "rejected"].contains(&record.outcome.as_str()));
+    let passed_over = passed_over(run, key, want);
     let Some(hold) = hold(live) else {
         let left = run.scenario.style.reports_drift && by_hand || passed_over;
         findings.demand(*wanted == present || left, || {
@@ -71,6 +71,12 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     let shown = &run.status["sources"]["shop"]["held"];
     let shown = shown.as_object().is_some_and(|held| held.keys().any(|name| name.ends_with(&format!("/{}", key.1))));
     findings.demand(shown, || format!("{key:?} is held, and the status does not say so: {}", run.status));
+}
+
+/// Whether what it waits for failed, or is not in the repository any more.
+fn passed_over(run: &Run, key: &Key, want: &Want) -> bool {
+    let over = |record: &Record| ["skipped", "rejected"].contains(&record.outcome.as_str());
+    want.after.is_some() && newest(run, key).is_some_and(over)
 }
 
 /// Whether something of this workload was late to fail.

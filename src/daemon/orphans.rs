@@ -1,0 +1,248 @@
+//! What has left the repository: what a new head took away, what was being deleted when belay stopped, and what is live
+//! and nobody mentions any more. The last is looked for among the kinds that are watched whenever they change, and once
+//! after each start among all kinds of the cluster: the repository may not even have their kind any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::context::{Context, Pruning};
+use super::look::{Charged, News};
+use super::planner::Prepared;
+use super::prune;
+use super::source::Source;
+use crate::cluster::{Backoff, ClusterError, Served};
+use crate::manifest::{Manifest, ObjectKey};
+use crate::rollout::{Action, Commit, Prunable, Record, allowed_by_trailer, marks, prunable};
+
+/// How many kinds are listed at once.
+const AT_ONCE: usize = 8;
+/// How often a kind is asked for. One that belay can't read, because a webhook that converts it is down, must not keep
+/// everything else waiting.
+const TRIES: u32 = 3;
+/// After how long kinds that could not be listed are listed again.
+const AGAIN: Duration = Duration::from_mins(10);
+
+/// What may have to be deleted.
+pub(super) struct Candidates {
+    /// Each with the commit that took it away.
+    pub objects: BTreeMap<ObjectKey, Charged>,
+    /// Those that a new head took away: where deleting them is refused, each gets a record that says so.
+    pub new: BTreeSet<ObjectKey>,
+    /// The most that the new head's own commits allow to be deleted.
+    trailer: Option<usize>,
+    search: Option<Search>,
+}
+
+/// A look at all kinds of the cluster.
+struct Search {
+    /// Who is charged with what is found: whoever took it away is not known any more.
+    head: Arc<Commit>,
+    /// What was being deleted when belay stopped, with the commit that took it away.
+    resumed: BTreeMap<ObjectKey, Arc<Commit>>,
+    /// Set when everything was looked through.
+    searched: Searched,
+}
+
+/// Whether all kinds have been looked through since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Searched(Arc<AtomicBool>);
+
+impl Source {
+    /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
+    pub(super) fn leavers(&self, news: Option<&News>) -> Option<Candidates> {
+        let mut objects = news.map(|news| news.removed.clone()).unwrap_or_default();
+        if !self.context.config.prune {
+            if !objects.is_empty() {
+                info!(objects = objects.len(), "left the repository and stay: prune is off");
+            }
+            return None;
+        }
+        if self.is_away() {
+            return None;
+        }
+        let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
+        let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
+        if !unreadable.is_empty() {
+            // What only was in such a file is not known to have left; it is an orphan until the file is mended.
+            if !objects.is_empty() {
+                let names = unreadable.join(", ");
+                let message =
+                    format!("nothing is deleted while {names} can't be read: what has left may have moved there");
+                warn!(message, "refused to delete");
+                self.context.status.trouble("prune", Some(message));
+            }
+            return None;
+        }
+        for key in self.orphans() {
+            if let Some(charged) = self.charge_orphan(&key) {
+                objects.entry(key).or_insert(charged);
+            }
+        }
+        let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
+        let search = self.search(news);
+        Some(Candidates { objects, new, trailer, search })
+    }
+
+    /// Live objects of this source that the repository does not mention.
+    fn orphans(&self) -> Vec<ObjectKey> {
+        let shelf = self.shelf();
+        self.live.keys().filter(|key| !shelf.mentions(key) && !self.rollouts.contains_key(key)).cloned().collect()
+    }
+
+    /// An orphan is charged to the head, unless it is known who took it away.
+    fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
+        let served = self.watched.serving_group(&key.group, &key.kind)?;
+        let resumed = self.resumed.get(key).and_then(|record| self.commit(&record.commit));
+        let commit = match resumed {
+            Some(commit) => commit,
+            None => self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?,
+        };
+        Some(charged(key, &served, commit))
+    }
+
+    /// What is to be looked for among all kinds, unless that was done.
+    fn search(&self, news: Option<&News>) -> Option<Search> {
+        if self.searched.0.load(Ordering::Relaxed) {
+            return None;
+        }
+        let head = news.and_then(|news| news.commits.first().cloned().map(Arc::new));
+        let head = match head {
+            Some(head) => head,
+            None => self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?,
+        };
+        let shelf = self.shelf();
+        let gone = self.resumed.iter().filter(|(key, _)| !shelf.mentions(key));
+        let gone: Vec<(ObjectKey, Record)> = gone.map(|(key, record)| (key.clone(), record.clone())).collect();
+        drop(shelf);
+        let whose = |record: Record| self.commit(&record.commit).unwrap_or_else(|| Arc::clone(&head));
+        let resumed = gone.into_iter().map(|(key, record)| (key, whose(record))).collect();
+        Some(Search { head, resumed, searched: self.searched.clone() })
+    }
+
+    /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
+    /// just now, and had not either.
+    pub(super) fn is_being_deleted(
+        &self,
+        key: &ObjectKey,
+        record: &Record,
+        removed: &BTreeMap<ObjectKey, Charged>,
+    ) -> bool {
+        let gone = !removed.contains_key(key) && !self.shelf().mentions(key);
+        self.context.config.prune && gone && !record.rolls_out
+    }
+
+    /// What was found is not taken up: it is looked for again.
+    pub(super) fn search_again(&mut self) {
+        self.searched.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Sees to it that what could not be looked through is looked through later.
+    pub(super) fn search_on(&mut self) {
+        if self.context.config.prune && !self.searched.0.load(Ordering::Relaxed) {
+            self.orphans_due.get_or_insert_with(|| Instant::now() + AGAIN);
+        }
+    }
+}
+
+impl Candidates {
+    /// The most that may be deleted.
+    pub(super) fn limit(&self, context: &Context) -> usize {
+        let count = context.repository.shelf().keys().count() + self.objects.len();
+        match context.pruning {
+            Pruning::Unlimited => usize::MAX,
+            Pruning::Limited => context.config.prune_limit(count).max(self.trailer.unwrap_or_default()),
+        }
+    }
+
+    /// Looks through all kinds of the cluster, where that has not been done. Returns what was being deleted already, of
+    /// which nobody has to be asked again.
+    pub(super) async fn search(&mut self, context: &Context) -> Vec<Prepared> {
+        let Some(Search { head, resumed, searched }) = self.search.take() else { return Vec::new() };
+        let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
+        let kinds = Backoff::insist(say, || context.cluster.all_kinds()).await;
+        context.status.trouble("cluster", None);
+        let kinds = match kinds {
+            Ok(kinds) => kinds,
+            Err(error) => {
+                warn!(%error, "failed to ask which kinds there are: what has left is found only of those in the repository");
+                return Vec::new();
+            }
+        };
+        let found: Vec<(Served, Found)> = stream::iter(kinds)
+            .map(|served| async {
+                let found = look(context, &served).await;
+                (served, found)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut complete = true;
+        for (served, found) in &found {
+            match found {
+                Found::Objects(objects) => {
+                    for key in objects.iter().filter(|key| !context.repository.shelf().mentions(key)) {
+                        let commit = resumed.get(key).unwrap_or(&head);
+                        self.objects.entry(key.clone()).or_insert_with(|| charged(key, served, Arc::clone(commit)));
+                    }
+                }
+                Found::Away => complete = false,
+            }
+        }
+        searched.0.store(complete, Ordering::Relaxed);
+        let serving = |key: &ObjectKey| {
+            let serves = |(served, _): &&(Served, Found)| served.kind == key.kind && served.group == key.group;
+            found.iter().find(serves).map(|(served, _)| served.clone())
+        };
+        let go_on = |(key, commit): (ObjectKey, Arc<Commit>)| {
+            self.objects.remove(&key);
+            let served = serving(&key);
+            let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
+            let manifest = Manifest::of_nothing_but(key, api_version);
+            prune::of(Charged { manifest, commit }, served, Action::Prune)
+        };
+        resumed.into_iter().map(go_on).collect()
+    }
+}
+
+/// What there is of a kind.
+enum Found {
+    /// What belay has applied for this source; nothing where it may not look, and so may not delete either.
+    Objects(Vec<ObjectKey>),
+    /// There was no answer.
+    Away,
+}
+
+async fn look(context: &Context, served: &Served) -> Found {
+    let source = &context.config.name;
+    let labels = format!("{}={source}", marks::SOURCE);
+    let is_ours = |key: &ObjectKey, live: &Value| {
+        prunable(key, live, source, context.cluster.default_namespace()) != Prunable::NotOurs
+    };
+    let mut backoff = Backoff::default();
+    for _ in 0..TRIES {
+        match context.cluster.labelled(served, &labels).await {
+            Ok(objects) => {
+                let ours = objects.into_iter().filter(|(key, live)| is_ours(key, live));
+                return Found::Objects(ours.map(|(key, _)| key).collect());
+            }
+            Err(error @ ClusterError::Away { .. }) => tokio::time::sleep(backoff.next(&error)).await,
+            Err(error) => {
+                info!(kind = served.kind, %error, "not looked through for what has left the repository");
+                return Found::Objects(Vec::new());
+            }
+        }
+    }
+    warn!(kind = served.kind, "could not be listed: what has left the repository is looked for again later");
+    Found::Away
+}
+
+fn charged(key: &ObjectKey, served: &Served, commit: Arc<Commit>) -> Charged {
+    Charged { manifest: Manifest::of_nothing_but(key.clone(), served.api_version()), commit }
+}

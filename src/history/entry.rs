@@ -1,0 +1,56 @@
+//! What goes on in many rollouts at one moment, written down together.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::error::HistoryError;
+use super::file::{Failure, History};
+use super::templates::Kept;
+use super::write::{Update, add_step, finish, update};
+use crate::rollout::{Outcome, Reason, RecordId, Step};
+
+/// One thing to be written down.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A step of a record.
+    Step(RecordId, Step),
+    /// What has become known of a record.
+    Update(RecordId, Update),
+    /// The template of a workload that was seen complete.
+    Kept(Kept),
+    /// The end of a record, and when it was.
+    End(RecordId, Outcome, Option<Reason>, Timestamp),
+}
+
+impl Entry {
+    fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        match self {
+            Entry::Step(id, step) => add_step(connection, *id, step),
+            Entry::Update(id, known) => update(connection, *id, known),
+            Entry::Kept(kept) => kept.write(connection),
+            Entry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),
+        }
+    }
+}
+
+impl History {
+    /// Writes all these down in one transaction, which costs little more than one of them alone would. Returns what became
+    /// of each: one that is refused leaves the others as they are.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written; then nothing of it is.
+    pub fn enter<'a>(
+        &self,
+        entries: impl IntoIterator<Item = &'a Entry>,
+    ) -> Result<Vec<Result<(), HistoryError>>, HistoryError> {
+        self.write("write down what goes on", |connection| {
+            let write = |entry: &Entry| match entry.write(connection) {
+                Ok(()) => Ok(Ok(())),
+                Err(Failure::Ours(refused)) => Ok(Err(refused)),
+                Err(failure) => Err(failure),
+            };
+            entries.into_iter().map(write).collect()
+        })
+    }
+}
