@@ -122,10 +122,8 @@ pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
                 restore(&mut object["status"], &old["status"], "lastPhaseTransitionTime");
             }
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            if object["status"].list("storedVersions").is_empty() {
-                remember_stored_version(object);
-            }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if object["status"].list("storedVersions").is_empty() => {
+            remember_stored_version(object);
         }
         _ => {}
     }
