@@ -30,8 +30,11 @@ impl Source {
     /// its hold, brought the template back that had failed, or resumed what was suspended before it was through.
     pub(super) fn is_to_be_judged(&self, prepared: &Prepared) -> bool {
         let wanted = &prepared.planned.wanted;
-        let standing = prepared.standing.as_ref().filter(|standing| standing.ours && !standing.complete);
-        if standing.is_none() || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
+        let ours = prepared.owner.as_ref() == Some(&self.context.config.name);
+        let standing = prepared.standing.as_ref().filter(|standing| ours && standing.marked && !standing.complete);
+        // What is held has gone back already.
+        let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
+        if held || standing.is_none() || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
             return false;
         }
         !matches!(wanted.trigger, Trigger::Drift(_)) || self.was_broken_off(&wanted.key)

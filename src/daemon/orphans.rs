@@ -19,7 +19,7 @@ use super::prune;
 use super::source::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
 use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{Action, Commit, Prunable, Record, allowed_by_trailer, marks, prunable};
+use crate::rollout::{Action, Commit, Prunable, Record, Trigger, allowed_by_trailer, marks, prunable};
 
 /// How many kinds are listed at once.
 const AT_ONCE: usize = 8;
@@ -205,7 +205,7 @@ impl Candidates {
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
             let manifest = Manifest::of_nothing_but(key, api_version);
-            prune::of(Charged { manifest, commit }, served, Action::Prune)
+            prune::of(Charged { manifest, commit }, served, Action::Prune, Trigger::Commit)
         };
         resumed.into_iter().map(go_on).collect()
     }

@@ -31,37 +31,50 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     let Some(mut candidates) = candidates else { return Vec::new() };
     let mut prepared = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), candidates.new);
-    let mut leaving: Vec<(Charged, Served)> = Vec::new();
+    let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
+        let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
         let Some((served, live)) = find(context, &charged.manifest).await else { continue };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             if new.contains(&key) {
-                prepared.push(of(charged, Some(served), Action::Suspended(why.to_owned())));
+                prepared.push(of(charged, Some(served), Action::Suspended(why.to_owned()), trigger));
             }
             continue;
         }
         match prunable(&key, &live, &context.config.name, context.cluster.default_namespace()) {
-            Prunable::Yes => leaving.push((charged, served)),
+            Prunable::Yes => leaving.push((charged, served, trigger)),
             Prunable::NotOurs => {}
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
     if leaving.len() <= limit {
         context.status.trouble("prune", None);
-        prepared.extend(leaving.into_iter().map(|(charged, served)| of(charged, Some(served), Action::Prune)));
+        let prune = |(charged, served, trigger)| of(charged, Some(served), Action::Prune, trigger);
+        prepared.extend(leaving.into_iter().map(prune));
         return prepared;
     }
-    let names: Vec<ObjectKey> = leaving.iter().map(|(charged, _)| charged.manifest.key.clone()).collect();
+    let names: Vec<ObjectKey> = leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect();
     let message = too_many(&names, limit);
     warn!(message, "refused to delete");
     context.status.trouble("prune", Some(message.clone()));
-    let refused = leaving.into_iter().filter(|(charged, _)| new.contains(&charged.manifest.key));
-    prepared.extend(refused.map(|(charged, served)| {
+    let refused = leaving.into_iter().filter(|(charged, ..)| new.contains(&charged.manifest.key));
+    prepared.extend(refused.map(|(charged, served, trigger)| {
         let reason = Reason { code: REFUSED.to_owned(), message: message.clone() };
-        of(charged, Some(served), Action::Rejected(reason, Vec::new()))
+        of(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
     }));
     prepared
+}
+
+/// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
+/// second try.
+fn trigger(context: &Context, charged: &Charged) -> Trigger {
+    let newest = context.history.newest(&context.config.name, &charged.manifest.key).unwrap_or_else(|error| {
+        warn!(object = %charged.manifest.key, %error, "failed to read its newest record; going on as if there were none");
+        None
+    });
+    let ended = newest.is_some_and(|record| record.commit == charged.commit.id && record.outcome.is_final());
+    if ended { Trigger::Retry } else { Trigger::Commit }
 }
 
 async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)> {
@@ -78,7 +91,7 @@ async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)>
 }
 
 /// What is planned for an object; where nothing serves its kind any more, it is gone.
-pub(super) fn of(charged: Charged, served: Option<Served>, action: Action) -> Prepared {
+pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigger: Trigger) -> Prepared {
     let Charged { manifest, commit } = charged;
     let wanted = Wanted {
         key: manifest.key.clone(),
@@ -86,7 +99,7 @@ pub(super) fn of(charged: Charged, served: Option<Served>, action: Action) -> Pr
         manifest: Arc::new(manifest),
         config: None,
         commit,
-        trigger: Trigger::Commit,
+        trigger,
         replicas: Replicas::AsWritten,
     };
     let planned = Planned { wanted, action };

@@ -168,7 +168,7 @@ pub(super) async fn held_by_another(work: &Work, live: &Value) -> Result<Option<
         return Ok(None);
     }
     let reason = Reason { code: "HeldMeanwhile".to_owned(), message: hold.reason };
-    work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
+    work.end(Outcome::Held, Some(reason)).await.map(Some)
 }
 
 /// Respects an undo by hand of what was rolled out: the template of this commit, or, where an older one had made it, the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::config::OnFailure;
-use belay::rollout::{Hold, Outcome, marks};
+use belay::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -122,4 +122,8 @@ async fn what_was_suspended_when_it_left_is_deleted_after_it() {
     world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.get(&path_of("web")).await, None);
+    let records =
+        world.records().into_iter().filter(|record| record.object.name == "web" && record.commit.as_str() == gone);
+    let ends: Vec<(Trigger, Outcome)> = records.map(|record| (record.trigger, record.outcome)).collect();
+    assert_eq!(ends, [(Trigger::Commit, Outcome::Suspended), (Trigger::Retry, Outcome::Pruned)]);
 }

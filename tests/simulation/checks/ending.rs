@@ -41,6 +41,10 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     let (Some(wanted), Some(present)) = (&want.template, template(live)) else { return };
     let will = want.fate.map_or(Will::Either, Fate::will);
     let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image));
+    if by_hand && annotation(live, "belay.dev/suspend").is_some() {
+        // An undo brings the annotations of its revision back, and whoever is asked to leave it alone does.
+        return;
+    }
     let passed_over = passed_over(run, key, want);
     let Some(hold) = hold(live) else {
         let left = run.scenario.style.reports_drift && by_hand || passed_over;
