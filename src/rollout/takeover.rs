@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(patch[1]["value"][1]["fieldsV1"], json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
         // What others were given stays theirs, and where all of it is sent nothing stays behind.
         assert_eq!(reclaim(&live("kubectl-edit", json!({})), &body), None);
-        let mut all = body.clone();
+        let mut all = body;
         all["spec"]["template"]["metadata"] = json!({"annotations": {"fate": "ready"}});
         assert_eq!(reclaim(&live("kubectl", json!({})), &all), None);
     }
