@@ -4,6 +4,7 @@
 
 mod grow;
 mod histories;
+mod schemas;
 mod words;
 
 use std::collections::BTreeMap;

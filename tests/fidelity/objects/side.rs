@@ -1,6 +1,7 @@
 //! One API server's side of a case.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -11,6 +12,13 @@ use super::step::{Answer, Step, Verb};
 
 /// Stands for an HTTP code where no answer came: some requests make the real server panic, which ends their streams.
 pub const BROKEN_OFF: u16 = 0;
+
+const DEFINITION: &str = "CustomResourceDefinition";
+/// What holds it until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// How often, and how long each time, a server is waited for that does something by itself.
+const ROUNDS: usize = 1_000;
+const ROUND: Duration = Duration::from_millis(10);
 
 /// An API server, one namespace of it.
 pub struct Side {
@@ -50,6 +58,21 @@ impl Side {
         (answer.code == 200).then_some(answer.body)
     }
 
+    /// A definition once the server has done with it what it does by itself; nothing where it is gone.
+    async fn settled(&self, path: &str) -> Option<Value> {
+        let mut last = Value::Null;
+        for _ in 0..ROUNDS {
+            let answer = self.send("GET", path, "application/json", Vec::new()).await;
+            if answer.code == 404 || is_settled(&answer.body) {
+                return (answer.code == 200).then_some(answer.body);
+            }
+            last = answer.body;
+            // Real time: this is a real server.
+            tokio::time::sleep(ROUND).await;
+        }
+        panic!("{path}: the server does not come to rest: {last}");
+    }
+
     /// Sends a step.
     pub async fn answer(&mut self, step: &Step) -> Answer {
         let collection = self.collection(step);
@@ -71,7 +94,12 @@ impl Side {
                 _ => object,
             };
             let whole = step.r#do != Verb::Delete && matches!(step.sub.as_deref(), None | Some("status"));
-            self.touched.insert(place, whole.then(|| answer.body.clone()));
+            let now = if step.resource().kind == DEFINITION {
+                self.settled(&place).await
+            } else {
+                whole.then(|| answer.body.clone())
+            };
+            self.touched.insert(place, now);
         }
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         answer.unchanged = stored.is_some_and(|stored| version(&stored) == version(&answer.body));
@@ -133,6 +161,9 @@ impl Side {
             }
             let free = json!({ "metadata": { "finalizers": null } }).to_string().into_bytes();
             let answer = self.send("PATCH", path, patch, free).await;
+            if answer.body["kind"] == DEFINITION {
+                self.settled(path).await;
+            }
             if answer.body["kind"] == "Namespace" {
                 let mut namespace = answer.body;
                 namespace["spec"]["finalizers"] = json!([]);
@@ -140,6 +171,26 @@ impl Side {
                 self.send("PUT", &format!("{path}/finalize"), "application/json", body).await;
             }
         }
+    }
+}
+
+/// Whether a definition is as the server leaves it: its names accepted or not, and served or not.
+fn is_settled(definition: &Value) -> bool {
+    if definition["metadata"]["deletionTimestamp"].is_string() {
+        let finalizers = definition["metadata"]["finalizers"].as_array().into_iter().flatten();
+        return finalizers.clone().count() > 0 && finalizers.clone().all(|name| name != CLEANUP);
+    }
+    let status = &definition["status"];
+    let says = |ty: &str| {
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        conditions.filter(|condition| condition["type"] == ty).map(|condition| condition["status"].clone()).next()
+    };
+    match says("NamesAccepted") {
+        Some(accepted) if accepted == "True" => {
+            status["acceptedNames"] == definition["spec"]["names"]
+                && says("Established").is_some_and(|said| said == "True")
+        }
+        accepted => accepted.is_some() && says("Established").is_some(),
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::sample::select;
 use proptest::strategy::{BoxedStrategy, Just, Strategy, Union};
 use serde_json::{Map, Value, json};
 
+use super::schemas;
 use super::words::{self, Words};
 
 /// Fields that are not worth a random value: the server's business, or long gone.
@@ -112,7 +113,11 @@ impl Mood {
                         (None, Mood::Careless) => (1.6 / optional).min(0.4),
                     };
                     // What an expression must evaluate to depends on what it is for.
-                    let of = if name == "expression" { format!("expression of {parent}") } else { name.clone() };
+                    let told = matches!(
+                        (name.as_str(), parent),
+                        ("expression", _) | ("type" | "format", "additionalPrinterColumns")
+                    );
+                    let of = if told { format!("{name} of {parent}") } else { name.clone() };
                     let (field, seed) = (field.clone(), seed.cloned());
                     let grow = later(move || self.of_field(&of, &field, seed.as_ref(), depth + 1));
                     (name.clone(), weighted(chance, grow).boxed())
@@ -156,12 +161,18 @@ impl Mood {
     }
 
     fn of_field(self, name: &str, field: &Field, seed: Option<&Value>, depth: usize) -> BoxedStrategy<Value> {
+        if let ("openAPIV3Schema", Mood::Careful, Some(seed)) = (name, self, seed) {
+            return Just(seed.clone()).boxed();
+        }
         if let Some(seed) = seed.filter(|seed| !seed.is_object() && !seed.is_array()) {
             if self == Mood::Careful {
                 return Just(seed.clone()).boxed();
             }
             let other = self.value(&field.ty, name, None, depth);
             return Union::new_weighted(vec![(12, Just(seed.clone()).boxed()), (1, other)]).boxed();
+        }
+        if name == "openAPIV3Schema" {
+            return schemas::root(self);
         }
         if !field.one_of.is_empty() && matches!(field.ty, Type::Scalar(Scalar::String)) {
             return self.pick(field.one_of.clone(), vec![json!("Nonsense"), json!("")]);

@@ -7,13 +7,13 @@ use proptest::strategy::{BoxedStrategy, Just, Strategy, Union};
 use serde_json::{Value, json};
 
 use super::grow::Mood;
+use super::schemas;
 use crate::objects::Step;
 
 /// Kinds that change how the real server answers everybody, or that it changes by itself some time later: they are only
 /// tried.
-const TRIED: [&str; 14] = [
+const TRIED: [&str; 13] = [
     "APIService",
-    "CustomResourceDefinition",
     "FlowSchema",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -51,8 +51,8 @@ pub fn history(seed: &Value) -> BoxedStrategy<Vec<Step>> {
     let ty = Type::Named(facts().type_name(group, version, name).unwrap().to_owned());
     let kind = facts().kind(group, version, name).unwrap();
     let subject = Subject { kind, ty, seed: seed.clone(), title: format!("{api_version} {name}") };
-    let (ty, seed) = (subject.ty.clone(), seed.clone());
-    let born = Mood::any().prop_flat_map(move |mood| mood.object(&ty, &seed));
+    let ty = subject.ty.clone();
+    let born = (Mood::any(), subject.seeds()).prop_flat_map(move |(mood, seed)| mood.object(&ty, &seed));
     let tried = TRIED.contains(&name);
     let usual = subject.seed["metadata"]["name"].as_str().unwrap().to_owned();
     let names =
@@ -76,6 +76,25 @@ pub fn history(seed: &Value) -> BoxedStrategy<Vec<Step>> {
 }
 
 impl Subject {
+    fn defines(&self) -> bool {
+        self.kind.kind == "CustomResourceDefinition"
+    }
+
+    /// What objects are grown around.
+    fn seeds(&self) -> BoxedStrategy<Value> {
+        let seed = self.seed.clone();
+        if !self.defines() {
+            return Just(seed).boxed();
+        }
+        schemas::versions(&seed)
+            .prop_map(move |versions| {
+                let mut seed = seed.clone();
+                seed["spec"]["versions"] = versions;
+                seed
+            })
+            .boxed()
+    }
+
     fn name(&self) -> &str {
         self.seed["metadata"]["name"].as_str().unwrap_or_default()
     }
@@ -105,10 +124,16 @@ impl Subject {
             (1, self.again(born.clone())),
             (2, self.deletion()),
         ];
+        if self.defines() {
+            ways.push((16, self.merged(None, schemas::change(born))));
+        }
         let has = |name: &str| self.kind.subresources.iter().any(|sub| sub.name == name);
         if has("status") && Mood::Careful.part(&self.ty, "status").is_some() {
             let status = self.some(|mood, ty| mood.part(ty, "status").expect("there is one"));
-            ways.push((4, self.merged(Some("status"), status.prop_map(|status| json!({ "status": status })).boxed())));
+            let written = self.merged(Some("status"), status.prop_map(|status| json!({ "status": status })).boxed());
+            // The real server itself goes by the status of a definition, and one that it can't make sense of stays for ever.
+            let dry = self.defines();
+            ways.push((4, written.prop_map(move |step| Step { dry, ..step }).boxed()));
         }
         if has("scale") {
             ways.push((2, self.scale()));

@@ -97,6 +97,18 @@ pub fn texts(name: &str) -> Words {
         "expression of applyConfiguration" => words(&["Object{}"], &["Object{}"]),
         "expression of jsonPatch" => words(&[PATCH], &[PATCH]),
         _ if name == "expression" || name.starts_with("expression of ") => words(&["true"], &["true", " "]),
+        "jsonPath" => {
+            words(&[".spec.a", ".spec.b", ".status.a", ".spec"], &["", "spec.a", ".a[", "[a]", ".metadata.name", "."])
+        }
+        "specReplicasPath" => words(&[".spec.a", ".spec.b.c"], &["", ".spec", ".status.a", "a"]),
+        "statusReplicasPath" => words(&[".status.a", ".status.b.c"], &["", ".status", ".spec.a", "a"]),
+        "labelSelectorPath" => words(&[".status.a", ".spec.b"], &["", ".status", ".x.y", "a"]),
+        "type of additionalPrinterColumns" => words(&["string", "integer", "date"], &["", "object"]),
+        "format of additionalPrinterColumns" => words(&["int32", "date", "password"], &["", "x"]),
+        "conversionReviewVersions" => words(&["v1", "v1beta1", "v2"], &["", "V1", "v1.2"]),
+        "strategy" => words(&["None", "Webhook"], &["", "x"]),
+        "plural" | "singular" | "shortNames" | "categories" => words(&["a", "foo", "x-1"], &["A", "", "a_b", "1"]),
+        "listKind" => words(&["FooList", "A"], &["", "a_b", "1", "Foo"]),
         "messageExpression" | "valueExpression" => words(&["'a'"], &["'a'"]),
         _ => words(&["a", "b", "c", "x-1"], &["A", "", "a_b", "a.b/c", "-", "é"]),
     }

@@ -109,6 +109,9 @@ impl ApiServer {
 
     /// A definition whose objects are being deleted; `None` if it says so already.
     fn terminating(&self, value: &Value) -> Option<Value> {
+        if !is_held_back(value) {
+            return None;
+        }
         let mut next = value.clone();
         let message = "CustomResource deletion is in progress";
         set_condition(&mut next, &rfc3339(self.now()), ["Terminating", "True", "InstanceDeletionInProgress", message]);
@@ -175,32 +178,46 @@ impl ApiServer {
             return false;
         };
         let value = stored.value();
-        let finalizers = value["metadata"]["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
-        let only_ours = matches!(finalizers, [only] if only == CLEANUP);
-        if !value["metadata"]["deletionTimestamp"].is_string() || !only_ours {
+        if !value["metadata"]["deletionTimestamp"].is_string() || !is_held_back(&value) {
             return false;
         }
-        let removal = store::Write {
+        let object = (finalizers(&value).len() > 1).then(|| self.emptied(&value));
+        let end = store::Write {
             shelf: shelf_of_definitions(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
-            object: None,
+            object,
             fields: Vec::new(),
         };
-        let gone = self.store().write(vec![removal]).is_ok();
-        if gone {
+        let done = self.store().write(vec![end]).is_ok();
+        if done {
             while self.advance_definitions() {}
         }
-        gone
+        done
+    }
+
+    /// A definition without objects, which others than the server still hold back.
+    fn emptied(&self, value: &Value) -> Value {
+        let now = self.now();
+        let mut next = value.clone();
+        let said = ["Terminating", "False", "InstanceDeletionCompleted", "removed all instances"];
+        set_condition(&mut next, &rfc3339(now), said);
+        let registry = self.registry();
+        if let Some(resource) = registry.any_version(GROUP, PLURAL) {
+            let write = Write { subresource: Some("status"), ..own_meaning(resource, now) };
+            // The rules of objects have no objection to what the server itself says.
+            next = object::update(&write, value, next.clone()).map_or(next, |read| read.object);
+        }
+        let others: Vec<Value> = finalizers(value).iter().filter(|name| **name != CLEANUP).cloned().collect();
+        next["metadata"]["finalizers"] = Value::Array(others);
+        next
     }
 }
 
 /// What a definition's deletion adds to it: it waits for its objects.
 pub fn hold_back(definition: &mut Value, now: &str) {
-    let held =
-        definition["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|known| known == CLEANUP));
-    if !held {
-        let mut finalizers = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !is_held_back(definition) {
+        let mut finalizers = finalizers(definition).to_vec();
         finalizers.push(json!(CLEANUP));
         definition["metadata"]["finalizers"] = Value::Array(finalizers);
     }
@@ -211,6 +228,15 @@ pub fn hold_back(definition: &mut Value, now: &str) {
 
 fn shelf_of_definitions() -> ShelfName {
     ShelfName { group: GROUP.into(), resource: PLURAL.into() }
+}
+
+fn finalizers(definition: &Value) -> &[Value] {
+    definition["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether a definition waits for its objects to go.
+fn is_held_back(definition: &Value) -> bool {
+    finalizers(definition).iter().any(|name| name == CLEANUP)
 }
 
 fn is_built_in(shelf: &ShelfName) -> bool {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::schema_props::within;
 use crate::kinds::{Field, Omit, Scalar, Struct, Type};
 
 /// What becomes of an empty list that is always written.
@@ -15,6 +16,13 @@ pub enum EmptyLists {
 
 /// Brings a value of a built-in type into the form in which Go writes it, all the way down.
 pub fn canonical(value: &mut Value, ty: &Type, empty: EmptyLists) {
+    if let Some(schema) = within(ty) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| canonical(item, &schema, empty)),
+            value => canonical(value, &schema, empty),
+        }
+        return;
+    }
     match (ty.resolve(), value) {
         (Type::Struct(inner), Value::Object(object)) => structure(object, inner, empty),
         (Type::Map(map), Value::Object(object)) => {

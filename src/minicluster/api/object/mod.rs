@@ -16,6 +16,7 @@ mod look;
 mod patch;
 mod quantity;
 mod read;
+mod schema_props;
 mod strategy;
 mod times;
 mod validate;

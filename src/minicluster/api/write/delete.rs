@@ -195,8 +195,8 @@ impl ApiServer {
     ) -> Result<(), ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
-        if target.resource.is("", "namespaces") {
-            return Self::check_namespace_preconditions(name, object, options);
+        if target.resource.is("", "namespaces") || target.resource.is_definition() {
+            return Self::check_preconditions_of_steps(target, object, options);
         }
         // Events of both groups are one kind inside.
         let group = if definition.group == "events.k8s.io" { "" } else { &*definition.group };
@@ -215,8 +215,9 @@ impl ApiServer {
         }
     }
 
-    /// Namespaces are deleted by steps of their own, which say it in other words.
-    fn check_namespace_preconditions(name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+    /// What holds others is deleted by steps of its own, which say it in other words.
+    fn check_preconditions_of_steps(target: &Target, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+        let (group, resource) = (&target.resource.definition.group, &target.resource.definition.resource);
         let wanted = [
             ("UID", &options.uid, "/metadata/uid"),
             ("ResourceVersion", &options.resource_version, "/metadata/resourceVersion"),
@@ -225,7 +226,7 @@ impl ApiServer {
             let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != text(object, place)) else { continue };
             let known = text(object, place);
             let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {known}");
-            return Err(ApiError::conflict("", "namespaces", name, &why));
+            return Err(ApiError::conflict(group, resource, target.name.as_deref().unwrap_or_default(), &why));
         }
         Ok(())
     }

@@ -36,7 +36,9 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     if check::lacks_keys(new, ty) {
         return;
     }
-    update::update(&mut managers, &before, new, ty, write);
+    if update::update(&mut managers, &before, new, ty, write).is_err() {
+        return;
+    }
     managers.cap();
     put_managed(new, &managers);
 }

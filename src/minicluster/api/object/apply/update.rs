@@ -1,10 +1,13 @@
 //! How ownership moves: what a write changes is the writer's, what it removes is nobody's, what is applied is owned by
 //! everyone who applies it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::super::Write;
 use super::super::read::api_version;
+use super::super::{Custom, Write, shape};
+use super::check::misfits;
 use super::compare::{Comparison, compare};
 use super::field_set::FieldSet;
 use super::managers::{Manager, Managers, Operation, Owned};
@@ -22,14 +25,70 @@ pub struct Conflict {
     pub path: String,
 }
 
+/// An object that does not fit a version in which somebody owns fields of it: nobody can tell who owns what then.
+#[derive(Debug)]
+pub struct Misfit;
+
 /// Records a write that is no apply.
-pub fn update(managers: &mut Managers, before: &Value, after: &Value, ty: &Type, write: &Write<'_>) {
+///
+/// # Errors
+/// If the object, before or after, does not fit its type in the version of the write or of a manager. That happens only to
+/// custom kinds, whose definition changes.
+pub fn update(
+    managers: &mut Managers,
+    before: &Value,
+    after: &Value,
+    ty: &Type,
+    write: &Write<'_>,
+) -> Result<(), Misfit> {
     let writer = manager(write, Operation::Update);
+    if let Some(custom) = &write.definition.custom {
+        fits([before, after], ty)?;
+        take_away_elsewhere(managers, before, after, custom, write)?;
+    }
     if let Some(taken) = changes(managers, before, after, ty, write, None) {
         let owned = managers.0.entry(writer.clone()).or_insert_with(|| owner_of_nothing(write));
         owned.fields.unite(&taken);
         touch(managers, &writer, write);
     }
+    Ok(())
+}
+
+fn fits(objects: [&Value; 2], ty: &Type) -> Result<(), Misfit> {
+    if objects.iter().all(|object| misfits(object, ty).is_empty()) { Ok(()) } else { Err(Misfit) }
+}
+
+/// What changed is nobody's any more who owned it in another version, as that version sees it. Who wrote in a version that
+/// there is no more, owns nothing.
+fn take_away_elsewhere(
+    managers: &mut Managers,
+    before: &Value,
+    after: &Value,
+    custom: &Custom,
+    write: &Write<'_>,
+) -> Result<(), Misfit> {
+    let own = api_version(write.definition);
+    let others: BTreeSet<String> =
+        managers.0.values().map(|owned| owned.version.clone()).filter(|version| *version != own).collect();
+    for version in others {
+        let schema = version.rsplit_once('/').filter(|(group, _)| *group == write.definition.group);
+        let Some(schema) = schema.and_then(|(_, name)| custom.versions.get(name)) else {
+            managers.0.retain(|_, owned| owned.version != version);
+            continue;
+        };
+        let ty = shape(schema);
+        let [mut before, mut after] = [before.clone(), after.clone()];
+        before["apiVersion"] = Value::from(version.as_str());
+        after["apiVersion"] = Value::from(version.as_str());
+        fits([&before, &after], &ty)?;
+        let comparison = compare(&before, &after, &ty).outside(&reset::fields(write));
+        for owned in managers.0.values_mut().filter(|owned| owned.version == version) {
+            owned.fields.subtract(&comparison.modified);
+            owned.fields.subtract(&comparison.added);
+            owned.fields.subtract(&comparison.removed);
+        }
+    }
+    Ok(())
 }
 
 /// What an object held before anybody's ownership was recorded belongs to an entry of its own.

@@ -9,26 +9,26 @@ use crate::minicluster::api::Cause;
 
 /// Everything that is wrong. `field` is where the value is (empty for a whole object). What was as wrong before, in
 /// `old`, may stay.
-pub fn check(value: &Value, old: Option<&Value>, schema: &Schema, field: &'static str) -> Vec<Cause> {
+pub fn check(value: &Value, old: Option<&Value>, schema: &Schema, field: &str) -> Vec<Cause> {
     let mut walk = Walk { field, path: String::new(), causes: Vec::new() };
     walk.value(value, old, schema);
     walk.causes
 }
 
 /// A walk through a value.
-pub(super) struct Walk {
-    field: &'static str,
+pub(super) struct Walk<'a> {
+    field: &'a str,
     /// The way down from there: `spec.items[0]`.
     pub(super) path: String,
     causes: Vec<Cause>,
 }
 
-impl Walk {
+impl Walk<'_> {
     pub(super) fn say(&mut self, reason: &'static str, message: String) {
         let field = match (self.field, self.path.as_str()) {
             ("", path) => path.to_owned(),
             (field, "") => field.to_owned(),
-            (field, path) => format!("{field}.{path}"),
+            (field, path) => format!("{field}.{}", path.trim_start_matches('.')),
         };
         self.causes.push(Cause { reason, message, field: Some(field) });
     }
@@ -42,7 +42,8 @@ impl Walk {
     /// A complaint that names its place only in its words.
     pub(super) fn placeless(&mut self, detail: &str) {
         let message = format!("Invalid value: \"\": {detail}");
-        self.causes.push(Cause { reason: "FieldValueInvalid", message, field: Some("<nil>".to_owned()) });
+        let field = if self.field.is_empty() { "<nil>" } else { self.field }.to_owned();
+        self.causes.push(Cause { reason: "FieldValueInvalid", message, field: Some(field) });
     }
 
     fn wrong_type(&mut self, shown: &str, wanted: &str) {
@@ -57,6 +58,9 @@ impl Walk {
         }
         if let Some(wanted) = schema.ty.filter(|wanted| !is_of(*wanted, value)) {
             self.wrong_type(type_name(value), wanted_name(wanted));
+        }
+        if let Some(wanted) = &schema.no_type {
+            self.wrong_type(type_name(value), wanted);
         }
         self.combinations(value, old, schema);
         let limits = &schema.limits;
@@ -144,11 +148,18 @@ impl Walk {
         }
         for (name, value) in entries {
             let inner = match (schema.fields.get(name), &schema.others) {
-                (Some(inner), _) => inner,
-                (None, Others::Of(inner)) => inner,
+                (Some(inner), _) => {
+                    self.enter(name);
+                    inner
+                }
+                (None, Others::Of(inner)) => {
+                    // The real server puts the dot even where nothing is before it.
+                    self.path.push('.');
+                    self.path.push_str(name);
+                    inner
+                }
                 (None, _) => continue,
             };
-            self.enter(name);
             self.value(value, old.and_then(|old| old.get(name)), inner);
             self.path.truncate(length);
         }

@@ -15,6 +15,13 @@ pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     pruning.gone
 }
 
+/// Whether a value has what its schema does not have. The header of whole objects is not looked at.
+pub fn has_unknown(value: &Value, schema: &Schema) -> bool {
+    let mut pruning = Pruning { path: String::new(), gone: Vec::new() };
+    pruning.value(&mut value.clone(), Some(schema));
+    !pruning.gone.is_empty()
+}
+
 /// Takes away nulls where there may be none, and puts defaults where nothing is.
 pub fn fill(object: &mut Value, schema: &Schema) {
     drop_nulls(object, schema);

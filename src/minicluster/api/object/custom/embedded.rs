@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::canonical::{EmptyLists, canonical};
 use super::super::look::Look;
 use super::super::read::{Node, metadata_of};
-use super::super::validate::{Errors, Path, embedded_metadata};
+use super::super::validate::{Errors, Path, dns_1035_problems, embedded_metadata};
 use super::super::words::printed;
 use super::object_meta;
 use super::schema::Schema;
@@ -81,7 +81,14 @@ fn header(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["apiVersion", "kind"] {
         match object.get(name) {
             None => errors.required(&at.field(name), ""),
-            Some(Value::String(text)) if text.is_empty() => errors.required(&at.field(name), "must not be empty"),
+            Some(Value::String(text)) if text.is_empty() => errors.invalid(&at.field(name), "", "must not be empty"),
+            Some(Value::String(text)) if name == "kind" => {
+                let said = dns_1035_problems(&text.to_lowercase());
+                if !said.is_empty() {
+                    let detail = format!("may have mixed case, but should otherwise match: {}", said.join(","));
+                    errors.invalid(&at.field(name), text.as_str(), &detail);
+                }
+            }
             Some(_) => {}
         }
     }

@@ -4,6 +4,7 @@
 
 mod check;
 mod complete;
+mod defaults;
 mod embedded;
 mod formats;
 mod lists;
@@ -24,7 +25,8 @@ use super::{Custom, Definition, Read, Write};
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 
-pub use schema::Schema;
+pub use defaults::{header_objection, objections as default_objections};
+pub use schema::{Schema, whole_numbers};
 pub use shape::of_object as shape;
 
 /// Reads an object of a custom kind from a body.

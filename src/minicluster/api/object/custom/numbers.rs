@@ -6,7 +6,7 @@ use super::check::Walk;
 use super::schema::{Bound, Kind, Schema};
 
 /// Whether a number is in its range, between its limits and a multiple of its factor.
-pub(super) fn check(walk: &mut Walk, number: &Number, schema: &Schema) {
+pub(super) fn check(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
     let limits = &schema.limits;
     let format = limits.format.as_deref();
     let (least, most) = match format {
@@ -40,7 +40,7 @@ pub(super) fn check(walk: &mut Walk, number: &Number, schema: &Schema) {
     }
 }
 
-fn multiple(walk: &mut Walk, number: &Number, factor: f64) {
+fn multiple(walk: &mut Walk<'_>, number: &Number, factor: f64) {
     if factor <= 0.0 {
         let path = &walk.path;
         let message =

@@ -12,6 +12,8 @@ use crate::kinds::ListKind;
 pub struct Schema {
     /// Its type; nothing where any will do.
     pub ty: Option<Kind>,
+    /// A type that there is not: nothing is of it.
+    pub no_type: Option<String>,
     /// Whether it may be null.
     pub nullable: bool,
     /// Whether fields that are not named are kept.
@@ -128,6 +130,10 @@ impl Schema {
         let flag = |name: &str| document[name] == true;
         Schema {
             ty: kind(document),
+            no_type: match document["type"].as_str() {
+                Some(ty) if !ty.is_empty() && kind(document).is_none() => Some(ty.to_owned()),
+                _ => None,
+            },
             nullable: flag("nullable"),
             open: flag("x-kubernetes-preserve-unknown-fields"),
             embedded: flag("x-kubernetes-embedded-resource"),
@@ -148,6 +154,27 @@ impl Schema {
             default: document.get("default").cloned(),
             limits: limits(document),
         }
+    }
+
+    /// The schema without what it asks of the types of those who may be a number or a text: defaults are not asked for it.
+    #[must_use]
+    pub fn without_either(mut self) -> Schema {
+        if self.ty == Some(Kind::IntOrString) {
+            self.ty = None;
+        }
+        let each = |schemas: Vec<Schema>| schemas.into_iter().map(Schema::without_either).collect();
+        let one = |schema: Option<Box<Schema>>| schema.map(|schema| Box::new(schema.without_either()));
+        self.fields = self.fields.into_iter().map(|(name, schema)| (name, schema.without_either())).collect();
+        self.others = match self.others {
+            Others::Of(schema) => Others::Of(Box::new(schema.without_either())),
+            other => other,
+        };
+        self.items = one(self.items);
+        self.limits.all_of = each(self.limits.all_of);
+        self.limits.any_of = each(self.limits.any_of);
+        self.limits.one_schema_of = each(self.limits.one_schema_of);
+        self.limits.not = one(self.limits.not);
+        self
     }
 
     /// The schema of a field, and whether the field is one that may be.

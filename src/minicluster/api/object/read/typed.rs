@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::super::custom::whole_numbers;
 use super::super::quantity::{NOT_AN_AMOUNT, Quantity};
+use super::super::schema_props::within;
 use super::super::times::{self, Precision};
 use super::node::Node;
 use super::{base64, go_name};
@@ -75,9 +77,21 @@ type Decoded = Result<Option<Value>, String>;
 impl<'a> Decoder<'a> {
     fn value(&mut self, node: &'a Node, ty: &'a Type, go: &str, old: Option<Value>) -> Decoded {
         let go = go.trim_start_matches('*');
+        if let Some(schema) = within(ty) {
+            return Ok(self.schema(node, &schema));
+        }
         match (ty.resolve(), node) {
             (_, Node::Null) => Ok(None),
-            (Type::Any, _) => Ok(Some(node.to_value())),
+            // It has no fields, and facts have no type for that.
+            (Type::Any, Node::Map(entries)) if go_name(ty) == Some("CustomResourceSubresourceStatus") => {
+                for (key, _) in entries {
+                    let length = self.enter(key);
+                    self.object_to("unknown");
+                    self.path.truncate(length);
+                }
+                Ok(Some(Value::Object(Map::new())))
+            }
+            (Type::Any, _) => Ok(Some(anything(node, ty))),
             (Type::Struct(inner), Node::Map(entries)) => self.structure(entries, inner, ty, old).map(Some),
             (Type::Map(map), Node::Map(entries)) => self.map(entries, &map.values, go, old).map(Some),
             (Type::List(list), Node::List(items)) => self.list(items, &list.items, go).map(Some),
@@ -85,6 +99,20 @@ impl<'a> Decoder<'a> {
             (of, node) if self.placeless => Ok(self.save(misfit(node, of, go))),
             _ => Ok(self.wrong_type(node.kind(), go)),
         }
+    }
+
+    /// What may be a schema, or several.
+    fn schema(&mut self, node: &Node, schema: &Type) -> Option<Value> {
+        let one = |node: &Node| match node {
+            Node::Map(_) => decode(node, schema, "JSONSchemaProps").map(|typed| typed.value),
+            other => Ok(other.to_value()),
+        };
+        let read = match node {
+            Node::Null => return None,
+            Node::List(items) => items.iter().map(one).collect::<Result<_, _>>().map(Value::Array),
+            other => one(other),
+        };
+        read.map_or_else(|error| self.save(error), Some)
     }
 
     fn structure(
@@ -189,7 +217,11 @@ impl<'a> Decoder<'a> {
                     None => Ok(self.wrong_type(&format!("number {text}"), or(go, int_name(scalar)))),
                 }
             }
-            (Scalar::Number, Node::Number(_)) => Ok(Some(node.to_value())),
+            (Scalar::Number, Node::Number(_)) => {
+                let mut number = node.to_value();
+                whole_numbers(&mut number);
+                Ok(Some(number))
+            }
             (Scalar::Bytes, Node::Text(text)) => match base64::canonical(text) {
                 Ok(bytes) => Ok(Some(bytes.into())),
                 Err(error) => Ok(self.save(error)),
@@ -275,6 +307,15 @@ impl<'a> Decoder<'a> {
 }
 
 /// What is said of a value in memory that does not fit its type.
+/// What may be anything. Where a schema of a custom kind says what a value is, whole numbers have no fraction.
+fn anything(node: &Node, ty: &Type) -> Value {
+    let mut value = node.to_value();
+    if matches!(ty, Type::Named(name) if name.ends_with(".apiextensions.v1.JSON")) {
+        whole_numbers(&mut value);
+    }
+    value
+}
+
 fn misfit(node: &Node, ty: &Type, go: &str) -> String {
     let source = match node {
         Node::Null => "<nil>",

@@ -38,12 +38,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
         }
         ("batch", "Job") => job_selector(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            let stored: Vec<&str> = object["spec"]
-                .list("versions")
-                .iter()
-                .filter(|version| version.flag("storage"))
-                .map(|version| version.text("name"))
-                .collect();
+            let stored: Vec<&str> = stored_version(object).into_iter().collect();
             object["status"] = json!({ "conditions": null, "acceptedNames": {}, "storedVersions": stored });
         }
         _ => {}
@@ -92,7 +87,24 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
             let generation = if moved { generation + 1 } else { generation };
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_stored_version(object),
         _ => {}
+    }
+}
+
+/// The version of a definition in which its objects are stored.
+fn stored_version(definition: &Value) -> Option<&str> {
+    let versions = definition["spec"].list("versions").iter();
+    versions.filter(|version| version.flag("storage")).map(|version| version.text("name")).next()
+}
+
+/// What objects are stored as from now on is among what they may be stored as.
+fn remember_stored_version(definition: &mut Value) {
+    let Some(stored) = stored_version(definition).map(Value::from) else { return };
+    if !definition["status"].list("storedVersions").contains(&stored) {
+        put_missing(definition, "status", json!({}));
+        put_missing(&mut definition["status"], "storedVersions", json!([]));
+        push(&mut definition["status"]["storedVersions"], stored);
     }
 }
 
@@ -109,6 +121,9 @@ pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
             if phase(old) == phase(object) && !object["status"].has("lastPhaseTransitionTime") {
                 restore(&mut object["status"], &old["status"], "lastPhaseTransitionTime");
             }
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if object["status"].list("storedVersions").is_empty() => {
+            remember_stored_version(object);
         }
         _ => {}
     }

@@ -122,7 +122,7 @@ fn others(kind: &str) -> Option<Rules> {
         "ClusterRoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
-        "CustomResourceDefinition" => then(definitions::definition, definitions::definition_update),
+        "CustomResourceDefinition" => alone(definitions::definition),
         "EndpointSlice" => alone(endpoints::slice),
         "Event" => changed(events::newer_update),
         "FlowSchema" => alone(flow_control::flow_schema),

@@ -27,7 +27,6 @@ mod quotas;
 mod ranges;
 mod registrations;
 mod rights;
-mod schemas;
 mod selector;
 mod service;
 mod storage;
@@ -155,6 +154,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         (None, ("", "Pod")) => {
             pod::update(old, new, &mut errors);
         }
+        (None, ("apiextensions.k8s.io", _)) => definitions::definition_update(old, new, &mut errors),
         (None, ("discovery.k8s.io", "EndpointSlice")) => endpoints::changed_slice(old, new, &mut errors),
         (None, kind) => {
             let rules = kinds::of(kind);
@@ -173,6 +173,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         ) => {
             apps_update::status(kind, old, new, &mut errors);
         }
+        (Some("status"), ("apiextensions.k8s.io", _)) => definitions::definition_status(new, &mut errors),
         (Some("status"), ("storage.k8s.io", "VolumeAttachment")) => kinds::of(key(definition)).check(new, &mut errors),
         (Some("status"), ("batch", "Job")) => job_status::status(old, new, &mut errors),
         (Some("status"), ("policy", "PodDisruptionBudget")) => budgets::disruption_status(new, &mut errors),
@@ -198,6 +199,11 @@ fn metadata_twice(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
 /// What is wrong with a text as a DNS label.
 pub fn label_problems(text: &str) -> Said {
     names::dns_1123_label(text)
+}
+
+/// What is wrong with a text as a DNS label that begins with a letter.
+pub fn dns_1035_problems(text: &str) -> Said {
+    names::dns_1035_label(text)
 }
 
 /// What is wrong with a text as the value of a label.

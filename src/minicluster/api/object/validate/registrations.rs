@@ -91,7 +91,12 @@ pub fn webhooks(object: &Value, errors: &mut Errors) {
     for (index, hook) in hooks.iter().enumerate() {
         let at = list.index(index);
         webhook(hook, &at, errors);
-        review_versions(hook.list("admissionReviewVersions"), &at.field("admissionReviewVersions"), errors);
+        let (reviews, reviews_at) = (hook.list("admissionReviewVersions"), at.field("admissionReviewVersions"));
+        if reviews.is_empty() {
+            errors.required(&reviews_at, "must specify one of v1, v1beta1");
+        } else {
+            review_versions(reviews, &reviews_at, errors);
+        }
         let name = hook.text("name");
         if !name.is_empty() && hooks[..index].iter().any(|other| other.text("name") == name) {
             errors.duplicate(&at.field("name"), name);
@@ -136,7 +141,7 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// How a webhook is reached: by an address, or as a service.
-fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (config.some("url").and_then(Value::as_str), config.some("service")) {
         (None, None) | (Some(_), Some(_)) => errors.required(at, "exactly one of url or service is required"),
         (Some(url), None) => url_of(url, &at.field("url"), errors),
@@ -201,11 +206,8 @@ fn service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn review_versions(versions: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    if versions.is_empty() {
-        errors.required(at, "must specify one of v1, v1beta1");
-        return;
-    }
+/// The versions in which a webhook can be asked.
+pub fn review_versions(versions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut known = false;
     for (index, version) in versions.iter().enumerate() {
         let text = version.as_str().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What a write is warned of, though it is let through.
 
 mod addresses;
+mod formats;
 mod pod;
 mod service;
 mod unenforced;
@@ -12,6 +13,8 @@ use super::look::Look;
 use super::quantity::Quantity;
 use super::validate::label_problems;
 use super::{Definition, Write};
+
+const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 /// Warnings about a new object.
 pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
@@ -35,6 +38,9 @@ pub fn create(definition: &Definition, object: &Value) -> Vec<String> {
         ));
     }
     warnings.extend(others(key, object));
+    if key == DEFINITION {
+        formats::warnings(&Value::Null, &object["spec"], &mut warnings);
+    }
     warnings.extend(unenforced::warning(key, object));
     if key == ("", "Pod") {
         pod::warnings("", object, &mut warnings);
@@ -101,6 +107,9 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         };
         if !told {
             warnings.extend(others(key, new));
+        }
+        if key == DEFINITION {
+            formats::warnings(&old["spec"], &new["spec"], &mut warnings);
         }
         warnings.extend(unenforced::warning(key, new));
     }
