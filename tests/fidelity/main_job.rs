@@ -49,7 +49,8 @@ async fn a_bad_commit_is_taken_back_and_held() {
     world.through(&good).await;
     assert_eq!(world.record(&good, "Deployment default/web").outcome, Outcome::Complete);
 
-    let bad = world.push("web.yaml", &manifest("web:404"), "Third version");
+    let noted = manifest("web:404").replacen("      labels:", "      annotations: {note: third}\n      labels:", 1);
+    let bad = world.push("web.yaml", &noted, "Third version");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
@@ -71,6 +72,15 @@ async fn a_bad_commit_is_taken_back_and_held() {
     // The evidence holds all that there is: nothing was missing for want of a right.
     assert_eq!(evidence.missing, Vec::<String>::new());
     assert!(!evidence.events.is_empty(), "{evidence:#?}");
+
+    // Somebody brings the failed one back. It fails again, and what is gone back to is not mixed with it.
+    let good_template = live["spec"]["template"].clone();
+    let undone = plane.kubectl().args(["rollout", "undo", "deployment/web"]).output().unwrap();
+    assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
+    world.until("it is judged again", |source| !source.under_way.is_empty()).await;
+    world.through(&bad).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["template"], Hold::on(&live).is_some()), (&good_template, true));
 
     let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image");
     world.through(&fix).await;
