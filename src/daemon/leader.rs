@@ -57,23 +57,27 @@ impl Leader {
     }
 
     async fn acquired(&self) -> Lease {
-        let mut watching = pin!(self.cluster.watch_lease(&self.namespace, &self.name));
-        let mut seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
-        let mut since = Instant::now();
         loop {
-            let free = seen.as_ref().is_none_or(|lease| lease.is_free_for(&self.who, since.elapsed()));
-            if free {
-                if let Some(lease) = self.write(seen.as_ref()).await {
-                    info!(lease = self.name, who = self.who, "leading");
-                    return lease;
-                }
-                // Somebody else was faster.
-                seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
-                since = Instant::now();
-                continue;
+            let seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+            let free = self.until_free(seen).await;
+            if let Some(lease) = self.write(free.as_ref()).await {
+                info!(lease = self.name, who = self.who, "leading");
+                return lease;
             }
-            let lease = seen.clone().unwrap_or_else(|| unreachable!("a Lease that is not there is free"));
-            self.tell_waiting(&lease);
+            // Somebody else was faster.
+        }
+    }
+
+    /// Waits until nobody has the Lease; watches it only meanwhile.
+    async fn until_free(&self, seen: Option<Lease>) -> Option<Lease> {
+        let mut watching = pin!(self.cluster.watch_lease(&self.namespace, &self.name));
+        let (mut seen, mut since) = (seen, Instant::now());
+        loop {
+            let Some(lease) = seen.as_ref().filter(|lease| !lease.is_free_for(&self.who, since.elapsed())) else {
+                return seen;
+            };
+            self.tell_waiting(lease);
+            let until = since + lease.lasts;
             tokio::select! {
                 biased;
                 Some(told) = watching.next() => match told {
@@ -81,7 +85,7 @@ impl Leader {
                     Ok(_) => {}
                     Err(message) => warn!(lease = self.name, message, "watch in trouble"),
                 },
-                () = tokio::time::sleep_until(since + lease.lasts) => {}
+                () = tokio::time::sleep_until(until) => {}
             }
         }
     }
