@@ -2,6 +2,7 @@
 
 mod addresses;
 mod formats;
+mod nodes;
 mod pod;
 mod service;
 mod unenforced;
@@ -81,6 +82,7 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
         _ => {}
     }
     addresses::of_kind(key, object, &mut said);
+    nodes::of_kind(key, object, &mut said);
     said
 }
 

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::super::look::Look;
 use super::super::quantity::Quantity;
-use super::super::validate::label_value_problems;
 use super::super::words::quote;
 use super::addresses;
+use super::nodes::{Weight, node_term, old};
 
 /// Volume plugins of the past, and what became of them.
-const OLD_VOLUMES: [(&str, &str); 9] = [
+pub const OLD_VOLUMES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -21,17 +21,6 @@ const OLD_VOLUMES: [(&str, &str); 9] = [
     ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-];
-/// Labels of nodes that have newer names.
-const OLD_LABELS: [(&str, &str); 5] = [
-    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
-    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
-    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
 ];
 /// Annotations that became fields.
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
@@ -92,36 +81,6 @@ fn containers<'a>(prefix: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
         items.map(move |(index, container)| (format!("{prefix}spec.{kind}[{index}]"), container))
     };
     kinds.into_iter().flat_map(of_kind).collect()
-}
-
-/// What of a label there is to say, if it is of the past.
-fn old(key: &str) -> Option<&'static str> {
-    OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, said)| *said)
-}
-
-/// How much a term about nodes counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// Values that no label can have are refused.
-    Required,
-    /// They are let through, and never fit.
-    Preferred,
-}
-
-fn node_term(term: &Value, at: &str, weight: Weight, warnings: &mut Vec<String>) {
-    for (index, requirement) in term.list("matchExpressions").iter().enumerate() {
-        let (at, key) = (format!("{at}.matchExpressions[{index}]"), requirement.text("key"));
-        if let Some(said) = old(key) {
-            warnings.push(format!("{at}.key: {key} is {said}"));
-        }
-        let values = requirement.list("values").iter().enumerate().filter(|_| weight == Weight::Preferred);
-        for (index, value) in values {
-            let value = value.as_str().unwrap_or_default();
-            for problem in label_value_problems(value) {
-                warnings.push(format!("{at}.values[{index}]: {value} is invalid, {problem}"));
-            }
-        }
-    }
 }
 
 fn placement(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
