@@ -33,7 +33,10 @@ impl Baseline {
     /// The baseline of a write, from the object that the API server answered.
     #[must_use]
     pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
-        let old_failure = health(key, written).and_then(|health| health.failure).map(|failure| failure.mark);
+        // A Job runs once: where it has failed already, the answer to the write that made it was lost.
+        let once = Workload::of(key) == Some(Workload::Job);
+        let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
+        let old_failure = failure.map(|failure| failure.mark);
         Baseline { generation: marks::generation(written), old_failure }
     }
 }
