@@ -33,23 +33,18 @@ impl Cluster {
     /// As [`ClusterError`] sorts them.
     pub async fn delete_pod(&self, pod: &Value) -> Result<(), ClusterError> {
         let served = self.served("v1", "Pod").await?;
-        let text = |field: &str| pod["metadata"][field].as_str().map(str::to_owned);
-        let key = ObjectKey {
-            group: String::new(),
-            kind: "Pod".to_owned(),
-            namespace: text("namespace"),
-            name: text("name").unwrap_or_default(),
-        };
-        match self.delete(&key, &served, marks::uid(pod)).await {
+        match self.delete(&served.key_of(pod), &served, marks::uid(pod)).await {
             // Another has its name by now, or it is looked at again.
             Err(ClusterError::Refused(refusal)) if refusal.code == 409 => Ok(()),
             deleted => deleted,
         }
     }
 
-    /// Whether pods can't run by what their own manifest says, and not for what the world does to them.
-    pub async fn fail_by_themselves(&self, pods: &[Value]) -> Vec<bool> {
-        self.accounts(pods).await.iter().map(|pod| pod.fault.blames_the_commit()).collect()
+    /// Those of these pods that can't run by what their own manifest says, and not for what the world does to them.
+    pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
+        let accounts = self.accounts(&pods).await;
+        let failing = pods.into_iter().zip(accounts).filter(|(_, account)| account.fault.blames_the_commit());
+        failing.map(|(pod, _)| pod).collect()
     }
 
     async fn accounts(&self, pods: &[Value]) -> Vec<PodAccount> {

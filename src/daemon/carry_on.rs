@@ -3,7 +3,7 @@
 
 use tracing::warn;
 
-use super::planner::Prepared;
+use super::planner::{Prepared, Standing};
 use super::source::Source;
 use crate::history::Query;
 use crate::manifest::ObjectKey;
@@ -22,19 +22,23 @@ impl Source {
             return false;
         }
         let known = self.interrupted.contains(key) || self.resumed.get(key).is_some_and(|record| record.rolls_out);
+        known || (self.is_unfinished(prepared, standing) && !self.has_ruled(key))
+    }
+
+    /// Whether a template of this source is live and not complete.
+    fn is_unfinished(&self, prepared: &Prepared, standing: &Standing) -> bool {
         let ours = prepared.owner.as_ref() == Some(&self.context.config.name);
-        known || (ours && standing.marked && !standing.complete && !self.has_ruled(key))
+        ours && standing.marked && !standing.complete
     }
 
     /// Whether the present template of a workload is judged although nothing of it is to be changed: somebody has let go of
     /// its hold, brought the template back that had failed, or resumed what was suspended before it was through.
     pub(super) fn is_to_be_judged(&self, prepared: &Prepared) -> bool {
         let wanted = &prepared.planned.wanted;
-        let ours = prepared.owner.as_ref() == Some(&self.context.config.name);
-        let standing = prepared.standing.as_ref().filter(|standing| ours && standing.marked && !standing.complete);
+        let unfinished = prepared.standing.as_ref().is_some_and(|standing| self.is_unfinished(prepared, standing));
         // What is held has gone back already.
         let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
-        if held || standing.is_none() || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
+        if held || !unfinished || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
             return false;
         }
         !matches!(wanted.trigger, Trigger::Drift(_)) || self.was_broken_off(&wanted.key)
@@ -43,7 +47,7 @@ impl Source {
     /// Whether the last that is known of a workload is that it went back, or was suspended.
     pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
         let broken_off = [Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Suspended];
-        self.newest_record(key).is_some_and(|record| broken_off.contains(&record.outcome))
+        self.context.newest_record(key).is_some_and(|record| broken_off.contains(&record.outcome))
     }
 
     /// Whether the last rollout of a workload came to an end that was its own. One that a newer commit took the place of

@@ -175,7 +175,7 @@ impl Source {
         }
         let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
-        let newest = self.newest_record(key).map(|record| record.outcome);
+        let newest = self.context.newest_record(key).map(|record| record.outcome);
         let trigger = match newest {
             _ if let_go.is_some() => Trigger::Retry,
             Some(Outcome::Suspended) => Trigger::Retry,
@@ -188,17 +188,8 @@ impl Source {
 
     /// The commit that was charged with an object last, as far as the history knows; else the head.
     pub(super) fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
-        let newest = self.newest_record(key);
+        let newest = self.context.newest_record(key);
         newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
-    }
-
-    /// The newest record of an object, as far as the history knows.
-    pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
-        let newest = self.context.history.newest(&self.context.config.name, key);
-        newest.unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to read its newest record; going on as if there were none");
-            None
-        })
     }
 
     /// What the check of doubtful objects brought.

@@ -13,8 +13,8 @@ use super::context::Context;
 use crate::history::{Entry, HistoryError, Kept, Update};
 use crate::manifest::{Complaint, ObjectKey};
 use crate::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, RecordId, Step, StepKind, TemplateMarks, Trigger, Wanted,
-    Workload, marks, template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
+    Wanted, Workload, marks, template,
 };
 
 /// What was refused; or why nothing could be written.
@@ -116,6 +116,14 @@ impl Context {
         let kept = Kept::of(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
         // Without it belay goes back to what the cluster keeps; that is no reason to stop.
         kept.inspect_err(|error| warn!(object = %wanted.key, %error, "failed to keep the template")).ok()
+    }
+
+    /// The newest record of an object, as far as the history knows.
+    pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
+        self.history.newest(&self.config.name, key).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read its newest record; going on as if there were none");
+            None
+        })
     }
 
     /// The newest template of a workload that was seen complete.

@@ -100,11 +100,13 @@ impl Source {
     fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
         let served = self.watched.serving_group(&key.group, &key.kind)?;
         let resumed = self.resumed.get(key).and_then(|record| self.commit(&record.commit));
-        let commit = match resumed {
-            Some(commit) => commit,
-            None => self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?,
-        };
-        Some(charged(key, &served, commit))
+        let commit = resumed.or_else(|| self.present_head())?;
+        Some(charged(key.clone(), served.api_version(), commit))
+    }
+
+    /// The head that was planned last, or, before the first plan, the one that was read.
+    fn present_head(&self) -> Option<Arc<Commit>> {
+        self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)
     }
 
     /// What is to be looked for among all kinds, unless that was done.
@@ -113,10 +115,7 @@ impl Source {
             return None;
         }
         let head = news.and_then(|news| news.commits.first().cloned().map(Arc::new));
-        let head = match head {
-            Some(head) => head,
-            None => self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)?,
-        };
+        let head = head.or_else(|| self.present_head())?;
         let shelf = self.shelf();
         let gone = self.resumed.iter().filter(|(key, _)| !shelf.mentions(key));
         let gone: Vec<(ObjectKey, Record)> = gone.map(|(key, record)| (key.clone(), record.clone())).collect();
@@ -189,7 +188,8 @@ impl Candidates {
                 Found::Objects(objects) => {
                     for key in objects.iter().filter(|key| !context.repository.shelf().mentions(key)) {
                         let commit = resumed.get(key).unwrap_or(&head);
-                        self.objects.entry(key.clone()).or_insert_with(|| charged(key, served, Arc::clone(commit)));
+                        let charge = || charged(key.clone(), served.api_version(), Arc::clone(commit));
+                        self.objects.entry(key.clone()).or_insert_with(charge);
                     }
                 }
                 Found::Away => complete = false,
@@ -204,8 +204,7 @@ impl Candidates {
             self.objects.remove(&key);
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
-            let manifest = Manifest::of_nothing_but(key, api_version);
-            prune::of(Charged { manifest, commit }, served, Action::Prune, Trigger::Commit)
+            prune::of(charged(key, api_version, commit), served, Action::Prune, Trigger::Commit)
         };
         resumed.into_iter().map(go_on).collect()
     }
@@ -243,6 +242,6 @@ async fn look(context: &Context, served: &Served) -> Found {
     Found::Away
 }
 
-fn charged(key: &ObjectKey, served: &Served, commit: Arc<Commit>) -> Charged {
-    Charged { manifest: Manifest::of_nothing_but(key.clone(), served.api_version()), commit }
+fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged {
+    Charged { manifest: Manifest::of_nothing_but(key, api_version), commit }
 }

@@ -69,10 +69,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
 /// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
 /// second try.
 fn trigger(context: &Context, charged: &Charged) -> Trigger {
-    let newest = context.history.newest(&context.config.name, &charged.manifest.key).unwrap_or_else(|error| {
-        warn!(object = %charged.manifest.key, %error, "failed to read its newest record; going on as if there were none");
-        None
-    });
+    let newest = context.newest_record(&charged.manifest.key);
     let ended = newest.is_some_and(|record| record.commit == charged.commit.id && record.outcome.is_final());
     if ended { Trigger::Retry } else { Trigger::Commit }
 }

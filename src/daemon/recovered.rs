@@ -16,7 +16,9 @@ impl Source {
         if self.rollouts.contains_key(key) || self.planned.is_none() {
             return;
         }
-        let Some(record) = self.newest_record(key).filter(|record| record.outcome == Outcome::Failed) else { return };
+        let Some(record) = self.context.newest_record(key).filter(|record| record.outcome == Outcome::Failed) else {
+            return;
+        };
         if marks::annotation(live, marks::COMMIT) != Some(record.commit.as_str()) {
             return;
         }

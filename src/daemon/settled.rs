@@ -48,7 +48,7 @@ impl Source {
         });
         let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
         let still = |key: &ObjectKey| {
-            self.shelf().has(key) && self.newest_record(key).is_some_and(|record| !is_well(record.outcome))
+            self.shelf().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
         };
         self.refused.is_none() && !self.shelf().has_complaints() && !objects.iter().any(still)
     }

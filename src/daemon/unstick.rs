@@ -58,11 +58,10 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
         }
         let mut pods = context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await?;
         pods.retain(|pod| !is_ready(pod) && pod["metadata"].get("deletionTimestamp").is_none());
-        let fail = match known {
-            Known::Nothing => context.cluster.fail_by_themselves(&pods).await,
-            _ => vec![true; pods.len()],
-        };
-        for (pod, _) in pods.iter().zip(fail).filter(|(_, fails)| *fails) {
+        if known == Known::Nothing {
+            pods = context.cluster.failing_by_themselves(pods).await;
+        }
+        for pod in &pods {
             context.cluster.delete_pod(pod).await?;
             let pod = pod["metadata"]["name"].as_str();
             info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that never was complete");

@@ -23,7 +23,7 @@ impl Source {
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
         gate(after, |name| Standing {
             under_way: self.rollouts.contains_key(name) || self.resumed.contains_key(name) || beginning.contains(name),
-            newest: self.newest_record(name).map(|record| (record.outcome, record.reason)),
+            newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
             complete: self.live.get(name).is_some_and(|facts| facts.complete),
         })
     }
@@ -97,7 +97,7 @@ impl Source {
 
     fn was_skipped(&self, key: &ObjectKey) -> bool {
         !self.rollouts.contains_key(key)
-            && self.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
+            && self.context.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
     }
 
     /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.

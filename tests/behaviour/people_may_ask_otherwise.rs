@@ -12,6 +12,12 @@ fn annotated(manifest: &str, annotation: &str) -> String {
     manifest.replacen("metadata:\n", &format!("metadata:\n  annotations: {{{annotation}}}\n"), 1)
 }
 
+/// Suspends the sample Deployment as a person does, or takes it up again.
+async fn suspend(world: &World, why: Option<&str>) {
+    let annotated = json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
+    world.patch(&path_of("web"), "kubectl-annotate", &annotated).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_object_is_only_reported() {
     let mut world = World::embedded().await;
@@ -66,8 +72,7 @@ async fn what_says_nothing_is_complained_about_at_its_place() {
 #[tokio::test(start_paused = true)]
 async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
     let (mut world, _) = World::with_web().await;
-    let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("an experiment"))).await;
+    suspend(&world, Some("an experiment")).await;
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
@@ -76,7 +81,7 @@ async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
     assert_eq!((record.outcome, record.reason.unwrap().message.as_str()), (Outcome::Suspended, "an experiment"));
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &json!(5)));
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
+    suspend(&world, None).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     world.through(&second).await;
     let live = world.get(&path_of("web")).await.unwrap();
@@ -87,16 +92,15 @@ async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
 #[tokio::test(start_paused = true)]
 async fn what_was_suspended_before_it_was_through_is_judged_after_it() {
     let (mut world, good) = World::with_web().await;
-    let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     world.kill().await;
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("let me look"))).await;
+    suspend(&world, Some("let me look")).await;
     world.start();
     world.through(&bad).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
+    suspend(&world, None).await;
     world.until("it is held", |source| !source.held.is_empty()).await;
     world.through(&bad).await;
     let live = world.get(&path_of("web")).await.unwrap();
@@ -111,15 +115,14 @@ async fn what_was_suspended_when_it_left_is_deleted_after_it() {
     world.config.prune = true;
     world.config.prune_limit = "100%".to_owned();
     world.start();
-    let suspend = |why: Option<&str>| json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Some("let me look"))).await;
+    suspend(&world, Some("let me look")).await;
     world.repository.remove("web.yaml").write("other.yaml", config_map("other", "1"));
     let gone = world.repository.commit("Away with it");
     world.repository.push();
     world.through(&gone).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(world.get(&path_of("web")).await.is_some());
-    world.patch(&path_of("web"), "kubectl-annotate", &suspend(None)).await;
+    suspend(&world, None).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.get(&path_of("web")).await, None);
     let records =
