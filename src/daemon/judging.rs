@@ -137,7 +137,7 @@ impl<'a> Judging<'a> {
         let key = self.work.planned.wanted.key.clone();
         let scene = self.scene(live).await?;
         let now = context.clock.now();
-        match self.judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), now) {
+        match self.judge.rule(suspicion, &scene.sight, now) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 Ok(Some(Ruled::Failed { reason, scene, live: Arc::clone(live) }))

@@ -288,7 +288,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
         };
         let seen = scene(work, &ask.to).await?;
         let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
-        match judge.rule(suspicion, &seen.pods, seen.cannot_make_pods.as_deref(), context.clock.now()) {
+        match judge.rule(suspicion, &seen.sight, context.clock.now()) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 return Ok(Rolled::Failed(reason, seen));
@@ -371,7 +371,7 @@ async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
                 continue;
             }
             let Ok(scene) = scene(work, to).await else { continue };
-            if let Some(reason) = impatience.look(&scene.pods, work.context.clock.now()) {
+            if let Some(reason) = impatience.look(&scene.sight.pods, work.context.clock.now()) {
                 return reason;
             }
         }

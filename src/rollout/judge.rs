@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
-use super::{Reason, Workload, marks, progress_deadline_seconds};
+use super::{PodSeen, Reason, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
@@ -88,6 +88,17 @@ pub enum WaitingOn {
     Resume,
     /// Its pods.
     Pods,
+}
+
+/// What is to be seen of a workload whose rollout looks like failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The pods of the present template.
+    pub pods: Vec<PodAccount>,
+    /// Why pods can't be made, where the workload says so.
+    pub cannot_make_pods: Option<String>,
+    /// A pod of another revision that its controller waits for before it goes on.
+    pub held_up_by: Option<Box<PodSeen>>,
 }
 
 /// What the judge rules when it has seen the pods.
@@ -181,40 +192,25 @@ impl Judge {
         })
     }
 
-    /// Rules on a suspicion, now that the pods of the present template, and a message of why pods can't be made, if
-    /// there is one, have been looked at. After [`Ruling::World`] the judge waits for another whole deadline.
-    pub fn rule(
-        &mut self,
-        suspicion: Reason,
-        pods: &[PodAccount],
-        cannot_make_pods: Option<&str>,
-        now: Timestamp,
-    ) -> Ruling {
+    /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
+    /// deadline.
+    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
         // What has no pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
-        let worst = pods.iter().max_by_key(|pod| pod.fault);
+        let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
                 Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion })
             }
             _ if own_word => Ruling::Failed(suspicion),
-            _ if cannot_make_pods.is_some() => {
-                let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());
+            _ if sight.cannot_make_pods.is_some() => {
+                let message =
+                    format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
                 Ruling::Failed(Reason { message, ..suspicion })
             }
-            Some((Fault::World, seen)) => {
+            worst => {
                 self.progress_at = now;
-                Ruling::World(Reason { code: seen.state.clone(), message: blame(&suspicion, seen) })
-            }
-            Some(_) => {
-                self.progress_at = now;
-                let message = "its new pods are well, but it does not finish".to_owned();
-                Ruling::World(Reason { code: "NotFinishing".to_owned(), message })
-            }
-            None => {
-                self.progress_at = now;
-                let message = "its controller has made no pods".to_owned();
-                Ruling::World(Reason { code: "ControllerSilent".to_owned(), message })
+                Ruling::World(in_the_way(&suspicion, worst, sight.held_up_by.as_deref()))
             }
         }
     }
@@ -246,12 +242,36 @@ impl Judge {
     }
 }
 
+/// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
+fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, held_up_by: Option<&PodSeen>) -> Reason {
+    let (code, message) = match (worst, held_up_by) {
+        (Some((Fault::World, seen)), _) => return Reason { code: seen.state.clone(), message: blame(suspicion, seen) },
+        (_, Some(old)) => (
+            "OldPodNotReady",
+            format!(
+                "its controller waits for pod {} of another revision, which is {}; where it can't recover, delete it: \
+                 it is made again from the new template",
+                old.name,
+                state(old)
+            ),
+        ),
+        (Some(_), None) => ("NotFinishing", "its new pods are well, but it does not finish".to_owned()),
+        (None, None) => ("ControllerSilent", "its controller has made no pods".to_owned()),
+    };
+    Reason { code: code.to_owned(), message }
+}
+
 /// How much of a pod's message a reason quotes at most, in characters.
 const MESSAGE: usize = 100;
 
 /// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
-fn blame(suspicion: &Reason, seen: &super::PodSeen) -> String {
-    let mut text = format!("{}: pod {} is {}", suspicion.message, seen.name, seen.state);
+fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
+    format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
+}
+
+/// `ImagePullBackOff (container app): Back-off pulling image …`
+fn state(seen: &PodSeen) -> String {
+    let mut text = seen.state.clone();
     if let Some(container) = &seen.container {
         text.push_str(&format!(" (container {container}"));
         if let Some(code) = seen.exit_code {
