@@ -15,7 +15,7 @@ use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
-use crate::manifest::{Compact, ObjectKey};
+use crate::manifest::ObjectKey;
 use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use crate::rollout::{
     Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
@@ -55,7 +55,6 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
             if live.as_ref().is_none_or(|live| is_ours(work, live)) {
-                let live = live.map(|live| Compact::of(&live));
                 return work.judge_from(baseline, live).await;
             }
         }

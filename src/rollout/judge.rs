@@ -27,6 +27,9 @@ pub struct Baseline {
     pub generation: i64,
     /// The mark of a failure that the object spoke of already when it was written.
     pub old_failure: Option<String>,
+    /// Which object was written; empty where that is not known.
+    #[serde(default)]
+    pub uid: String,
 }
 
 impl Baseline {
@@ -37,7 +40,7 @@ impl Baseline {
         let once = Workload::of(key) == Some(Workload::Job);
         let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
         let old_failure = failure.map(|failure| failure.mark);
-        Baseline { generation: marks::generation(written), old_failure }
+        Baseline { generation: marks::generation(written), old_failure, uid: marks::uid(written).to_owned() }
     }
 }
 
@@ -133,10 +136,18 @@ impl Judge {
         self
     }
 
-    /// Whether an object is from before the write: a watch may still tell of it.
+    /// Whether this is another object of the same name, whose generations are counted anew.
     #[must_use]
-    pub fn is_from_before(&self, object: &Value) -> bool {
-        marks::generation(object) < self.baseline.generation
+    pub fn is_of_another(&self, object: &Value) -> bool {
+        !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
+    }
+
+    /// Whether an object may have another specification than the write left: it is of a later generation, or of a kind
+    /// without any. What is of an earlier one is from before the write: a watch may still tell of it.
+    #[must_use]
+    pub fn is_written_since(&self, object: &Value) -> bool {
+        let generation = marks::generation(object);
+        generation > self.baseline.generation || generation == 0
     }
 
     /// Looks at the object as it is at `now`.
