@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::roll_out::Work;
+use super::roll_out::{LiveObject, Work};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, EventKind, Scene};
 use crate::manifest::Compact;
@@ -206,11 +206,7 @@ impl<'a> Judging<'a> {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Cancelled),
-            changed = seen.changed() => match changed {
-                Ok(()) => Ok(seen.borrow_and_update().clone()),
-                // The source is stopping.
-                Err(_) => Err(Cancelled),
-            },
+            other = another(seen, live) => other,
             () = told(give_up) => Ok(Some(live.clone())),
             () = timer => Ok(Some(live.clone())),
         }
@@ -244,6 +240,18 @@ impl<'a> Judging<'a> {
             self.work.step(StepKind::Progress, &waiting.message).await?;
         }
         Ok(())
+    }
+}
+
+/// The next state of the object that is not as `known`: the watch tells also of belay's own write.
+async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
+    loop {
+        // The source is stopping, where nobody is left to say so.
+        seen.changed().await.map_err(|_| Cancelled)?;
+        let live = seen.borrow_and_update().clone();
+        if live.as_ref() != Some(known) {
+            return Ok(live);
+        }
     }
 }
 

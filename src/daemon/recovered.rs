@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::info;
 
-use super::source::Source;
+use super::source::{Done, Source};
 use crate::cluster::EventKind;
 use crate::manifest::ObjectKey;
 use crate::rollout::{Outcome, marks};
 
 impl Source {
     /// Tells of a workload that has just become complete, where its newest record says that it failed.
-    pub(super) fn tell_recovered(&self, key: &ObjectKey, live: &Value) {
+    pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
         if self.rollouts.contains_key(key) || self.planned.is_none() {
             return;
         }
@@ -26,8 +26,9 @@ impl Source {
         let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
         info!(object = %key, message, "recovered");
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
-        tokio::spawn(async move {
+        self.work.spawn(async move {
             context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
+            Done::Told
         });
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::source::Source;
+use super::source::{Done, Source};
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
@@ -33,13 +33,14 @@ impl Source {
         if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
             warn!(object = %key, %error, "failed to note the drift");
         }
+        let Some(served) = served else { return };
         let (context, key) = (Arc::clone(&self.context), key.clone());
-        tokio::spawn(async move {
-            let Some(served) = served else { return };
+        self.work.spawn(async move {
             let read = Backoff::insist(|_| {}, || context.cluster.get(&key, &served));
             if let Ok(Some(live)) = read.await {
                 context.tell(&key, &live, EventKind::Warning, "Drifted", message).await;
             }
+            Done::Told
         });
     }
 }

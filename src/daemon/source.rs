@@ -135,7 +135,9 @@ pub(super) enum Done {
     Kept(Option<String>),
     /// A rollout ended.
     RolledOut(ObjectKey, Ended),
-    /// Something was told.
+    /// A completion was told.
+    ToldComplete,
+    /// Something else was told.
     Told,
 }
 
@@ -205,7 +207,8 @@ impl Source {
             }
             Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
-            Done::Told => self.told(),
+            Done::ToldComplete => self.told(),
+            Done::Told => {}
         }
     }
 

@@ -71,7 +71,7 @@ impl Source {
         self.work.spawn(async move {
             context.requests.calm().await;
             context.tell(&key, &live, EventKind::Normal, "RolloutComplete", message).await;
-            Done::Told
+            Done::ToldComplete
         });
     }
 }

@@ -88,6 +88,8 @@ pub enum Hand {
     Image,
     /// `kubectl delete`
     Delete,
+    /// `kubectl replace --force`
+    Replace,
     /// `kubectl rollout pause`, and `resume` after so many seconds.
     Pause(u64),
     /// The annotation that says to leave it alone, taken off again after so many seconds.

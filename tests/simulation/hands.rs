@@ -57,16 +57,31 @@ impl Person {
                     json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": by_hand}]}}}});
                 self.send(Request::patch(path_of(key)), "application/strategic-merge-patch+json", &patch).await;
             }
-            Hand::Delete => {
-                let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
-                self.send(Request::delete(path_of(key)), "application/json", &options).await;
-            }
+            Hand::Delete => self.delete(key).await,
+            Hand::Replace => self.replace(key, before).await,
             Hand::Pause(_) if key.0 == "Deployment" => drop(self.merge(key, &json!({"spec": {"paused": true}})).await),
             Hand::Pause(_) => {}
             Hand::Suspend(_) => drop(self.annotate(key, "belay.dev/suspend", json!("by hand")).await),
             Hand::Retry => drop(self.annotate(key, "belay.dev/hold", Value::Null).await),
             Hand::Label => drop(self.merge(key, &json!({"metadata": {"labels": {"example.com/team": "blue"}}})).await),
         }
+    }
+
+    async fn delete(&self, key: &Key) {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+        self.send(Request::delete(path_of(key)), "application/json", &options).await;
+    }
+
+    /// `kubectl replace --force`: it is deleted, and made anew as it was.
+    async fn replace(&self, key: &Key, before: &Value) {
+        let mut anew = before.clone();
+        for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
+            anew["metadata"].as_object_mut().expect("an object").remove(field);
+        }
+        self.delete(key).await;
+        let path = path_of(key);
+        let (all, _) = path.rsplit_once('/').expect("a path has slashes");
+        self.create(all, &anew).await;
     }
 
     /// Takes back what lasts only for a time.

@@ -189,6 +189,7 @@ impl Scenario {
         }
         events.extend(in_the_middle(&Random::new(seed ^ 0x0b1a5), at));
         events.extend(outage(&Random::new(seed ^ 0x6_1700), at));
+        events.extend(replaced(&Random::new(seed ^ 0x9e9_1ace), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -220,6 +221,22 @@ fn outage(apart: &Random, end: Duration) -> Vec<Timed> {
     let killed = at + lasts.mul_f64(0.01) * u32::try_from(apart.below(60)).unwrap_or_default();
     let kill = Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(10)));
     vec![Timed { at, what: Event::Outage(lasts) }, Timed { at: killed, what: kill }]
+}
+
+/// In some worlds, somebody replaces a workload by force while it is rolled out, and belay may not be there.
+fn replaced(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(5) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = usize::try_from(apart.below(3)).unwrap_or_default();
+    let fate = [Fate::Ready, Fate::Slow, Fate::Never][usize::try_from(apart.below(3)).unwrap_or_default()];
+    let push = Timed { at, what: Event::Push(vec![Edit::Image(app, fate)]) };
+    let later = at + Duration::from_millis(500 + apart.below(20_000));
+    let hand = Timed { at: later, what: Event::Hand(app, Hand::Replace) };
+    let kill = Event::Kill(Kill::Now, Duration::from_secs(1 + apart.below(10)));
+    let killed = Timed { at: later.saturating_sub(Duration::from_millis(1 + apart.below(400))), what: kill };
+    if apart.below(2) == 0 { vec![push, hand] } else { vec![push, killed, hand] }
 }
 
 /// What happens besides where there is something for it to happen to.
