@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::body::{Replicas, TemplateMarks, body};
 use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
+use super::owned::is_disowned;
 use super::takeover::Takeover;
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ObjectKey};
@@ -216,7 +217,7 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
     let sent = if rolls_out { new_body(wanted, source, live) } else { sent };
-    if !rolls_out && !differs(live, would_be) {
+    if !rolls_out && !differs(live, would_be) && !is_disowned(live) {
         return Action::Unchanged;
     }
     let changes = changes(live, would_be);
@@ -247,7 +248,7 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
 /// do.
 #[must_use]
 pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
-    if !differs(live, would_be) {
+    if !differs(live, would_be) && !is_disowned(live) {
         return Action::Held(hold);
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.

@@ -88,12 +88,7 @@ async fn what_is_made_anew_in_the_middle_is_applied_again() {
     let next = world.push("web.yaml", &broken("web", "ready-after=20s"), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     world.stop().await;
-    let mut live = world.get(&path_of("web")).await.unwrap();
-    for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
-        live["metadata"].as_object_mut().unwrap().remove(field);
-    }
-    world.delete(&path_of("web")).await;
-    let fresh = world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-replace", &live).await;
+    let fresh = world.make_anew(&path_of("web")).await;
     assert_eq!(fresh["metadata"]["generation"], 1);
     world.start();
     world.through(&next).await;

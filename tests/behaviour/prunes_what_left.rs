@@ -47,6 +47,19 @@ async fn by_the_commit_that_took_it_away() {
     assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
 }
 
+/// None of its fields are belay's then, until belay takes them again.
+#[tokio::test(start_paused = true)]
+async fn also_what_somebody_made_anew() {
+    let mut world = started(2, true).await;
+    let anew = world.make_anew(&map("map-0")).await;
+    assert!(!anew["metadata"]["managedFields"].to_string().contains("\"belay\""), "{anew}");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let live = world.get(&map("map-0")).await.unwrap();
+    assert!(live["metadata"]["managedFields"].to_string().contains("\"belay\""), "{live}");
+    removed(&mut world, &["0.yaml"], "Away with it").await;
+    assert_eq!(world.get(&map("map-0")).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_only_moves_is_not_deleted() {
     let mut world = started(3, true).await;

@@ -277,6 +277,17 @@ impl World {
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("DELETE {path}: {error}"));
     }
 
+    /// `kubectl replace --force`: deletes an object, and makes it anew as it was.
+    pub async fn make_anew(&self, path: &str) -> Value {
+        let mut object = self.get(path).await.unwrap_or_else(|| panic!("no {path}"));
+        for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
+            object["metadata"].as_object_mut().expect("an object").remove(field);
+        }
+        self.delete(path).await;
+        let (all, _) = path.rsplit_once('/').expect("a path has slashes");
+        self.create(all, "kubectl-replace", &object).await
+    }
+
     /// All objects of a list.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.unwrap_or_else(|| panic!("no {path}"));
