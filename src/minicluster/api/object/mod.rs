@@ -189,6 +189,48 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
     finish_update(write, old, object, warnings)
 }
 
+/// An object after the size that a scale asks for was put into it. `change` makes the scale that is written of the one that
+/// is there, `scale`; `put` puts its size into the object, where `path` is the way to it. Equal to `old` where nothing changes.
+///
+/// The scale has managed fields of its own while it is written, and they are put back afterwards.
+///
+/// # Errors
+/// What `change` and `put` refuse; 422 with all causes.
+pub fn rescale(
+    write: &Write<'_>,
+    old: &Value,
+    path: &[String],
+    scale: Value,
+    change: impl FnOnce(&Value) -> Result<Value, ApiError>,
+    put: impl FnOnce(&Value) -> Result<Value, ApiError>,
+) -> Result<Read, ApiError> {
+    let mut before = scale;
+    let owners = apply::of_scale(write.definition, old, path);
+    if !owners.is_empty() {
+        before["metadata"]["managedFields"] = Value::Array(owners);
+    }
+    let after = change(&before)?;
+    let mut object = put(&after)?;
+    apply::put_scale_back(write.definition, &mut object, after["metadata"].list("managedFields"), path);
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    changed(write, old, object, Vec::new())
+}
+
+/// A scale after `sent` was written over `before`, with who owns it.
+pub fn written_scale(write: &Write<'_>, before: &Value, sent: Value) -> Value {
+    let mut scale = sent;
+    apply::track_update(write, Some(before), &mut scale);
+    scale
+}
+
+/// A scale after `sent` was applied to `before`, with who owns it.
+///
+/// # Errors
+/// As [`apply`].
+pub fn applied_scale(write: &Write<'_>, before: &Value, sent: &Value, force: bool) -> Result<Value, ApiError> {
+    apply::apply(write, Some(before), sent, force)
+}
+
 /// `old` with a patch laid over it, read like a body; [`update`] comes next.
 ///
 /// # Errors
@@ -286,12 +328,15 @@ fn finish_create(
 }
 
 /// What happens to a changed object once its managed fields are known.
-fn finish_update(
-    write: &Write<'_>,
-    old: &Value,
-    mut object: Value,
-    mut warnings: Vec<String>,
-) -> Result<Read, ApiError> {
+fn finish_update(write: &Write<'_>, old: &Value, object: Value, warnings: Vec<String>) -> Result<Read, ApiError> {
+    let Read { object, warnings } = changed(write, old, object, warnings)?;
+    // A write that changes nothing but when its manager last wrote changes nothing.
+    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
+    Ok(Read { object, warnings })
+}
+
+/// A changed object as it is stored.
+fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
     if write.subresource.is_none() {
         strategy::admit_change(definition, &mut object);
@@ -306,8 +351,6 @@ fn finish_update(
     let errors = validate::update(definition, write.subresource, old, &object);
     refuse(definition, &object, errors)?;
     warnings.extend(warn::update(write, old, &object));
-    // A write that changes nothing but when its manager last wrote changes nothing.
-    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
     Ok(Read { object, warnings })
 }
 
