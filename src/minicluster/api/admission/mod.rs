@@ -3,6 +3,7 @@
 //! Happens after the object is complete (defaults, managed fields), as in the real server.
 
 mod certificates;
+mod devices;
 mod limits;
 mod priority;
 mod quota;

@@ -13,6 +13,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::create(write, object),
+        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "Namespace") => {
             object["status"] = json!({ "phase": "Active" });
             let spec = &mut object["spec"];
@@ -80,6 +81,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
         ("", "Service") => service::update(old, object),
         ("", "ServiceAccount") => name_secrets(object),
         ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
+        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
@@ -89,6 +91,17 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_stored_version(object),
         _ => {}
+    }
+}
+
+/// A taint of a device says since when; what nodes have from devices is not asked yet.
+fn offered(write: &Write<'_>, slice: &mut Value) {
+    let now = times::write(write.now, Precision::Seconds);
+    for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(device, "nodeAllocatableResourceMappings");
+        for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+            put_missing(taint, "timeAdded", now.as_str());
+        }
     }
 }
 

@@ -93,14 +93,14 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
     let key = (definition.group.as_str(), definition.kind.as_str());
     // A scale counts as a new generation once it is known what it was.
     let moved = match write.subresource {
-        // Of those, only a scale says something.
-        None if key == ("", "ReplicationController") => false,
         None if key == ("apps", "DaemonSet") => old["spec"]["template"] != new["spec"]["template"],
         None => old["metadata"]["generation"] != new["metadata"]["generation"],
         Some("scale") => old["spec"] != new["spec"],
         Some(_) => false,
     };
-    if moved && let Some((path, template)) = template(definition, new) {
+    // Of those, the real server looks at what it was.
+    let told = if key == ("", "ReplicationController") { old } else { new };
+    if moved && let Some((path, template)) = template(definition, told) {
         pod::warnings(&path, template, &mut warnings);
     }
     if write.subresource.is_none() {
