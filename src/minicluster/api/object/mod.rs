@@ -16,6 +16,7 @@ mod look;
 mod patch;
 mod quantity;
 mod read;
+mod rescale;
 mod schema_props;
 mod strategy;
 mod times;
@@ -37,6 +38,7 @@ use look::Look;
 pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
+pub use rescale::{applied as applied_scale, rescale, written as written_scale};
 pub use strategy::{
     Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check, quality_of_service,
 };
@@ -109,6 +111,17 @@ pub struct Write<'a> {
     pub now: Timestamp,
     /// What to do about unknown and duplicate fields.
     pub field_validation: FieldValidation,
+    /// What becomes of it.
+    pub effect: Effect,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is stored.
+    Stored,
+    /// It is only tried: the real server then does not look whether what is asked for can be had.
+    DryRun,
 }
 
 /// How a body is written.
@@ -187,48 +200,6 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
     complete(write.definition, &mut object, EmptyLists::Stay);
     apply::track_update(write, Some(old), &mut object);
     finish_update(write, old, object, warnings)
-}
-
-/// An object after the size that a scale asks for was put into it. `change` makes the scale that is written of the one that
-/// is there, `scale`; `put` puts its size into the object, where `path` is the way to it. Equal to `old` where nothing changes.
-///
-/// The scale has managed fields of its own while it is written, and they are put back afterwards.
-///
-/// # Errors
-/// What `change` and `put` refuse; 422 with all causes.
-pub fn rescale(
-    write: &Write<'_>,
-    old: &Value,
-    path: &[String],
-    scale: Value,
-    change: impl FnOnce(&Value) -> Result<Value, ApiError>,
-    put: impl FnOnce(&Value) -> Result<Value, ApiError>,
-) -> Result<Read, ApiError> {
-    let mut before = scale;
-    let owners = apply::of_scale(write.definition, old, path);
-    if !owners.is_empty() {
-        before["metadata"]["managedFields"] = Value::Array(owners);
-    }
-    let after = change(&before)?;
-    let mut object = put(&after)?;
-    apply::put_scale_back(write.definition, &mut object, after["metadata"].list("managedFields"), path);
-    complete(write.definition, &mut object, EmptyLists::Stay);
-    changed(write, old, object, Vec::new())
-}
-
-/// A scale after `sent` was written over `before`, with who owns it.
-pub fn written_scale(write: &Write<'_>, before: &Value, sent: Value) -> Value {
-    let mut scale = sent;
-    apply::track_update(write, Some(before), &mut scale);
-    scale
-}
-
-/// A scale after `sent` was applied to `before`, with who owns it.
-///
-/// # Errors
-/// As [`apply`].
-pub fn applied_scale(write: &Write<'_>, before: &Value, sent: &Value, force: bool) -> Result<Value, ApiError> {
-    apply::apply(write, Some(before), sent, force)
 }
 
 /// `old` with a patch laid over it, read like a body; [`update`] comes next.
@@ -346,7 +317,7 @@ fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<
     if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
         // Addresses and ports are given out first, so what is wrong with them is told alone.
         check_families(&object)?;
-        strategy::check_node_ports(old, &object)?;
+        strategy::check_node_ports(old, &object, write.effect)?;
     }
     let errors = validate::update(definition, write.subresource, old, &object);
     refuse(definition, &object, errors)?;

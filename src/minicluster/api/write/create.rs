@@ -96,7 +96,7 @@ impl ApiServer {
                 return Err(ApiError { message, ..error });
             }
             let mut new = new.clone();
-            let more = self.alongside(&named, None, Some(&mut new))?;
+            let more = self.alongside(&named, None, Some(&mut new), options.effect())?;
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
