@@ -41,6 +41,12 @@ pub fn fill(name: &str, value: &mut Value) {
                 put_missing(value, "allocatable", capacity);
             }
         }
+        "core.v1.PersistentVolume" => {
+            // The same spec in another object has none of these.
+            put_missing(value, "spec", json!({}));
+            put_missing(&mut value["spec"], "persistentVolumeReclaimPolicy", "Retain");
+            put_missing(&mut value["spec"], "volumeMode", "Filesystem");
+        }
         "core.v1.Pod" => pod(value),
         "core.v1.ReplicationController" => replication_controller(value),
         "core.v1.ServiceSpec" => service(value),

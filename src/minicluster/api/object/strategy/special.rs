@@ -94,11 +94,15 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
     }
 }
 
-/// A taint of a device says since when; what nodes have from devices is not asked yet.
+/// A taint of a device says since when. What nodes have from devices, and attributes of several values, are not known yet.
 fn offered(write: &Write<'_>, slice: &mut Value) {
     let now = times::write(write.now, Precision::Seconds);
     for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(device, "nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flatten();
+        for (_, attribute) in attributes {
+            ["bools", "ints", "strings", "versions"].iter().for_each(|name| remove(attribute, name));
+        }
         for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
             put_missing(taint, "timeAdded", now.as_str());
         }

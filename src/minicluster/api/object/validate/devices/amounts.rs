@@ -137,7 +137,7 @@ fn valid_range(default: &Quantity, most: &Quantity, range: &Value, at: &Path<'_>
         say("min", &least, &format!("min is larger than capacity value: {}", most.canonical()));
     }
     if default.is_less(&least) {
-        say("default", default, &format!("default is less than min: {}", least.canonical()));
+        say("min", default, &format!("default is less than min: {}", least.canonical()));
     }
     let last = range.some("max").map(amount);
     if let Some(last) = &last {
@@ -148,7 +148,7 @@ fn valid_range(default: &Quantity, most: &Quantity, range: &Value, at: &Path<'_>
             say("max", last, &format!("max is larger than capacity value: {}", most.canonical()));
         }
         if default.is_more(last) {
-            say("default", default, &format!("default is more than max: {}", last.canonical()));
+            say("max", default, &format!("default is more than max: {}", last.canonical()));
         }
     }
     let Some(step) = range.some("step").map(amount) else { return };

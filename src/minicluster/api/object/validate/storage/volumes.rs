@@ -86,7 +86,10 @@ fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
         capacity(spec, &at.field("capacity"), errors);
     }
     let reclaim = spec.text("persistentVolumeReclaimPolicy");
-    if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
+    if inline && !matches!(reclaim, "" | "Retain") {
+        let at = at.field("persistentVolumeReclaimPolicy");
+        errors.forbidden(&at, "may only be Retain in the context of inline volumes");
+    } else if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
         errors.not_supported(&at.field("persistentVolumeReclaimPolicy"), reclaim, &RECLAIM);
     }
     if spec.has("nodeAffinity") && !refuse("nodeAffinity", errors) {
