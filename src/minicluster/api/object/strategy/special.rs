@@ -39,6 +39,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
         }
         ("batch", "Job") => job_selector(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            no_empty_webhook(object);
             let stored: Vec<&str> = stored_version(object).into_iter().collect();
             object["status"] = json!({ "conditions": null, "acceptedNames": {}, "storedVersions": stored });
         }
@@ -89,8 +90,20 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
             let generation = if moved { generation + 1 } else { generation };
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_stored_version(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            no_empty_webhook(object);
+            remember_stored_version(object);
+        }
         _ => {}
+    }
+}
+
+/// A webhook that says nothing but an empty list is none either, though who sent it owns it.
+fn no_empty_webhook(definition: &mut Value) {
+    let conversion = &mut definition["spec"]["conversion"];
+    let empty = |webhook: &Value| !webhook.has("clientConfig") && webhook.list("conversionReviewVersions").is_empty();
+    if conversion.get("webhook").is_some_and(empty) {
+        remove(conversion, "webhook");
     }
 }
 
