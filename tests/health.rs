@@ -2,7 +2,7 @@
 //!
 //! `object` is the workload as the write left it, at time 0. Each step merges `change` into it (RFC 7386), moves the time
 //! to `at`, and says what the judge must say: `verdict` is `waiting`, `complete` or `suspect`; where the judge suspects
-//! (or its own deadline has passed), `pods` are what is to be seen and `ruling` is `failed` or `world`. `says` is a part of
+//! (or its own deadline has passed), `pods` are what is to be seen, `held_up_by` a pod of another revision, and `ruling` is `failed` or `world`. `says` is a part of
 //! the message.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use belay::manifest::ObjectKey;
 use belay::rollout::health::account_of_pod;
-use belay::rollout::{Baseline, Judge, Ruling, Verdict};
+use belay::rollout::{Baseline, Judge, Ruling, Sight, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,6 +41,8 @@ struct Step {
     pods: Vec<Value>,
     #[serde(default)]
     cannot_make_pods: Option<String>,
+    #[serde(default)]
+    held_up_by: Option<Value>,
     #[serde(default)]
     ruling: Option<String>,
     #[serde(default)]
@@ -87,8 +89,13 @@ fn run(name: &str, case: Case) {
         assert_eq!(said, step.verdict, "{place}: {message}");
         let mut message = message;
         if let Some(suspicion) = suspicion {
-            let pods: Vec<_> = step.pods.iter().map(|pod| account_of_pod(pod, &case.lost_nodes, now)).collect();
-            let ruling = judge.rule(suspicion, &pods, step.cannot_make_pods.as_deref(), now);
+            let account = |pod: &Value| account_of_pod(pod, &case.lost_nodes, now);
+            let sight = Sight {
+                pods: step.pods.iter().map(account).collect(),
+                cannot_make_pods: step.cannot_make_pods,
+                held_up_by: step.held_up_by.as_ref().map(|pod| Box::new(account(pod).seen)),
+            };
+            let ruling = judge.rule(suspicion, &sight, now);
             let (ruled, reason) = match ruling {
                 Ruling::Failed(reason) => ("failed", reason),
                 Ruling::World(reason) => ("world", reason),

@@ -11,8 +11,8 @@ use super::masking::Masking;
 use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
 use crate::manifest::ObjectKey;
-use crate::rollout::health::{PodAccount, account_of_pod};
-use crate::rollout::{EventSeen, Evidence, Workload, marks, same_template, template};
+use crate::rollout::health::{PodAccount, is_ready};
+use crate::rollout::{EventSeen, Evidence, Sight, Workload, marks, same_template, template};
 
 /// The most pods that are kept.
 const PODS: usize = 10;
@@ -30,10 +30,8 @@ const NODES: usize = 10;
 /// What is to be seen, and what the judge needs of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scene {
-    /// The pods of the present template.
-    pub pods: Vec<PodAccount>,
-    /// Why pods can't be made, where the workload says so.
-    pub cannot_make_pods: Option<String>,
+    /// What the judge rules by.
+    pub sight: Sight,
     /// What is kept.
     pub evidence: Evidence,
 }
@@ -56,11 +54,12 @@ impl Cluster {
             Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
             None => Vec::new(),
         };
+        let present = pods.len();
+        pods.extend(self.unready_pods_of_other_revisions(key, live, &pods).await?);
         let masking = self.masking(key, live, &pods, &mut missing).await;
         pods.iter_mut().for_each(|pod| masking.apply_within(&mut pod["status"]));
-        let now = self.clock.now();
-        let lost = self.lost_nodes(&pods, &mut missing).await;
-        let mut accounts: Vec<PodAccount> = pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect();
+        let mut accounts = self.accounts(&pods, &mut missing).await;
+        let others = accounts.split_off(present);
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
         self.read_logs(key, &pods_served, &mut accounts, &masking, &mut missing).await;
         let events = self.events_about(key, live, &accounts, &masking, &mut missing).await;
@@ -70,7 +69,9 @@ impl Cluster {
             events,
             missing,
         };
-        Ok(Scene { pods: accounts, cannot_make_pods: cannot_make_pods(live), evidence })
+        let held_up_by = others.into_iter().max_by_key(|pod| pod.fault).map(|pod| Box::new(pod.seen));
+        let sight = Sight { pods: accounts, cannot_make_pods: cannot_make_pods(live), held_up_by };
+        Ok(Scene { sight, evidence })
     }
 
     /// The selector of the pods that the present template makes; `None` where nothing keeps that template yet.
@@ -107,12 +108,8 @@ impl Cluster {
 
     /// The nodes of unready pods that are not Ready, or gone.
     pub(super) async fn lost_nodes(&self, pods: &[Value], missing: &mut Vec<String>) -> BTreeSet<String> {
-        let ready = |object: &Value| {
-            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        };
         let named: BTreeSet<&str> =
-            pods.iter().filter(|pod| !ready(pod)).filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+            pods.iter().filter(|pod| !is_ready(pod)).filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
         let mut lost = BTreeSet::new();
         for name in named.into_iter().take(NODES) {
             let key =
@@ -122,7 +119,7 @@ impl Cluster {
                 Err(error) => Err(error),
             };
             match node {
-                Ok(Some(node)) if ready(&node) => {}
+                Ok(Some(node)) if is_ready(&node) => {}
                 Ok(_) => {
                     lost.insert(name.to_owned());
                 }

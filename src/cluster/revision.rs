@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use crate::manifest::ObjectKey;
-use crate::rollout::health::{PodAccount, account_of_pod};
+use crate::rollout::health::{PodAccount, account_of_pod, is_ready};
 use crate::rollout::{Workload, marks};
 
 impl Cluster {
@@ -42,13 +42,33 @@ impl Cluster {
 
     /// Those of these pods that can't run by what their own manifest says, and not for what the world does to them.
     pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
-        let accounts = self.accounts(&pods).await;
+        let accounts = self.accounts(&pods, &mut Vec::new()).await;
         let failing = pods.into_iter().zip(accounts).filter(|(_, account)| account.fault.blames_the_commit());
         failing.map(|(pod, _)| pod).collect()
     }
 
-    async fn accounts(&self, pods: &[Value]) -> Vec<PodAccount> {
-        let lost = self.lost_nodes(pods, &mut Vec::new()).await;
+    /// The pods of a StatefulSet that are not among `present` and not ready: its controller waits for each of them before
+    /// it goes on. None for other kinds, whose controllers take the unready first.
+    pub(super) async fn unready_pods_of_other_revisions(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        present: &[Value],
+    ) -> Result<Vec<Value>, ClusterError> {
+        if Workload::of(key) != Some(Workload::StatefulSet) {
+            return Ok(Vec::new());
+        }
+        let served = self.served("v1", "Pod").await?;
+        let mut pods = self.list(&served, key.namespace.as_deref(), &selector_text(&live["spec"]["selector"])).await?;
+        pods.retain(|pod| {
+            let is_present = present.iter().any(|present| marks::uid(present) == marks::uid(pod));
+            !is_present && is_owned(pod, marks::uid(live)) && !is_ready(pod)
+        });
+        Ok(pods)
+    }
+
+    pub(super) async fn accounts(&self, pods: &[Value], missing: &mut Vec<String>) -> Vec<PodAccount> {
+        let lost = self.lost_nodes(pods, missing).await;
         let now = self.clock.now();
         pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect()
     }
@@ -68,7 +88,7 @@ impl Cluster {
         let served = self.served("v1", "Pod").await?;
         let Some(selector) = self.selector_of_present_template(key, live).await? else { return Ok(Vec::new()) };
         let pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
-        let mut accounts = self.accounts(&pods).await;
+        let mut accounts = self.accounts(&pods, &mut Vec::new()).await;
         // What they say is quoted where one is given up on.
         if accounts.iter().any(|account| !account.seen.message.is_empty()) {
             let masking = self.masking(key, live, &pods, &mut Vec::new()).await;

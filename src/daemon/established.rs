@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::take_back::{self, TakeBack};
-use crate::manifest::{Compact, ObjectKey};
+use crate::manifest::ObjectKey;
 use crate::rollout::{Baseline, Judge, Outcome, Wish, health, wish};
 
 impl Work {
@@ -28,7 +28,7 @@ impl Work {
         }
         let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        match judging.until_ruled(Some(Compact::of(&written))).await? {
+        match judging.until_ruled(Some(written)).await? {
             Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
                 let back = TakeBack { reason, scene: Some(scene), went: None };
                 self.take_back(back, Some(live)).await
@@ -52,7 +52,7 @@ impl Work {
         }
         let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        judging.until_ruled(Some(Compact::of(written))).await.map(|_| ())
+        judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
     }
 }
 

@@ -89,23 +89,28 @@ impl<'a> Judging<'a> {
     }
 
     /// Watches from `live` on, the object as the write left it.
-    pub(super) async fn until_ruled(&mut self, live: Option<Compact>) -> Result<Ruled, Cancelled> {
-        let Some(mut live) = live else { return Ok(Ruled::Gone) };
+    pub(super) async fn until_ruled(&mut self, live: Option<Arc<Value>>) -> Result<Ruled, Cancelled> {
+        let Some(live) = live else { return Ok(Ruled::Gone) };
+        // Thousands wait at once: while one does, it has nothing but the object's text.
+        let mut kept = Compact::of(&live);
+        let mut ruled = Box::pin(self.look(live)).await?;
         loop {
-            // Thousands wait at once: while one does, it has nothing but the object's text.
-            if let Some(ruled) = Box::pin(self.look(&live)).await? {
+            if let Some(ruled) = ruled {
                 return Ok(ruled);
             }
-            match self.next(&live).await? {
-                Some(next) => live = next,
+            match self.next(&kept).await? {
+                Some(next) => kept = next,
                 None => return Ok(Ruled::Gone),
             }
+            ruled = Box::pin(self.look(Arc::new(kept.read()))).await?;
         }
     }
 
     /// Looks at the object as it is now; `None` where it is still to be waited for.
-    async fn look(&mut self, live: &Compact) -> Result<Option<Ruled>, Cancelled> {
-        let live = Arc::new(live.read());
+    async fn look(&mut self, live: Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
+        if self.judge.is_of_another(&live) {
+            return Ok(Some(Ruled::Gone));
+        }
         if self.is_taken_over(&live) {
             return Ok(Some(Ruled::TakenOver(live)));
         }
@@ -137,7 +142,7 @@ impl<'a> Judging<'a> {
         let key = self.work.planned.wanted.key.clone();
         let scene = self.scene(live).await?;
         let now = context.clock.now();
-        match self.judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), now) {
+        match self.judge.rule(suspicion, &scene.sight, now) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 Ok(Some(Ruled::Failed { reason, scene, live: Arc::clone(live) }))
@@ -213,7 +218,7 @@ impl<'a> Judging<'a> {
 
     fn is_taken_over(&self, live: &Value) -> bool {
         match (&self.applied, template(live)) {
-            (Some(applied), Some(present)) => !self.judge.is_from_before(live) && template_hash(present) != *applied,
+            (Some(applied), Some(present)) => self.judge.is_written_since(live) && template_hash(present) != *applied,
             _ => false,
         }
     }

@@ -379,7 +379,7 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
 fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
     Workload::of(&wanted.key)?;
     // What it says of a failure is this rollout's, as far as anybody knows.
-    let baseline = Baseline { generation: marks::generation(live), old_failure: None };
+    let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
     let commit = marks::annotation(live, marks::COMMIT);
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
     Some(Standing { complete: is_complete(&wanted.key, live), ours, marked, baseline })

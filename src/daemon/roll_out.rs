@@ -109,7 +109,6 @@ impl Work {
                 {
                     return Ok(outcome);
                 }
-                let live = live.map(|live| Compact::of(&live));
                 self.judge_from(baseline, live).await
             }
             Stage::GoingBack { reason, went } => {
@@ -134,9 +133,7 @@ impl Work {
         }
         self.turn.through();
         let baseline = self.baseline(&written);
-        let live = Compact::of(&written);
-        drop(written);
-        self.judge_from(baseline, Some(live)).await
+        self.judge_from(baseline, Some(Arc::new(written))).await
     }
 
     /// Whether there is a rollout to be judged.
@@ -259,13 +256,15 @@ impl Work {
     }
 
     /// Judges the rollout that a write began.
-    pub(super) async fn judge_from(&mut self, baseline: Baseline, live: Option<Compact>) -> Result<Outcome, Cancelled> {
-        let mut baseline = baseline;
-        let mut live = live;
+    pub(super) async fn judge_from(
+        &mut self,
+        mut baseline: Baseline,
+        mut live: Option<Arc<Value>>,
+    ) -> Result<Outcome, Cancelled> {
         let mut again: Option<Duration> = None;
         loop {
             let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
-            let applied = live.as_ref().and_then(|live| template(&live.read()).map(template_hash));
+            let applied = live.as_deref().and_then(template).map(template_hash);
             let unsticking = unstick::failed_pods(self);
             let mut judging = Judging::new(self, judge, applied.clone(), Outcome::UnderWay);
             let ruled = tokio::select! {
@@ -306,7 +305,7 @@ impl Work {
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, &baseline).await;
-            live = Some(Compact::of(&written));
+            live = Some(Arc::new(written));
         }
     }
 

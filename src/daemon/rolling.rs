@@ -15,7 +15,7 @@ use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
-use crate::manifest::{Compact, ObjectKey};
+use crate::manifest::ObjectKey;
 use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use crate::rollout::{
     Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
@@ -55,7 +55,6 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
             if live.as_ref().is_none_or(|live| is_ours(work, live)) {
-                let live = live.map(|live| Compact::of(&live));
                 return work.judge_from(baseline, live).await;
             }
         }
@@ -288,7 +287,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
         };
         let seen = scene(work, &ask.to).await?;
         let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
-        match judge.rule(suspicion, &seen.pods, seen.cannot_make_pods.as_deref(), context.clock.now()) {
+        match judge.rule(suspicion, &seen.sight, context.clock.now()) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 return Ok(Rolled::Failed(reason, seen));
@@ -371,7 +370,7 @@ async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
                 continue;
             }
             let Ok(scene) = scene(work, to).await else { continue };
-            if let Some(reason) = impatience.look(&scene.pods, work.context.clock.now()) {
+            if let Some(reason) = impatience.look(&scene.sight.pods, work.context.clock.now()) {
                 return reason;
             }
         }

@@ -13,7 +13,7 @@ use super::way::find_way;
 use super::{rolling, undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
-use crate::manifest::{Compact, ObjectKey};
+use crate::manifest::ObjectKey;
 use crate::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
     body, reclaim, same_template, template, template_hash, wish, with_template,
@@ -222,7 +222,7 @@ async fn watch_back(
     let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {
         biased;
-        ruled = judging.until_ruled(Some(Compact::of(&live))) => ruled?,
+        ruled = judging.until_ruled(Some(live)) => ruled?,
         never = unsticking => match never {},
     };
     if let Ruled::TakenOver(live) = &ruled

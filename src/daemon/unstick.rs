@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::Context;
 use super::roll_out::Work;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
+use crate::rollout::health::is_ready;
 use crate::rollout::{Outcome, Wanted, Workload, marks};
 
 /// How often the pods are looked at.
@@ -93,9 +93,4 @@ fn known(context: &Context, wanted: &Wanted, commit: &str) -> Known {
         ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => Known::Nothing,
         _ => Known::Failed,
     }
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

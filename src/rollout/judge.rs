@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
-use super::{Reason, Workload, marks, progress_deadline_seconds};
+use super::{PodSeen, Reason, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
@@ -27,6 +27,9 @@ pub struct Baseline {
     pub generation: i64,
     /// The mark of a failure that the object spoke of already when it was written.
     pub old_failure: Option<String>,
+    /// Which object was written; empty where that is not known.
+    #[serde(default)]
+    pub uid: String,
 }
 
 impl Baseline {
@@ -37,7 +40,7 @@ impl Baseline {
         let once = Workload::of(key) == Some(Workload::Job);
         let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
         let old_failure = failure.map(|failure| failure.mark);
-        Baseline { generation: marks::generation(written), old_failure }
+        Baseline { generation: marks::generation(written), old_failure, uid: marks::uid(written).to_owned() }
     }
 }
 
@@ -90,6 +93,17 @@ pub enum WaitingOn {
     Pods,
 }
 
+/// What is to be seen of a workload whose rollout looks like failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The pods of the present template.
+    pub pods: Vec<PodAccount>,
+    /// Why pods can't be made, where the workload says so.
+    pub cannot_make_pods: Option<String>,
+    /// A pod of another revision that its controller waits for before it goes on.
+    pub held_up_by: Option<Box<PodSeen>>,
+}
+
 /// What the judge rules when it has seen the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
@@ -122,10 +136,18 @@ impl Judge {
         self
     }
 
-    /// Whether an object is from before the write: a watch may still tell of it.
+    /// Whether this is another object of the same name, whose generations are counted anew.
     #[must_use]
-    pub fn is_from_before(&self, object: &Value) -> bool {
-        marks::generation(object) < self.baseline.generation
+    pub fn is_of_another(&self, object: &Value) -> bool {
+        !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
+    }
+
+    /// Whether an object may have another specification than the write left: it is of a later generation, or of a kind
+    /// without any. What is of an earlier one is from before the write: a watch may still tell of it.
+    #[must_use]
+    pub fn is_written_since(&self, object: &Value) -> bool {
+        let generation = marks::generation(object);
+        generation > self.baseline.generation || generation == 0
     }
 
     /// Looks at the object as it is at `now`.
@@ -181,40 +203,25 @@ impl Judge {
         })
     }
 
-    /// Rules on a suspicion, now that the pods of the present template, and a message of why pods can't be made, if
-    /// there is one, have been looked at. After [`Ruling::World`] the judge waits for another whole deadline.
-    pub fn rule(
-        &mut self,
-        suspicion: Reason,
-        pods: &[PodAccount],
-        cannot_make_pods: Option<&str>,
-        now: Timestamp,
-    ) -> Ruling {
+    /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
+    /// deadline.
+    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
         // What has no pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
-        let worst = pods.iter().max_by_key(|pod| pod.fault);
+        let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
                 Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion })
             }
             _ if own_word => Ruling::Failed(suspicion),
-            _ if cannot_make_pods.is_some() => {
-                let message = format!("{}: {}", suspicion.message, cannot_make_pods.unwrap_or_default());
+            _ if sight.cannot_make_pods.is_some() => {
+                let message =
+                    format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
                 Ruling::Failed(Reason { message, ..suspicion })
             }
-            Some((Fault::World, seen)) => {
+            worst => {
                 self.progress_at = now;
-                Ruling::World(Reason { code: seen.state.clone(), message: blame(&suspicion, seen) })
-            }
-            Some(_) => {
-                self.progress_at = now;
-                let message = "its new pods are well, but it does not finish".to_owned();
-                Ruling::World(Reason { code: "NotFinishing".to_owned(), message })
-            }
-            None => {
-                self.progress_at = now;
-                let message = "its controller has made no pods".to_owned();
-                Ruling::World(Reason { code: "ControllerSilent".to_owned(), message })
+                Ruling::World(in_the_way(&suspicion, worst, sight.held_up_by.as_deref()))
             }
         }
     }
@@ -246,12 +253,36 @@ impl Judge {
     }
 }
 
+/// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
+fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, held_up_by: Option<&PodSeen>) -> Reason {
+    let (code, message) = match (worst, held_up_by) {
+        (Some((Fault::World, seen)), _) => return Reason { code: seen.state.clone(), message: blame(suspicion, seen) },
+        (_, Some(old)) => (
+            "OldPodNotReady",
+            format!(
+                "its controller waits for pod {} of another revision, which is {}; where it can't recover, delete it: \
+                 it is made again from the new template",
+                old.name,
+                state(old)
+            ),
+        ),
+        (Some(_), None) => ("NotFinishing", "its new pods are well, but it does not finish".to_owned()),
+        (None, None) => ("ControllerSilent", "its controller has made no pods".to_owned()),
+    };
+    Reason { code: code.to_owned(), message }
+}
+
 /// How much of a pod's message a reason quotes at most, in characters.
 const MESSAGE: usize = 100;
 
 /// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
-fn blame(suspicion: &Reason, seen: &super::PodSeen) -> String {
-    let mut text = format!("{}: pod {} is {}", suspicion.message, seen.name, seen.state);
+fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
+    format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
+}
+
+/// `ImagePullBackOff (container app): Back-off pulling image …`
+fn state(seen: &PodSeen) -> String {
+    let mut text = seen.state.clone();
     if let Some(container) = &seen.container {
         text.push_str(&format!(" (container {container}"));
         if let Some(code) = seen.exit_code {

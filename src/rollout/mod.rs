@@ -36,7 +36,7 @@ pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
 pub use hold::{Companion, Hold};
 pub use impatience::Impatience;
-pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
+pub use judge::{Baseline, GRACE, Judge, Ruling, Sight, Verdict, Waiting, WaitingOn};
 pub use lease::{Lease, holding, releasing};
 pub use order::{Rank, rank};
 pub use owned::is_as_applied;

@@ -80,3 +80,23 @@ async fn what_somebody_deletes_or_changes_in_the_middle_is_put_right() {
     assert_eq!((image(&live), &live["status"]["availableReplicas"]), ("web:2", &json!(2)));
     assert_eq!(Hold::on(&live), None);
 }
+
+/// As `kubectl replace --force` does it, while belay does not look: the generations are counted anew.
+#[tokio::test(start_paused = true)]
+async fn what_is_made_anew_in_the_middle_is_applied_again() {
+    let (mut world, _) = World::with_web().await;
+    let next = world.push("web.yaml", &broken("web", "ready-after=20s"), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world.stop().await;
+    let mut live = world.get(&path_of("web")).await.unwrap();
+    for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
+        live["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    world.delete(&path_of("web")).await;
+    let fresh = world.create("apis/apps/v1/namespaces/default/deployments", "kubectl-replace", &live).await;
+    assert_eq!(fresh["metadata"]["generation"], 1);
+    world.start();
+    world.through(&next).await;
+    assert_eq!(world.record(&next, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use belay::daemon::SourceStatus;
 use belay::rollout::{Hold, Outcome, marks};
 use serde_json::json;
 
@@ -84,6 +85,25 @@ async fn so_it_is_with_the_history_lost_in_between() {
     world.start();
     world.through(&fixed).await;
     assert_eq!(world.record(&fixed, "StatefulSet default/db").outcome, Outcome::Complete);
+}
+
+/// A pod of a revision that was fine may hold data, so it stays; whoever asks is told that it is in the way.
+#[tokio::test(start_paused = true)]
+async fn what_a_stateful_set_waits_for_is_named() {
+    let mut world = started("db.yaml", &stateful("db:1", "ready")).await;
+    let fate = json!({"metadata": {"annotations": {"kubelet.belay.dev/fate": "never-ready"}}});
+    world.patch("api/v1/namespaces/default/pods/db-0", "somebody", &fate).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let next = world.push("db.yaml", &stateful("db:2", "ready"), "Better");
+    let said = |source: &SourceStatus| source.under_way.values().find_map(|way| way.in_the_way.clone());
+    world.until("what is in the way is said", |source| said(source).is_some()).await;
+    let said = said(&world.status()).unwrap().message;
+    assert!(said.starts_with("its controller waits for pod db-0 of another revision, which is "), "{said}");
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    assert!(pods.iter().all(|pod| pod["spec"]["containers"][0]["image"] == "db:1"), "{pods:#?}");
+    world.delete("api/v1/namespaces/default/pods/db-0").await;
+    world.through(&next).await;
+    assert_eq!(world.record(&next, "StatefulSet default/db").outcome, Outcome::Complete);
 }
 
 #[tokio::test(start_paused = true)]

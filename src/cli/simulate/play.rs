@@ -251,7 +251,7 @@ impl Troupe {
     async fn rule(&self, judge: &mut Judge, suspicion: Reason, live: &Value, reel: &Reel) -> anyhow::Result<Ended> {
         let at = reel.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
-        Ok(match judge.rule(suspicion, &scene.pods, scene.cannot_make_pods.as_deref(), self.clock.now()) {
+        Ok(match judge.rule(suspicion, &scene.sight, self.clock.now()) {
             Ruling::Failed(reason) => Ended::Failed { at, reason, condition: failed_condition(live) },
             Ruling::World(reason) => Ended::Stuck { at, reason },
         })

@@ -130,6 +130,12 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
+/// Whether a pod or a node says that it is ready.
+#[must_use]
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::super::health::is_ready;
 use super::super::marks;
 
 /// Annotation on the next controller: the size that it is to have in the end.
@@ -88,12 +89,8 @@ impl<'a> Controller<'a> {
 
     /// How many of its pods serve: ready, and not on their way out.
     pub(super) fn ready(self, pods: &[Value]) -> i64 {
-        let serves = |pod: &&Value| {
-            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            self.owns(pod)
-                && pod["metadata"].get("deletionTimestamp").is_none()
-                && conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        };
+        let serves =
+            |pod: &&Value| self.owns(pod) && pod["metadata"].get("deletionTimestamp").is_none() && is_ready(pod);
         i64::try_from(pods.iter().filter(serves).count()).unwrap_or(i64::MAX)
     }
 }
