@@ -56,9 +56,10 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             // What stands in a webhook stands beside it inside, so one with nothing in it is none.
-            let conversion = &mut object["spec"]["conversion"];
             let empty = |webhook: &Value| !webhook.has("clientConfig") && !webhook.has("conversionReviewVersions");
-            if conversion.get("webhook").is_some_and(empty) {
+            if let Some(conversion) = object.pointer_mut("/spec/conversion")
+                && conversion.get("webhook").is_some_and(empty)
+            {
                 super::strategy::remove(conversion, "webhook");
             }
         }

@@ -41,12 +41,7 @@ pub fn fill(name: &str, value: &mut Value) {
                 put_missing(value, "allocatable", capacity);
             }
         }
-        "core.v1.PersistentVolume" => {
-            // The same spec in another object has none of these.
-            put_missing(value, "spec", json!({}));
-            put_missing(&mut value["spec"], "persistentVolumeReclaimPolicy", "Retain");
-            put_missing(&mut value["spec"], "volumeMode", "Filesystem");
-        }
+        "core.v1.PersistentVolume" => volume(value),
         "core.v1.Pod" => pod(value),
         "core.v1.ReplicationController" => replication_controller(value),
         "core.v1.ServiceSpec" => service(value),
@@ -85,6 +80,13 @@ pub fn fill(name: &str, value: &mut Value) {
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition(value),
         _ => {}
     }
+}
+
+/// The same spec in another object has none of these.
+fn volume(volume: &mut Value) {
+    put_missing(volume, "spec", json!({}));
+    put_missing(&mut volume["spec"], "persistentVolumeReclaimPolicy", "Retain");
+    put_missing(&mut volume["spec"], "volumeMode", "Filesystem");
 }
 
 fn device_request(request: &mut Value) {

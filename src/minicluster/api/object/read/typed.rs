@@ -114,7 +114,7 @@ impl<'a> Decoder<'a> {
         };
         read.map_or_else(
             |error| {
-                let error = self.from_here(error);
+                let error = self.with_names(error);
                 self.save(error)
             },
             Some,
@@ -122,7 +122,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// An error of a part that was read by itself, which names the fields from there on, with those down to there.
-    fn from_here(&self, error: String) -> String {
+    fn with_names(&self, error: String) -> String {
         match error.split_once(" into Go struct field JSONSchemaProps.") {
             Some((start, rest)) if !self.placeless => {
                 let (owner, names) = (self.owner, self.names.join("."));

@@ -100,9 +100,10 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
 
 /// A webhook that says nothing but an empty list is none either, though who sent it owns it.
 fn no_empty_webhook(definition: &mut Value) {
-    let conversion = &mut definition["spec"]["conversion"];
     let empty = |webhook: &Value| !webhook.has("clientConfig") && webhook.list("conversionReviewVersions").is_empty();
-    if conversion.get("webhook").is_some_and(empty) {
+    if let Some(conversion) = definition.pointer_mut("/spec/conversion")
+        && conversion.get("webhook").is_some_and(empty)
+    {
         remove(conversion, "webhook");
     }
 }
