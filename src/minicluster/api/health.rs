@@ -14,23 +14,30 @@ enum Where {
 }
 
 /// What is checked, of all that the real server checks: what there is in here, too, under its names and in its order.
-const CHECKS: [(&str, Where); 12] = [
+/// What it says besides stands for parts that are not here: flow control, the aggregation of other servers, the leases of
+/// several servers, the repair of addresses, the tracking of old tokens, and informers of its own.
+const CHECKS: [(&str, Where); 17] = [
     ("ping", Where::Everywhere),
     ("log", Where::Everywhere),
     ("etcd", Where::Everywhere),
     ("etcd-readiness", Where::Ready),
     ("informer-sync", Where::Ready),
+    ("poststarthook/start-apiserver-admission-initializer", Where::Everywhere),
+    ("poststarthook/start-apiextensions-informers", Where::Everywhere),
     ("poststarthook/start-apiextensions-controllers", Where::Everywhere),
     ("poststarthook/crd-informer-synced", Where::Everywhere),
     ("poststarthook/start-system-namespaces-controller", Where::Everywhere),
     ("poststarthook/start-cluster-authentication-info-controller", Where::Everywhere),
+    ("poststarthook/storage-readiness", Where::Everywhere),
     ("poststarthook/rbac/bootstrap-roles", Where::Everywhere),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", Where::Everywhere),
+    ("poststarthook/bootstrap-controller", Where::Everywhere),
+    ("poststarthook/start-kubernetes-service-cidr-controller", Where::Everywhere),
     ("shutdown", Where::Ready),
 ];
 
 /// What depends on the store.
-const STORE: [&str; 2] = ["etcd", "etcd-readiness"];
+const STORE: [&str; 3] = ["etcd", "etcd-readiness", "poststarthook/storage-readiness"];
 
 impl ApiServer {
     /// Answers a health endpoint, or one check of it.

@@ -96,6 +96,7 @@ pub fn texts(name: &str) -> Words {
         // Expressions are told and not compiled (docs/limits.md), so all of them are sound.
         "expression of applyConfiguration" => words(&["Object{}"], &["Object{}"]),
         "expression of jsonPatch" => words(&[PATCH], &[PATCH]),
+        "expression of cel" => words(&["true"], &["true"]),
         _ if name == "expression" || name.starts_with("expression of ") => words(&["true"], &["true", " "]),
         "jsonPath" => {
             words(&[".spec.a", ".spec.b", ".status.a", ".spec"], &["", "spec.a", ".a[", "[a]", ".metadata.name", "."])
@@ -105,6 +106,16 @@ pub fn texts(name: &str) -> Words {
         "labelSelectorPath" => words(&[".status.a", ".spec.b"], &["", ".status", ".x.y", "a"]),
         "type of additionalPrinterColumns" => words(&["string", "integer", "date"], &["", "object"]),
         "format of additionalPrinterColumns" => words(&["int32", "date", "password"], &["", "x"]),
+        "allocationMode" => words(&["All", "ExactCount"], &["", "x"]),
+        "matchAttribute" | "distinctAttribute" => words(&["a.b/c", "x.y/z"], &["a", "a/b/c", "", "/a", "a/"]),
+        "shareID" => words(
+            &["01234567-89ab-cdef-0123-456789abcdef", "01234567-89ab-cdef-0123-456789abcde0"],
+            &["", "x", "01234567-89AB-cdef-0123-456789abcdef", "0123456789ab-cdef-0123-456789abcdef--"],
+        ),
+        "version" => words(&["1.0.0", "1.2.3-a.1+b"], &["1", "01.0.0", ""]),
+        "ips" => words(&["10.0.0.1/24", "fd00::1/64"], &["10.0.0.1", "x", "010.0.0.1/24", "FD00::1/64"]),
+        "extendedResourceName" => words(&["a.b/c", "x.y/gpu"], &["a", "kubernetes.io/x", "", "requests.x/y"]),
+        "source" => words(&["FromClaim", "FromClass"], &["", "x"]),
         "conversionReviewVersions" => words(&["v1", "v1beta1", "v2"], &["", "V1", "v1.2"]),
         "strategy" => words(&["None", "Webhook"], &["", "x"]),
         "plural" | "singular" | "shortNames" | "categories" => words(&["a", "foo", "x-1"], &["A", "", "a_b", "1"]),

@@ -3,6 +3,7 @@
 //! Happens after the object is complete (defaults, managed fields), as in the real server.
 
 mod certificates;
+mod devices;
 mod limits;
 mod priority;
 mod quota;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::prepared_service;
+use super::object::{Effect, prepared_service};
 use super::options::WriteOptions;
 use super::route::Target;
 use super::store::{self, Page, Scope, Stored};
@@ -46,7 +47,7 @@ impl ApiServer {
             // Addresses are given out before anything else is looked at; these are not kept.
             let mut tried = prepared_service(object)?;
             services::check_name(&tried)?;
-            self.assign(target, None, &mut tried)?;
+            self.assign(target, None, &mut tried, options.effect())?;
             services::lend_ports(&tried, object);
         }
         Ok(())
@@ -74,10 +75,11 @@ impl ApiServer {
         target: &Target,
         old: Option<&Value>,
         new: Option<&mut Value>,
+        effect: Effect,
     ) -> Result<Vec<store::Write>, ApiError> {
         let mut changes = self.quota_changes(target, old, new.as_deref())?;
         if target.resource.is("", "services") {
-            changes.extend(self.address_changes(target, old, new)?);
+            changes.extend(self.address_changes(target, old, new, effect)?);
         }
         Ok(changes)
     }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use crate::minicluster::api::object::{
-    self, Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
+    self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
 };
 use crate::minicluster::api::route::Target;
 use crate::minicluster::api::store::{self, Scope, ShelfName};
@@ -29,12 +29,13 @@ impl ApiServer {
         target: &Target,
         old: Option<&Value>,
         new: Option<&mut Value>,
+        effect: Effect,
     ) -> Result<Vec<store::Write>, ApiError> {
         let held: Vec<String> = old.map(addresses).unwrap_or_default();
         let kept = match new {
             None => Vec::new(),
             Some(service) => {
-                self.assign(target, old, service)?;
+                self.assign(target, old, service, effect)?;
                 addresses(service)
             }
         };
@@ -64,8 +65,14 @@ impl ApiServer {
     }
 
     /// Gives a service the addresses and ports that it lacks; nothing is kept of that.
-    pub(super) fn assign(&self, target: &Target, old: Option<&Value>, service: &mut Value) -> Result<(), ApiError> {
-        let mut allocator = Allocator { server: self, old, ports: None };
+    pub(super) fn assign(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        service: &mut Value,
+        effect: Effect,
+    ) -> Result<(), ApiError> {
+        let mut allocator = Allocator { server: self, old, ports: None, effect };
         assign_addresses(service, old, &mut allocator).map_err(|refused| {
             if refused.field.ends_with(HEALTH_CHECK) {
                 return no_health_check(refused.wanted.as_i64().unwrap_or_default(), &refused.why);
@@ -167,6 +174,7 @@ struct Allocator<'a> {
     old: Option<&'a Value>,
     /// The ports that are taken, once they have been looked up.
     ports: Option<Vec<i64>>,
+    effect: Effect,
 }
 
 impl Allocator<'_> {
@@ -200,7 +208,10 @@ impl Allocate for Allocator<'_> {
             let within = wanted
                 .parse::<Ipv4Addr>()
                 .is_ok_and(|address| u32::from(address).checked_sub(FIRST).is_some_and(|offset| offset < ADDRESSES));
-            return match (within, self.is_free(wanted)) {
+            return match (within, self.effect == Effect::DryRun || self.is_free(wanted)) {
+                (false, _) if self.effect == Effect::DryRun => Err(format!(
+                    "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}"
+                )),
                 (false, _) => Err("the provided network does not match the current range".to_owned()),
                 (true, false) => Err("provided IP is already allocated".to_owned()),
                 (true, true) => Ok(wanted.to_owned()),
@@ -221,7 +232,9 @@ impl Allocate for Allocator<'_> {
 
     fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
         if let Some(wanted) = wanted {
-            check_range(wanted)?;
+            if self.effect == Effect::Stored {
+                check_range(wanted)?;
+            }
             if self.taken_ports().contains(&wanted) {
                 return Err("provided port is already allocated".to_owned());
             }

@@ -54,6 +54,15 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
                 first_of_several(spec, "podCIDR", "podCIDRs", None);
             }
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            // What stands in a webhook stands beside it inside, so one with nothing in it is none.
+            let empty = |webhook: &Value| !webhook.has("clientConfig") && !webhook.has("conversionReviewVersions");
+            if let Some(conversion) = object.pointer_mut("/spec/conversion")
+                && conversion.get("webhook").is_some_and(empty)
+            {
+                super::strategy::remove(conversion, "webhook");
+            }
+        }
         ("apps", "DaemonSet") => {
             // Its generation of the template is a field inside and an annotation outside.
             let generation: i64 =

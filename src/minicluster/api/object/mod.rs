@@ -16,6 +16,7 @@ mod look;
 mod patch;
 mod quantity;
 mod read;
+mod rescale;
 mod schema_props;
 mod strategy;
 mod times;
@@ -37,6 +38,7 @@ use look::Look;
 pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
+pub use rescale::{applied as applied_scale, rescale, written as written_scale};
 pub use strategy::{
     Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check, quality_of_service,
 };
@@ -109,6 +111,17 @@ pub struct Write<'a> {
     pub now: Timestamp,
     /// What to do about unknown and duplicate fields.
     pub field_validation: FieldValidation,
+    /// What becomes of it.
+    pub effect: Effect,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is stored.
+    Stored,
+    /// It is only tried: the real server then does not look whether what is asked for can be had.
+    DryRun,
 }
 
 /// How a body is written.
@@ -286,12 +299,15 @@ fn finish_create(
 }
 
 /// What happens to a changed object once its managed fields are known.
-fn finish_update(
-    write: &Write<'_>,
-    old: &Value,
-    mut object: Value,
-    mut warnings: Vec<String>,
-) -> Result<Read, ApiError> {
+fn finish_update(write: &Write<'_>, old: &Value, object: Value, warnings: Vec<String>) -> Result<Read, ApiError> {
+    let Read { object, warnings } = changed(write, old, object, warnings)?;
+    // A write that changes nothing but when its manager last wrote changes nothing.
+    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
+    Ok(Read { object, warnings })
+}
+
+/// A changed object as it is stored.
+fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
     if write.subresource.is_none() {
         strategy::admit_change(definition, &mut object);
@@ -301,13 +317,11 @@ fn finish_update(
     if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
         // Addresses and ports are given out first, so what is wrong with them is told alone.
         check_families(&object)?;
-        strategy::check_node_ports(old, &object)?;
+        strategy::check_node_ports(old, &object, write.effect)?;
     }
     let errors = validate::update(definition, write.subresource, old, &object);
     refuse(definition, &object, errors)?;
     warnings.extend(warn::update(write, old, &object));
-    // A write that changes nothing but when its manager last wrote changes nothing.
-    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
     Ok(Read { object, warnings })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{dry_run, forbidden, refuse, unsupported};
 use crate::minicluster::api::call::{Call, User};
-use crate::minicluster::api::object::FieldValidation;
+use crate::minicluster::api::object::{Effect, FieldValidation};
 use crate::minicluster::api::resource::Resource;
 use crate::minicluster::api::{ApiError, Cause};
 
@@ -22,6 +22,11 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// What becomes of the write.
+    pub fn effect(&self) -> Effect {
+        if self.dry_run { Effect::DryRun } else { Effect::Stored }
+    }
+
     /// Reads and checks the parameters of a creation.
     ///
     /// # Errors

@@ -48,10 +48,9 @@ impl ApiServer {
         settle_namespace(target, &mut sent)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
             check_uid(target, old, &sent)?;
-            check_version(target, old, &sent)?;
-            let scaled = scaled(&target.resource, old, &sent)?;
-            let done = object::update(&meaning(target, &options, self.now()), old, scaled);
-            done.map(|read| noted(target, counted(old, read)))
+            self.rescaled(target, &options, old, |spoken, before| {
+                Ok(object::written_scale(spoken, before, sent.clone()))
+            })
         })?;
         warnings.extend(more);
         self.scaled(target, &outcome, &how, warnings)
@@ -68,38 +67,50 @@ impl ApiServer {
         let options = WriteOptions::patch(call, false)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
         let (outcome, warnings) = self.change_object(target, &options, |old| {
-            let write = meaning(target, &options, self.now());
-            let before = scale_of(&target.resource, old);
-            let spoken = Write { definition: &SCALE.definition, ..write.clone() };
-            let Read { object: mut sent, .. } = object::patch(&spoken, &before, kind, &call.body)?;
-            check_name(target, &sent)?;
-            settle_namespace(target, &mut sent)?;
-            check_version(target, old, &sent)?;
-            let done = object::update(&write, old, scaled(&target.resource, old, &sent)?);
-            done.map(|read| noted(target, counted(old, read)))
+            self.rescaled(target, &options, old, |spoken, before| {
+                let Read { object: mut sent, .. } = object::patch(spoken, before, kind, &call.body)?;
+                check_name(target, &sent)?;
+                settle_namespace(target, &mut sent)?;
+                Ok(object::written_scale(spoken, before, sent))
+            })
         })?;
         self.scaled(target, &outcome, &how, warnings)
     }
 
-    /// An apply of a Scale is an apply of the one field behind it.
     fn apply_scale(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::patch(call, true)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let write = meaning(target, &options, self.now());
-        let spoken = Write { definition: &SCALE.definition, ..write.clone() };
+        let spoken = Write { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
         let Read { object: sent, mut warnings } = object::read_applied(&spoken, &call.body)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
-            let empty = json!({
-                "apiVersion": target.resource.api_version(),
-                "kind": target.resource.definition.kind,
-                "metadata": { "name": target.name, "namespace": target.namespace },
-            });
-            let applied = scaled(&target.resource, &empty, &sent)?;
-            let done = object::apply(&write, old, &applied, options.force);
-            done.map(|read| noted(target, counted(old, read))).map_err(|error| spoken_of_scale(target, error))
+            self.rescaled(target, &options, old, |spoken, before| {
+                let applied = object::applied_scale(spoken, before, &sent, options.force)?;
+                check_name(target, &applied)?;
+                Ok(applied)
+            })
         })?;
         warnings.extend(more);
         self.scaled(target, &outcome, &how, warnings)
+    }
+
+    /// An object whose scale becomes what `change` makes of it.
+    fn rescaled(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        old: &Value,
+        change: impl FnOnce(&Write<'_>, &Value) -> Result<Value, ApiError>,
+    ) -> Result<Read, ApiError> {
+        let write = meaning(target, options, self.now());
+        let spoken = Write { definition: &SCALE.definition, ..write.clone() };
+        let (resource, path) = (&target.resource, size_path(&target.resource));
+        let put = |scale: &Value| {
+            let object = scaled(resource, old, scale)?;
+            check_version(target, old, scale)?;
+            Ok(object)
+        };
+        let scale = scale_of(resource, old);
+        object::rescale(&write, old, &path, scale, |before| change(&spoken, before), put).map(|read| counted(old, read))
     }
 
     fn scaled(
@@ -134,31 +145,10 @@ fn counted(old: &Value, mut read: Read) -> Read {
     read
 }
 
-/// Who scales is noted without the moment, before those who have one.
-///
-/// A scale of none is one that says nothing, so nobody owns that.
-fn noted(target: &Target, mut read: Read) -> Read {
-    let none = scale_of(&target.resource, &read.object)["spec"].get("replicas").is_none_or(|replicas| replicas == 0);
-    if let Some(managers) = read.object["metadata"]["managedFields"].as_array_mut() {
-        for manager in managers.iter_mut().filter(|manager| manager["subresource"] == "scale") {
-            if let Some(entry) = manager.as_object_mut() {
-                entry.remove("time");
-            }
-        }
-        managers.retain(|manager| !(none && manager["subresource"] == "scale" && manager["operation"] == "Update"));
-        managers.sort_by_key(|manager| (manager["operation"] != "Apply", manager["time"].is_string()));
-    }
-    read
-}
-
-/// A conflict about a scale names its version, not that of the object behind it.
-fn spoken_of_scale(target: &Target, mut error: ApiError) -> ApiError {
-    let (own, spoken) = (format!("using {}", target.resource.api_version()), "using autoscaling/v1");
-    error.message = error.message.replace(&own, spoken);
-    for cause in &mut error.causes {
-        cause.message = cause.message.replace(&own, spoken);
-    }
-    error
+/// Where an object says how many there shall be.
+fn size_path(resource: &Resource) -> Vec<String> {
+    let custom = resource.custom.as_ref().and_then(|facts| facts.scale.as_ref());
+    custom.map_or_else(|| vec!["spec".to_owned(), "replicas".to_owned()], |paths| paths.spec.clone())
 }
 
 fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {
@@ -210,10 +200,8 @@ fn scaled(resource: &Resource, object: &Value, scale: &Value) -> Result<Value, A
         return Err(ApiError::invalid("autoscaling", "Scale", text(object, "/metadata/name"), vec![cause]));
     }
     let mut object = object.clone();
-    let custom = resource.custom.as_ref().and_then(|facts| facts.scale.as_ref());
     let mut place = &mut object;
-    let default = ["spec".to_owned(), "replicas".to_owned()];
-    for key in custom.map_or(default.as_slice(), |paths| &paths.spec) {
+    for key in &size_path(resource) {
         if !place.is_object() {
             *place = json!({});
         }

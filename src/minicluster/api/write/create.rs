@@ -51,12 +51,13 @@ impl ApiServer {
         for _ in 0..TRIES {
             let named = self.name(target, object.clone())?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
-            let asked = target.resource.is("", "services").then(|| named.clone());
+            let asked = keeps_asked(target).then(|| named.clone());
             let Read { object: mut new, warnings } = {
                 let admit = |object: &mut Value| self.admit_new(target, options, object);
-                object::create(&meaning(target, options, self.now()), named, &admit)?
+                let done = object::create(&meaning(target, options, self.now()), named, &admit);
+                self.for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
             };
-            if let Some(asked) = asked {
+            if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
                 take_back_ports(&asked, &mut new);
             }
             if sets_version {
@@ -95,7 +96,7 @@ impl ApiServer {
                 return Err(ApiError { message, ..error });
             }
             let mut new = new.clone();
-            let more = self.alongside(&named, None, Some(&mut new))?;
+            let more = self.alongside(&named, None, Some(&mut new), options.effect())?;
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
@@ -194,4 +195,9 @@ impl ApiServer {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether what was asked for still counts when an object is made of it.
+fn keeps_asked(target: &Target) -> bool {
+    target.resource.is("", "services") || target.resource.definition.group == "resource.k8s.io"
 }

@@ -10,6 +10,7 @@ use super::{Outcome, TRIES, text};
 use crate::minicluster::api::call::Call;
 use crate::minicluster::api::definitions::hold_back;
 use crate::minicluster::api::negotiate::{Delivery, Negotiated};
+use crate::minicluster::api::object::Effect;
 use crate::minicluster::api::options::{DeleteOptions, Propagation};
 use crate::minicluster::api::read::View;
 use crate::minicluster::api::reply::Reply;
@@ -121,7 +122,7 @@ impl ApiServer {
 
     /// Takes an object away, and what goes with it; `None` if somebody was faster.
     fn take_away(&self, target: &Target, stored: &Stored, whole: &Value) -> Result<Option<Arc<Stored>>, ApiError> {
-        let more = self.alongside(target, Some(whole), None)?;
+        let more = self.alongside(target, Some(whole), None, Effect::Stored)?;
         Ok(self.commit(std::iter::once(Self::removal(target, stored)).chain(more).collect()).ok())
     }
 

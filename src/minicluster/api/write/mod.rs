@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::convert;
-use super::object::{FieldValidation, Write};
+use super::object::{Effect, FieldValidation, Write};
 use super::options::WriteOptions;
 use super::read::View;
 use super::reply::Reply;
@@ -52,6 +52,7 @@ pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Ti
         manager: &options.manager,
         now,
         field_validation: options.field_validation,
+        effect: options.effect(),
     }
 }
 
@@ -63,6 +64,7 @@ pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
         manager: "kube-apiserver",
         now,
         field_validation: FieldValidation::Ignore,
+        effect: Effect::Stored,
     }
 }
 

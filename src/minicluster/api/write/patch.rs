@@ -116,8 +116,8 @@ impl ApiServer {
             identity["namespace"] = Value::from(namespace.as_str());
         }
         let admit = |object: &mut Value| self.admit_new(target, options, object);
-        let Read { mut object, warnings } =
-            object::apply_new(&meaning(target, options, now), &identity, &applied, &admit)?;
+        let done = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit);
+        let Read { mut object, warnings } = self.for_administrators(target, &applied, done)?;
         if target.resource.is("", "services") {
             take_back_ports(&applied, &mut object);
         }

@@ -81,11 +81,11 @@ impl ApiServer {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         let ends = is_over(&new);
         let more = if ends {
-            self.alongside(target, Some(old), None)?
+            self.alongside(target, Some(old), None, options.effect())?
         } else if new == *old {
             return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
         } else {
-            self.alongside(target, Some(old), Some(&mut new))?
+            self.alongside(target, Some(old), Some(&mut new), options.effect())?
         };
         if options.dry_run {
             return Ok(Some(Outcome::DryRun(new)));

@@ -10,6 +10,7 @@ mod merge;
 mod own;
 mod remove;
 mod reset;
+mod scaled;
 mod shape;
 mod update;
 
@@ -23,6 +24,8 @@ use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
 use managers::{Manager, Managers, Operation, Owned};
 use update::Conflict;
+
+pub use scaled::{of_scale, put_back as put_scale_back};
 
 /// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.
 /// Trouble with them never refuses a write: the object then goes without.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::words::{quote, quoted_list};
-use super::schema::{Kind, Others, Schema};
-use super::{formats, numbers};
+use super::schema::{Others, Schema};
+use super::{formats, numbers, types};
 use crate::minicluster::api::Cause;
 
 /// Everything that is wrong. `field` is where the value is (empty for a whole object). What was as wrong before, in
@@ -56,11 +56,8 @@ impl Walk<'_> {
         if old == Some(value) || (value.is_null() && schema.nullable) {
             return;
         }
-        if let Some(wanted) = schema.ty.filter(|wanted| !is_of(*wanted, value)) {
-            self.wrong_type(type_name(value), wanted_name(wanted));
-        }
-        if let Some(wanted) = &schema.no_type {
-            self.wrong_type(type_name(value), wanted);
+        if let Some((shown, wanted)) = types::misfit(value, schema) {
+            self.wrong_type(shown, &wanted);
         }
         self.combinations(value, old, schema);
         let limits = &schema.limits;
@@ -227,40 +224,4 @@ fn same_item<'a>(item: &Value, old: Option<&'a Value>, schema: &Schema) -> Optio
 /// A value as errors show it.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quote)
-}
-
-fn is_of(wanted: Kind, value: &Value) -> bool {
-    match (wanted, value) {
-        (Kind::Object, Value::Object(_))
-        | (Kind::Array, Value::Array(_))
-        | (Kind::String | Kind::IntOrString, Value::String(_))
-        | (Kind::Number, Value::Number(_))
-        | (Kind::Boolean, Value::Bool(_)) => true,
-        (Kind::Integer | Kind::IntOrString, Value::Number(number)) => !number.is_f64(),
-        _ => false,
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-fn wanted_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Object => "object",
-        Kind::Array => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-        Kind::IntOrString => "integer,string",
-    }
 }

@@ -12,6 +12,7 @@ mod numbers;
 mod scale;
 mod schema;
 mod shape;
+mod types;
 
 use std::sync::LazyLock;
 

@@ -8,18 +8,8 @@ use super::schema::{Bound, Kind, Schema};
 /// Whether a number is in its range, between its limits and a multiple of its factor.
 pub(super) fn check(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
     let limits = &schema.limits;
-    let format = limits.format.as_deref();
-    let (least, most) = match format {
-        Some("int32") => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        Some("uint32") => (0.0, f64::from(u32::MAX)),
-        _ => (f64::NEG_INFINITY, f64::INFINITY),
-    };
     let value = number.as_f64().unwrap_or_default();
-    if schema.ty == Some(Kind::Integer) && (number.is_f64() || value < least || value > most) {
-        let format = format.map_or_else(|| " (default format)".to_owned(), |format| format!(" with format {format}"));
-        let path = walk.path.clone();
-        walk.placeless(&format!("Checked value must be of type integer{format} in {path}"));
-    }
+    in_range(walk, number, schema);
     let in_kind = |limit: f64| if number.is_f64() { limit } else { limit.trunc() };
     if let Some(factor) = limits.factor {
         multiple(walk, number, in_kind(factor));
@@ -38,6 +28,26 @@ pub(super) fn check(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
             walk.invalid(&number.to_string(), &format!("should be greater than{or_equal} {at}"));
         }
     }
+}
+
+/// Whether a number is one of those that its type and its format have. Formats of others are not told.
+fn in_range(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
+    let value = number.as_f64().unwrap_or_default();
+    let format = schema.limits.format.as_deref();
+    let (ty, known, fits) = match (schema.ty, format) {
+        (Some(Kind::Integer), Some("int32")) => {
+            ("integer", format, value >= f64::from(i32::MIN) && value <= f64::from(i32::MAX))
+        }
+        (Some(Kind::Integer), _) => ("integer", format.filter(|format| *format == "int64"), true),
+        (Some(Kind::Number), Some("float")) => ("number", format, value.abs() <= f64::from(f32::MAX)),
+        _ => return,
+    };
+    if fits && (ty != "integer" || !number.is_f64()) {
+        return;
+    }
+    let format = known.map_or_else(|| " (default format)".to_owned(), |format| format!(" with format {format}"));
+    let path = walk.path.clone();
+    walk.placeless(&format!("Checked value must be of type {ty}{format} in {path}"));
 }
 
 fn multiple(walk: &mut Walk<'_>, number: &Number, factor: f64) {

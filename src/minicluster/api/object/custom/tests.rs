@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::{Definition, FieldValidation, Format, Write, create, read};
+use super::super::{Definition, Effect, FieldValidation, Format, Write, create, read};
 use super::{Custom, Schema, shape};
 use crate::minicluster::api::ApiError;
 
@@ -23,6 +23,7 @@ fn definition(spec: &Value) -> Definition {
 fn written(schema: &Value, spec: &Value, validation: FieldValidation) -> Result<(Value, Vec<String>), ApiError> {
     let definition = definition(schema);
     let write = Write {
+        effect: Effect::Stored,
         definition: &definition,
         subresource: None,
         manager: "test",

@@ -41,6 +41,7 @@ pub fn fill(name: &str, value: &mut Value) {
                 put_missing(value, "allocatable", capacity);
             }
         }
+        "core.v1.PersistentVolume" => volume(value),
         "core.v1.Pod" => pod(value),
         "core.v1.ReplicationController" => replication_controller(value),
         "core.v1.ServiceSpec" => service(value),
@@ -67,6 +68,7 @@ pub fn fill(name: &str, value: &mut Value) {
                 let egress = !value.list("egress").is_empty();
                 value["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             }
+        "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => device_request(value),
         "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding"
             if value["roleRef"].text("apiGroup").is_empty() => {
                 value["roleRef"]["apiGroup"] = json!("rbac.authorization.k8s.io");
@@ -77,6 +79,22 @@ pub fn fill(name: &str, value: &mut Value) {
             }
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition(value),
         _ => {}
+    }
+}
+
+/// The same spec in another object has none of these.
+fn volume(volume: &mut Value) {
+    put_missing(volume, "spec", json!({}));
+    put_missing(&mut volume["spec"], "persistentVolumeReclaimPolicy", "Retain");
+    put_missing(&mut volume["spec"], "volumeMode", "Filesystem");
+}
+
+fn device_request(request: &mut Value) {
+    if request.text("allocationMode").is_empty() {
+        request["allocationMode"] = json!("ExactCount");
+    }
+    if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or_default() == 0 {
+        request["count"] = json!(1);
     }
 }
 

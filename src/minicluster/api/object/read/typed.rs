@@ -112,7 +112,24 @@ impl<'a> Decoder<'a> {
             Node::List(items) => items.iter().map(one).collect::<Result<_, _>>().map(Value::Array),
             other => one(other),
         };
-        read.map_or_else(|error| self.save(error), Some)
+        read.map_or_else(
+            |error| {
+                let error = self.with_names(error);
+                self.save(error)
+            },
+            Some,
+        )
+    }
+
+    /// An error of a part that was read by itself, which names the fields from there on, with those down to there.
+    fn with_names(&self, error: String) -> String {
+        match error.split_once(" into Go struct field JSONSchemaProps.") {
+            Some((start, rest)) if !self.placeless => {
+                let (owner, names) = (self.owner, self.names.join("."));
+                format!("{start} into Go struct field {owner}.{names}.{rest}")
+            }
+            _ => error,
+        }
     }
 
     fn structure(

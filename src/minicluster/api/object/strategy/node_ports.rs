@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::super::Effect;
 use super::super::look::Look;
 use super::restore;
 use super::service::{Allocate, Unavailable};
@@ -76,7 +77,7 @@ pub fn check_range(wanted: i64) -> Result<(), String> {
 ///
 /// # Errors
 /// 422 for the first port that is none, 500 where two have the same.
-pub fn check(old: &Value, service: &Value) -> Result<(), ApiError> {
+pub fn check(old: &Value, service: &Value, effect: Effect) -> Result<(), ApiError> {
     let (before, spec) = (&old["spec"], &service["spec"]);
     if !may_be(spec) {
         return Ok(());
@@ -84,7 +85,8 @@ pub fn check(old: &Value, service: &Value) -> Result<(), ApiError> {
     let (known, mut seen) = (numbers(before), Vec::new());
     for (index, port) in spec.list("ports").iter().enumerate() {
         let Some(wanted) = number(port, "nodePort") else { continue };
-        if !known.contains(&wanted)
+        if effect == Effect::Stored
+            && !known.contains(&wanted)
             && let Err(why) = check_range(wanted)
         {
             let message = format!("Invalid value: {wanted}: {why}");
@@ -99,7 +101,7 @@ pub fn check(old: &Value, service: &Value) -> Result<(), ApiError> {
         seen.push(both);
     }
     match number(spec, HEALTH_CHECK) {
-        Some(wanted) if has_health_check(spec) && !has_health_check(before) => {
+        Some(wanted) if effect == Effect::Stored && has_health_check(spec) && !has_health_check(before) => {
             check_range(wanted).map_err(|why| no_health_check(wanted, &why))
         }
         _ => Ok(()),

@@ -13,6 +13,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::create(write, object),
+        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "Namespace") => {
             object["status"] = json!({ "phase": "Active" });
             let spec = &mut object["spec"];
@@ -38,6 +39,7 @@ pub fn create(write: &Write<'_>, object: &mut Value) {
         }
         ("batch", "Job") => job_selector(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            no_empty_webhook(object);
             let stored: Vec<&str> = stored_version(object).into_iter().collect();
             object["status"] = json!({ "conditions": null, "acceptedNames": {}, "storedVersions": stored });
         }
@@ -80,6 +82,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
         ("", "Service") => service::update(old, object),
         ("", "ServiceAccount") => name_secrets(object),
         ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
+        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
@@ -87,8 +90,36 @@ pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
             let generation = if moved { generation + 1 } else { generation };
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_stored_version(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            no_empty_webhook(object);
+            remember_stored_version(object);
+        }
         _ => {}
+    }
+}
+
+/// A webhook that says nothing but an empty list is none either, though who sent it owns it.
+fn no_empty_webhook(definition: &mut Value) {
+    let empty = |webhook: &Value| !webhook.has("clientConfig") && webhook.list("conversionReviewVersions").is_empty();
+    if let Some(conversion) = definition.pointer_mut("/spec/conversion")
+        && conversion.get("webhook").is_some_and(empty)
+    {
+        remove(conversion, "webhook");
+    }
+}
+
+/// A taint of a device says since when. What nodes have from devices, and attributes of several values, are not known yet.
+fn offered(write: &Write<'_>, slice: &mut Value) {
+    let now = times::write(write.now, Precision::Seconds);
+    for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(device, "nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flatten();
+        for (_, attribute) in attributes {
+            ["bools", "ints", "strings", "versions"].iter().for_each(|name| remove(attribute, name));
+        }
+        for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+            put_missing(taint, "timeAdded", now.as_str());
+        }
     }
 }
 

@@ -182,38 +182,52 @@ pub fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
         }
     }
     immutable(before, after, "selector", &at, errors);
-    let mut template = after["template"].clone();
-    if before.flag("suspend") && after.flag("suspend") && !old["status"].has("startTime") {
-        for name in ["annotations", "labels"] {
-            restore(&mut template["metadata"], &before["template"]["metadata"], name);
+    if is_at_rest(old) {
+        let same = with_free_fields(&before["template"]["spec"], &after["template"]["spec"]);
+        if same != before["template"]["spec"] {
+            let shown = Shown::Plain(after["template"]["spec"].to_string());
+            errors.invalid(&at.field("template.spec"), shown, "field is immutable");
         }
-        for name in ["nodeSelector", "tolerations", "schedulingGates"] {
-            restore(&mut template["spec"], &before["template"]["spec"], name);
-        }
-        let (is, was) = (&mut template["spec"], &before["template"]["spec"]);
-        let affinity = |spec: &Value| spec["affinity"].some("nodeAffinity").cloned();
-        if affinity(is) != affinity(was) {
-            match affinity(was) {
-                Some(kept) => is["affinity"]["nodeAffinity"] = kept,
-                None => remove(&mut is["affinity"], "nodeAffinity"),
-            }
-            if is["affinity"].as_object().is_some_and(serde_json::Map::is_empty) && !was.has("affinity") {
-                remove(is, "affinity");
-            }
-        }
-        if template["metadata"].as_object().is_some_and(serde_json::Map::is_empty)
-            && !before["template"].has("metadata")
-        {
-            remove(&mut template, "metadata");
-        }
-    }
-    if template != before["template"] {
-        let shown = Shown::Plain(after["template"].to_string());
-        errors.invalid(&at.field("template"), shown, "field is immutable");
+    } else {
+        immutable(before, after, "template", &at, errors);
     }
     for name in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
         immutable(before, after, name, &at, errors);
     }
+}
+
+/// Whether a job is suspended and has no pods, so that much of its template may still change.
+fn is_at_rest(job: &Value) -> bool {
+    let status = &job["status"];
+    let said = |condition: &Value| condition.text("type") == "Suspended" && condition.text("status") == "True";
+    job["spec"].flag("suspend")
+        && status.int("active").unwrap_or_default() == 0
+        && (!status.has("startTime") || status.list("conditions").iter().any(said))
+}
+
+/// A template's spec with what of it may change as it was: where its pods may run, and what they ask for.
+fn with_free_fields(before: &Value, after: &Value) -> Value {
+    let mut spec = after.clone();
+    for name in ["nodeSelector", "tolerations", "schedulingGates"] {
+        restore(&mut spec, before, name);
+    }
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for (container, was) in containers.zip(before.list(list)) {
+            restore(container, was, "resources");
+        }
+    }
+    let affinity = |spec: &Value| spec["affinity"].some("nodeAffinity").cloned();
+    if affinity(&spec) != affinity(before) {
+        match affinity(before) {
+            Some(kept) => spec["affinity"]["nodeAffinity"] = kept,
+            None => remove(&mut spec["affinity"], "nodeAffinity"),
+        }
+        if spec["affinity"].as_object().is_some_and(serde_json::Map::is_empty) && !before.has("affinity") {
+            remove(&mut spec, "affinity");
+        }
+    }
+    spec
 }
 
 fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {

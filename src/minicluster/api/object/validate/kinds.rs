@@ -6,8 +6,8 @@ use super::errors::{Errors, Path};
 use super::rights::Reach;
 use super::storage::{claims, classes, csi, volumes};
 use super::{
-    apps, apps_update, autoscaling, budgets, certificates, config, definitions, endpoints, events, flow_control, jobs,
-    networking, nodes, pod, policies, quotas, registrations, rights, service,
+    apps, apps_update, autoscaling, budgets, certificates, config, definitions, devices, endpoints, events,
+    flow_control, jobs, networking, nodes, pod, policies, quotas, registrations, rights, service,
 };
 
 /// When what may change is looked at.
@@ -17,6 +17,8 @@ pub enum Order {
     Before,
     /// After that.
     After,
+    /// Instead of that.
+    Instead,
 }
 
 type Check = fn(&Value, &mut Errors);
@@ -55,6 +57,11 @@ const fn alone(check: Check) -> Rules {
 /// An object is looked at by itself, then what of it changed.
 const fn then(check: Check, change: Change) -> Rules {
     Rules { check: Some(check), change: Some(change), order: Order::After }
+}
+
+/// A new object is looked at by itself, a changed one only together with what it was.
+const fn of_new(check: Check, change: Change) -> Rules {
+    Rules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
 /// Only what of an object changed is looked at here.
@@ -123,6 +130,7 @@ fn others(kind: &str) -> Option<Rules> {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
         "CustomResourceDefinition" => alone(definitions::definition),
+        "DeviceClass" => alone(devices::class),
         "EndpointSlice" => alone(endpoints::slice),
         "Event" => changed(events::newer_update),
         "FlowSchema" => alone(flow_control::flow_schema),
@@ -136,6 +144,9 @@ fn others(kind: &str) -> Option<Rules> {
         "NetworkPolicy" => alone(networking::network_policy),
         "PriorityClass" => then(budgets::priority_class, budgets::priority_class_update),
         "PriorityLevelConfiguration" => alone(flow_control::priority_level),
+        "ResourceClaim" => of_new(devices::claim, devices::claim_update),
+        "ResourceClaimTemplate" => of_new(devices::template, devices::template_update),
+        "ResourceSlice" => of_new(devices::slice, devices::slice_update),
         "Role" => alone(|object, errors| rights::role(object, Reach::Namespace, errors)),
         "RoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Namespace, errors), rights::binding_update)

@@ -9,6 +9,7 @@ mod certificates;
 mod conditions;
 mod config;
 mod definitions;
+mod devices;
 mod endpoints;
 mod errors;
 mod events;
@@ -161,7 +162,9 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             if rules.order == Order::Before {
                 rules.change(old, new, &mut errors);
             }
-            rules.check(new, &mut errors);
+            if rules.order != Order::Instead {
+                rules.check(new, &mut errors);
+            }
             if rules.order != Order::Before {
                 rules.change(old, new, &mut errors);
             }
@@ -182,6 +185,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
         (Some("status"), ("autoscaling", "HorizontalPodAutoscaler")) => autoscaling::status(new, &mut errors),
         (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
         (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
+        (Some("status"), ("resource.k8s.io", "ResourceClaim")) => devices::claim_status(old, new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
         (Some("status"), ("", "ResourceQuota")) => quotas::quota_status(new, &mut errors),
         _ => {}

@@ -98,7 +98,9 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         Some("scale") => old["spec"] != new["spec"],
         Some(_) => false,
     };
-    if moved && let Some((path, template)) = template(definition, new) {
+    // Of those, the real server looks at what it was.
+    let told = if key == ("", "ReplicationController") { old } else { new };
+    if moved && let Some((path, template)) = template(definition, told) {
         pod::warnings(&path, template, &mut warnings);
     }
     if write.subresource.is_none() {

@@ -52,8 +52,8 @@ pub fn schema(schema: &Value, status_apart: bool, at: &Path<'_>, errors: &mut Er
     }
     let compiled = unreadable.is_none() && errors.0.len() == before;
     words::root(schema, compiled, at, errors);
-    if let Some(word) = unreadable.filter(|_| errors.0.len() == before) {
-        errors.invalid(at, "", &format!("OpenAPIV3Schema '{word}' is not supported"));
+    if let Some(why) = unreadable.filter(|_| errors.0.len() == before) {
+        errors.invalid(at, "", &why);
     }
 }
 

@@ -46,8 +46,8 @@ enum Place {
     Item,
 }
 
-/// The first word of a schema, or of a schema in it, with which it can't be structural.
-pub fn unreadable(schema: &Value) -> Option<&'static str> {
+/// Why a schema can't even be read as a structural one: the first word of it, or of a schema in it, that has no place there.
+pub fn unreadable(schema: &Value) -> Option<String> {
     let own = |word: &str| match schema.get(word) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.is_empty() || word == "$ref",
@@ -55,13 +55,13 @@ pub fn unreadable(schema: &Value) -> Option<&'static str> {
         Some(_) => true,
     };
     if let Some((_, named)) = UNKNOWN.iter().find(|(word, _)| own(word)) {
-        return Some(named);
+        return Some(format!("OpenAPIV3Schema '{named}' is not supported"));
     }
     if schema.get(OPEN) == Some(&Value::Bool(false)) {
-        return Some(OPEN);
+        return Some(format!("internal error: '{OPEN}' must be true or undefined"));
     }
     if !schema.list("items").is_empty() {
-        return Some("items");
+        return Some("OpenAPIV3Schema 'items' is not supported".to_owned());
     }
     let parts = schema.entries("properties").values();
     let parts = parts.chain(["items", "additionalProperties", "not"].iter().filter_map(|word| schema.some(word)));

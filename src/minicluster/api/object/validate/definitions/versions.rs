@@ -43,9 +43,8 @@ pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let fields = version.list("selectableFields");
         if alone("selectableFields") && !fields.is_empty() {
             let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
-            if let Some(word) = own.and_then(structure::unreadable) {
-                let detail = format!("OpenAPIV3Schema '{word}' is not supported");
-                errors.invalid(&at.field("schema.openAPIV3Schema"), "", &detail);
+            if let Some(why) = own.and_then(structure::unreadable) {
+                errors.invalid(&at.field("schema.openAPIV3Schema"), "", &why);
             }
             selectable::fields(fields, own, missing, &at.field("selectableFields"), errors);
         }

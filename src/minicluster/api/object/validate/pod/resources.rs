@@ -62,6 +62,7 @@ pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
             errors.required(&item, "");
             continue;
         }
+        let whole = seen.contains(&(name, ""));
         let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
         if seen.contains(&(name, request)) {
             errors.duplicate(&item, shown.as_str());
@@ -70,7 +71,8 @@ pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
         } else {
             seen.push((name, request));
         }
-        if !request.is_empty() {
+        // Where all of a claim is used already, what of it is asked for again is not looked at.
+        if !request.is_empty() && !whole {
             errors.each_invalid(&item.field("request"), request, &names::dns_1123_label(request));
         }
         if !claims.contains(&name) {

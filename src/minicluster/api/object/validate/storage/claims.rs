@@ -16,8 +16,12 @@ pub fn claim(object: &Value, errors: &mut Errors) {
 
 /// A claim that is made for a pod.
 pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let metadata = &template["metadata"];
-    let metadata_at = at.field("metadata");
+    template_metadata(&template["metadata"], &at.field("metadata"), errors);
+    spec(&template["spec"], &at.field("spec"), errors);
+}
+
+/// Metadata of something that is still to be made, many times: only labels and annotations.
+pub fn template_metadata(metadata: &Value, metadata_at: &Path<'_>, errors: &mut Errors) {
     metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
     metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
     for name in
@@ -27,7 +31,6 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.forbidden(&metadata_at.field(name), "cannot be set");
         }
     }
-    spec(&template["spec"], &at.field("spec"), errors);
 }
 
 /// What is asked for.

@@ -11,7 +11,9 @@ use super::super::pod::iscsi::{self, Holder};
 use super::super::pod::{node_selector, persistent_source};
 use super::csi::driver_name;
 
-const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", ALONE];
+/// The mode that goes with no other.
+const ALONE: &str = "ReadWriteOncePod";
 const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
 /// The sources of a volume, in the order in which they are looked at: the name in an object, and in complaints.
 const SOURCES: [(&str, &str); 22] = [
@@ -84,7 +86,10 @@ fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
         capacity(spec, &at.field("capacity"), errors);
     }
     let reclaim = spec.text("persistentVolumeReclaimPolicy");
-    if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
+    if inline && !matches!(reclaim, "" | "Retain") {
+        let at = at.field("persistentVolumeReclaimPolicy");
+        errors.forbidden(&at, "may only be Retain in the context of inline volumes");
+    } else if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
         errors.not_supported(&at.field("persistentVolumeReclaimPolicy"), reclaim, &RECLAIM);
     }
     if spec.has("nodeAffinity") && !refuse("nodeAffinity", errors) {
@@ -122,7 +127,9 @@ pub fn access_modes(modes: &[Value], at: &Path<'_>, errors: &mut Errors) {
             errors.not_supported(at, mode, &MODES);
         }
     }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+    // Modes that there are not are no other modes.
+    let other = |mode: &Value| mode.as_str().is_some_and(|mode| mode != ALONE && MODES.contains(&mode));
+    if modes.iter().any(|mode| mode == ALONE) && modes.iter().any(other) {
         errors.forbidden(at, "may not use ReadWriteOncePod with other access modes");
     }
 }
