@@ -30,7 +30,7 @@ use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use crate::manifest::Compact;
 use crate::rollout::{
     Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks,
-    reclaim, takeover, template, template_hash,
+    readopt, reclaim, takeover, template, template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -236,13 +236,14 @@ impl Work {
         }
     }
 
-    /// Writes the fields that `kubectl apply` owns, or an undo with it, over to belay, so that the apply of `body` removes what
-    /// that lacks.
+    /// Writes the fields that `kubectl apply` owns, or an undo with it, or who made the object anew, over to belay, so that
+    /// the apply of `body` removes what that lacks.
     pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let over = takeover(&live, body).map(|over| over.patch).or_else(|| reclaim(&live, body));
+            let over = takeover(&live, body).map(|over| over.patch);
+            let over = over.or_else(|| readopt(&live)).or_else(|| reclaim(&live, body));
             let Some(over) = over else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over);
@@ -252,7 +253,7 @@ impl Work {
                 Err(error) => warn!(object = %key, %error, "not taken over yet"),
             }
         }
-        self.step(StepKind::Waiting, "not taken over from kubectl apply: others keep writing it").await
+        self.step(StepKind::Waiting, "not taken over from kubectl: others keep writing it").await
     }
 
     /// Judges the rollout that a write began.

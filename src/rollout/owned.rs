@@ -29,11 +29,11 @@ pub(super) fn owns(live: &Value, path: &[&str]) -> bool {
     rest.iter().try_fold(field, |field, name| field.map(|field| field.get(*name))).flatten().is_some()
 }
 
-/// Whether none of an object's fields are belay's, although the API server keeps whose they are: somebody has made it anew,
-/// as it was.
+/// Whether none of an object's fields are belay's, although it has the label that belay writes and the API server keeps
+/// whose they are: somebody has made it anew, as it was.
 pub(super) fn is_disowned(live: &Value) -> bool {
     let kept = live["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty());
-    kept && owned_fields(live).is_none()
+    kept && marks::label(live, marks::SOURCE).is_some() && owned_fields(live).is_none()
 }
 
 fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {

@@ -220,8 +220,8 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     if !rolls_out && !differs(live, would_be) && !is_disowned(live) {
         return Action::Unchanged;
     }
-    let changes = changes(live, would_be);
-    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out, takes_over: false, changes })
+    let (changes, takes_over) = (changes(live, would_be), is_disowned(live));
+    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out, takes_over, changes })
 }
 
 /// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
@@ -252,8 +252,8 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> A
         return Action::Held(hold);
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
-    let changes = changes(live, would_be);
-    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out: false, takes_over: false, changes })
+    let (changes, takes_over) = (changes(live, would_be), is_disowned(live));
+    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out: false, takes_over, changes })
 }
 
 fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {

@@ -8,11 +8,14 @@
 use serde_json::{Value, json};
 
 use super::marks;
+use super::owned::is_disowned;
 
 /// The manager of `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 /// The managers of `kubectl rollout undo`, which names none in most versions.
 const UNDOES: [&str; 2] = ["kubectl", "kubectl-rollout"];
+/// How the names of belay's labels and annotations begin among the fields of an entry.
+const MARK: &str = "f:belay.dev/";
 /// What `kubectl apply` keeps on the object for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -87,6 +90,38 @@ pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
     left.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
     let seen = json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]});
     taken.then(|| json!([seen, {"op": "replace", "path": "/metadata/managedFields", "value": left}]))
+}
+
+/// The JSON patch that writes belay's own marks over to belay, on an object that somebody has made anew as it was: whoever
+/// did owns them with the rest, and no apply would ever take one off. It fails where the object has changed meanwhile.
+#[must_use]
+pub fn readopt(live: &Value) -> Option<Value> {
+    if !is_disowned(live) {
+        return None;
+    }
+    let mut entries = live["metadata"]["managedFields"].as_array()?.clone();
+    let mut marks = json!({});
+    for entry in entries.iter_mut().filter(|entry| entry["operation"] == "Update") {
+        for section in ["f:annotations", "f:labels"] {
+            let fields = entry.pointer_mut(&format!("/fieldsV1/f:metadata/{section}")).and_then(Value::as_object_mut);
+            let Some(fields) = fields else { continue };
+            let own: Vec<String> = fields.keys().filter(|key| key.starts_with(MARK)).cloned().collect();
+            own.iter().for_each(|key| marks["f:metadata"][section][key] = fields.remove(key).unwrap_or_default());
+        }
+        // A field without any in it would be one of its own.
+        if let Some(metadata) = entry.pointer_mut("/fieldsV1/f:metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|_, inner| inner.as_object().is_none_or(|inner| !inner.is_empty()));
+        }
+    }
+    marks.get("f:metadata")?;
+    let first = entries.first()?;
+    let own = json!({
+        "manager": marks::FIELD_MANAGER, "operation": "Apply", "apiVersion": first["apiVersion"], "time": first["time"],
+        "fieldsType": "FieldsV1", "fieldsV1": marks,
+    });
+    entries.push(own);
+    let seen = json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]});
+    Some(json!([seen, {"op": "replace", "path": "/metadata/managedFields", "value": entries}]))
 }
 
 /// Whether an entry is of `kubectl rollout undo`.
@@ -229,5 +264,27 @@ mod tests {
         live["metadata"]["managedFields"].as_array_mut().unwrap().push(own);
         assert_eq!(takeover(&live, &body(json!({}))), None);
         assert_eq!(takeover(&json!({"metadata": {}}), &body(json!({}))), None);
+    }
+
+    #[test]
+    fn the_marks_of_what_was_made_anew_are_belays_again() {
+        let fields = json!({"f:metadata": {"f:annotations": {"f:belay.dev/hold": {}, "f:team": {}},
+            "f:labels": {"f:belay.dev/source": {}}}, "f:spec": {"f:replicas": {}}});
+        let entry = json!({"manager": "kubectl-replace", "operation": "Update", "apiVersion": "apps/v1",
+            "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields});
+        let live = json!({"metadata": {"resourceVersion": "7", "labels": {"belay.dev/source": "shop"},
+            "managedFields": [entry]}});
+        let patch = readopt(&live).unwrap();
+        assert_eq!(patch[0]["value"], "7");
+        let [theirs, own] = [0, 1].map(|at| &patch[1]["value"][at]);
+        assert_eq!(
+            theirs["fieldsV1"],
+            json!({"f:metadata": {"f:annotations": {"f:team": {}}}, "f:spec": {"f:replicas": {}}})
+        );
+        let marks = json!({"f:annotations": {"f:belay.dev/hold": {}}, "f:labels": {"f:belay.dev/source": {}}});
+        assert_eq!((is_belays(own), &own["fieldsV1"]), (true, &json!({"f:metadata": marks})));
+        let mut copied = live.clone();
+        copied["metadata"].as_object_mut().unwrap().remove("labels");
+        assert_eq!(readopt(&copied), None, "nothing says that it was belay's");
     }
 }

@@ -1,6 +1,8 @@
 //! A hold is let go when the manifest changes in Git, or a ConfigMap that its template names, or when somebody takes it
 //! off.
 
+use std::time::Duration;
+
 use belay::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
@@ -24,6 +26,19 @@ async fn a_revert_takes_the_hold_off_without_a_rollout() {
     world.through(&revert).await;
     let record = world.record(&revert, "Deployment default/web");
     assert_eq!((record.outcome, record.rolls_out), (Outcome::Complete, false));
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live)), ("web:1", None));
+}
+
+/// Whoever makes it anew has the hold among their own fields, until belay takes its marks back.
+#[tokio::test(start_paused = true)]
+async fn also_where_somebody_has_made_it_anew() {
+    let (mut world, _) = held("").await;
+    let anew = world.make_anew(&path_of("web")).await;
+    assert!(Hold::on(&anew).is_some());
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let revert = world.push("web.yaml", &deployment("web", "web:1", ""), "Revert");
+    world.through(&revert).await;
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), Hold::on(&live)), ("web:1", None));
 }

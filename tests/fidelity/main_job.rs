@@ -82,11 +82,23 @@ async fn a_bad_commit_is_taken_back_and_held() {
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((&live["spec"]["template"], Hold::on(&live).is_some()), (&good_template, true));
 
+    // Made anew by force, all of it is kubectl's, the hold too.
+    let held = plane.kubectl().args(["get", "deployment", "web", "-o", "json"]).output().unwrap();
+    let file = world.repository.beside("held.json");
+    std::fs::write(&file, &held.stdout).unwrap();
+    let anew = plane.kubectl().args(["replace", "--force", "-f"]).arg(&file).output().unwrap();
+    assert!(anew.status.success(), "{}", String::from_utf8_lossy(&anew.stderr));
+    let replaced = world.get(&path_of("web")).await.unwrap();
+    assert_ne!(replaced["metadata"]["uid"], live["metadata"]["uid"]);
+
     let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!(Hold::on(&live), None);
+    let whose = live["metadata"]["managedFields"].as_array().unwrap().iter();
+    let marked = whose.filter(|entry| entry["fieldsV1"].to_string().contains("f:belay.dev/"));
+    assert_eq!(marked.map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["belay"], "its marks are belay's alone");
     world.stop().await;
     nodes.stop().await;
 }
