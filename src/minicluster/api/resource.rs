@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::ApiError;
 use super::object::{Definition, ScalePaths};
+use super::selector::{FieldSelector, Selectable};
 use super::store::ShelfName;
 use crate::kinds::{Kind, Subresource, Type};
 
@@ -158,6 +160,29 @@ impl Resource {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
+    /// Reads a field selector.
+    ///
+    /// # Errors
+    /// 400 for text that is none, and for fields that can't be asked for.
+    pub fn field_selector(&self, text: &str) -> Result<FieldSelector, ApiError> {
+        let Definition { group, version, kind, namespaced, .. } = &self.definition;
+        let refusal = |field: &str| match (group.as_str(), kind.as_str()) {
+            ("batch", "Job") => format!("field label {field:?} not supported for Job"),
+            ("resource.k8s.io", _) if !self.selectable.is_empty() => {
+                format!("field label not supported for {group}/{version}, Kind={kind}: {field}")
+            }
+            _ if self.has_fields_of_its_own() => format!("field label not supported: {field}"),
+            _ => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        };
+        let namespace = *namespaced || !self.has_fields_of_its_own();
+        FieldSelector::parse(text, &Selectable { fields: &self.selectable, namespace, refusal: &refusal })
+    }
+
+    /// Whether it has a list of its own of what can be asked for, rather than name and namespace as any kind.
+    fn has_fields_of_its_own(&self) -> bool {
+        self.custom.is_some() || !self.selectable.is_empty()
+    }
+
     /// What field selectors find in an object of the stored version.
     #[must_use]
     pub fn field_values(&self, object: &Value) -> Vec<String> {
@@ -223,7 +248,7 @@ fn selectable(group: &str, resource: &str) -> (Vec<Option<String>>, Vec<Vec<Stri
             .collect(),
         ("", "namespaces") => same(&["status.phase"]),
         ("", "nodes") => same(&["spec.unschedulable"]),
-        ("", "replicationcontrollers") | ("apps", "replicasets") => same(&["status.replicas"]),
+        ("", "replicationcontrollers") => same(&["status.replicas"]),
         ("", "secrets") => same(&["type"]),
         ("", "services") => same(&["spec.clusterIP", "spec.type"]),
         ("batch", "jobs") => vec![("status.successful", "status.succeeded")],

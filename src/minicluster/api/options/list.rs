@@ -67,7 +67,7 @@ impl ListOptions {
         let timeout = query.number("timeoutSeconds")?.unwrap_or_default();
         let watch = path_says_watch || query.flag("watch").unwrap_or_default();
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?;
-        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), &resource.selectable)?;
+        let fields = resource.field_selector(query.get("fieldSelector").unwrap_or_default())?;
         check(query, watch)?;
         let next = match query.text("continue") {
             Some(token) if !watch => Some(Continue::read(token)?),

@@ -22,13 +22,22 @@ enum Field {
     Other(usize),
 }
 
+/// What can be asked for of a resource's objects.
+pub struct Selectable<'a> {
+    /// The fields besides name and namespace; those without a name can't be asked for.
+    pub fields: &'a [Option<String>],
+    /// Whether the namespace can be.
+    pub namespace: bool,
+    /// What is said of any other.
+    pub refusal: &'a dyn Fn(&str) -> String,
+}
+
 impl FieldSelector {
-    /// Reads the text of a selector for a resource whose selectable fields, besides name and namespace, are given; those
-    /// without a name can't be asked for.
+    /// Reads the text of a selector for a resource.
     ///
     /// # Errors
     /// 400 for text that is no selector and for fields that can't be asked for.
-    pub fn parse(text: &str, selectable: &[Option<String>]) -> Result<FieldSelector, ApiError> {
+    pub fn parse(text: &str, selectable: &Selectable<'_>) -> Result<FieldSelector, ApiError> {
         let mut requirements = Vec::new();
         for term in split(text).into_iter().filter(|term| !term.is_empty()) {
             let Some((name, equal, value)) = operator(term) else {
@@ -37,10 +46,10 @@ impl FieldSelector {
             let value = unescape(value).map_err(ApiError::bad_request)?;
             let field = match name {
                 "metadata.name" => Field::Name,
-                "metadata.namespace" => Field::Namespace,
-                other => match selectable.iter().position(|known| known.as_deref() == Some(other)) {
+                "metadata.namespace" if selectable.namespace => Field::Namespace,
+                other => match selectable.fields.iter().position(|known| known.as_deref() == Some(other)) {
                     Some(index) => Field::Other(index),
-                    None => return Err(ApiError::bad_request(format!("field label not supported: {other}"))),
+                    None => return Err(ApiError::bad_request((selectable.refusal)(other))),
                 },
             };
             requirements.push(Requirement { field, value, equal });
@@ -156,7 +165,9 @@ mod tests {
     }
 
     fn parse(text: &str) -> Result<FieldSelector, ApiError> {
-        FieldSelector::parse(text, &[Some("status.phase".to_owned()), None, Some("spec.nodeName".to_owned())])
+        let fields = [Some("status.phase".to_owned()), None, Some("spec.nodeName".to_owned())];
+        let refusal = |field: &str| format!("not {field}");
+        FieldSelector::parse(text, &Selectable { fields: &fields, namespace: true, refusal: &refusal })
     }
 
     #[test]
@@ -172,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_for_is_refused() {
-        assert_eq!(parse("spec.foo=x").unwrap_err().message, "field label not supported: spec.foo");
+        assert_eq!(parse("spec.foo=x").unwrap_err().message, "not spec.foo");
         assert_eq!(parse("spec").unwrap_err().message, "invalid selector: 'spec'; can't understand 'spec'");
         assert_eq!(parse("metadata.name=a=b").unwrap_err().code, 400);
         assert_eq!(parse("metadata.name=a\\x").unwrap_err().code, 400);

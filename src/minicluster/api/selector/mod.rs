@@ -3,5 +3,5 @@
 mod fields;
 mod labels;
 
-pub use fields::FieldSelector;
+pub use fields::{FieldSelector, Selectable};
 pub use labels::LabelSelector;
