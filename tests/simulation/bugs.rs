@@ -12,6 +12,7 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::events::Event;
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::scenario::{App, Order, Scenario};
 use super::weather::Weather;
@@ -111,6 +112,9 @@ impl Wrong {
     pub fn fits(self, scenario: &Scenario) -> bool {
         let any = |has: fn(&App) -> bool| scenario.apps.iter().any(has);
         match self {
+            Wrong::Hammers => {
+                scenario.events.iter().any(|timed| matches!(timed.what, Event::Storm(Weather { busy: 1.., .. }, _)))
+            }
             Wrong::IgnoresTheLease => scenario.style.leads,
             Wrong::ScalesAgainst => any(|app| app.scaled),
             Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
