@@ -283,7 +283,7 @@ mod tests {
         );
         let marks = json!({"f:annotations": {"f:belay.dev/hold": {}}, "f:labels": {"f:belay.dev/source": {}}});
         assert_eq!((is_belays(own), &own["fieldsV1"]), (true, &json!({"f:metadata": marks})));
-        let mut copied = live.clone();
+        let mut copied = live;
         copied["metadata"].as_object_mut().unwrap().remove("labels");
         assert_eq!(readopt(&copied), None, "nothing says that it was belay's");
     }
