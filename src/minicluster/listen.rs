@@ -10,8 +10,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutWriter;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,6 +28,9 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a client may take to send the headers of its next request. Longer than clients keep idle connections, so
 /// that it is they who close them.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long a client may take nothing of an answer that is there for it.
+const UNREAD: Duration = Duration::from_secs(60);
 
 /// Headers that a request may have.
 const HEADERS: usize = 100;
@@ -182,20 +187,23 @@ async fn converse(stream: TcpStream, api: ApiServer, acceptor: Option<TlsAccepto
     // Small answers go out at once; a failure to ask for that changes nothing else.
     drop(stream.set_nodelay(true));
     match acceptor {
-        None => serve(TokioIo::new(stream), api, Peer::default(), stop).await,
+        None => serve(stream, api, Peer::default(), stop).await,
         Some(acceptor) => {
             let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
             let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             let peer = Peer { certificate: shown.map(|certificate| certificate.as_ref().to_vec()) };
-            serve(TokioIo::new(stream), api, peer, stop).await;
+            serve(stream, api, peer, stop).await;
         }
     }
 }
 
 async fn serve<S>(stream: S, api: ApiServer, peer: Peer, stop: CancellationToken)
 where
-    S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Send,
 {
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(UNREAD));
+    let stream = std::pin::pin!(stream);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         let api = api.clone();
@@ -210,7 +218,7 @@ where
         .max_headers(HEADERS)
         .max_buf_size(HEADER_BYTES)
         .keep_alive(true)
-        .serve_connection(stream, service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;

@@ -5,7 +5,7 @@
 //! `{continue}` stand for what the answer before said in its metadata; `{rv:name}` for the resource version that the
 //! answer to the request of that name had. `@differs: reason` beside the headers excuses a difference, and fails where
 //! there is none; `@ignores: a.b, c.d` leaves fields out of the comparison; `@waits: 1` lets the real server's caches
-//! catch up for so many seconds.
+//! catch up for so many seconds; `@compacts: yes` lets both servers forget what was before.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ const HEADERS: [&str; 5] = ["content-type", "warning", "retry-after", "cache-con
 #[tokio::test]
 async fn both_servers_give_the_same_answers() {
     let Some(assets) = control_plane::assets("the exchanges with the reference API server") else { return };
-    let plane = ControlPlane::start(&assets, Controllers::None).await;
+    let mut plane = ControlPlane::start(&assets, Controllers::None).await;
     let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
     let (mut report, mut count) = (String::new(), 0);
     for conversation in conversations() {
@@ -41,6 +41,10 @@ async fn both_servers_give_the_same_answers() {
             let [real, ours] = &mut sides;
             // Real time: this is a real server.
             tokio::time::sleep(Duration::from_secs(request.waits)).await;
+            if request.compacts {
+                plane.compact().await;
+                cluster.api().compact();
+            }
             let answers = [real.ask(request).await, ours.ask(request).await];
             let differences = differences(&answers, request);
             let place = format!("{}: {}", conversation.name, request.name);
@@ -71,6 +75,7 @@ struct Request {
     differs: Option<String>,
     ignores: Vec<String>,
     waits: u64,
+    compacts: bool,
 }
 
 fn conversations() -> Vec<Conversation> {
@@ -106,6 +111,7 @@ fn request(text: &str) -> Request {
         let (key, value) = line.split_once(':').unwrap_or_else(|| panic!("{name}: {line}"));
         match key {
             "@differs" => request.differs = Some(value.trim().to_owned()),
+            "@compacts" => request.compacts = value.trim() == "yes",
             "@waits" => request.waits = value.trim().parse().unwrap(),
             "@ignores" => request.ignores = value.split(',').map(|path| path.trim().to_owned()).collect(),
             _ => request.headers.push((key.to_owned(), value.trim().to_owned())),

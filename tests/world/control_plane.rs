@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use serde_json::{Value, json};
 
 const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
@@ -43,6 +44,8 @@ impl Manager {
 pub struct ControlPlane {
     processes: Vec<Process>,
     server: String,
+    etcd: String,
+    api_server: Vec<(&'static str, String)>,
     folder: tempfile::TempDir,
     assets: PathBuf,
 }
@@ -107,7 +110,8 @@ impl ControlPlane {
         let etcd_url = format!("http://127.0.0.1:{client_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let server = format!("https://127.0.0.1:{secure_port}");
-        let mut plane = ControlPlane { processes: Vec::new(), server, assets: assets.to_owned(), folder };
+        let (processes, api_server, assets) = (Vec::new(), Vec::new(), assets.to_owned());
+        let mut plane = ControlPlane { processes, server, etcd: etcd_url.clone(), api_server, assets, folder };
         let at = |plane: &ControlPlane, name: &str| plane.folder.path().join(name).display().to_string();
         let etcd = [
             ("--data-dir", at(&plane, "etcd")),
@@ -119,7 +123,7 @@ impl ControlPlane {
             ("--log-level", "error".to_owned()),
         ];
         plane.spawn("etcd", &etcd, &["--unsafe-no-fsync"]);
-        let api_server = [
+        plane.api_server = vec![
             ("--etcd-servers", etcd_url),
             ("--secure-port", secure_port.to_string()),
             ("--bind-address", "127.0.0.1".to_owned()),
@@ -134,10 +138,8 @@ impl ControlPlane {
             ("--endpoint-reconciler-type", "none".to_owned()),
             ("--kubelet-preferred-address-types", "InternalIP".to_owned()),
         ];
-        // Privileged containers are allowed, as in every real cluster.
-        plane.spawn("kube-apiserver", &api_server, &["--allow-privileged"]);
         fs::write(plane.kubeconfig(), kubeconfig(&plane.server, "admin")).expect("write the kubeconfig");
-        plane.wait_until_ready().await;
+        plane.serve().await;
         let controllers = match controllers {
             Controllers::Real => Some(CONTROLLERS),
             Controllers::Only(some) => Some(some),
@@ -153,9 +155,39 @@ impl ControlPlane {
         plane
     }
 
+    /// The names and the numbers of its processes.
+    pub fn processes(&self) -> Vec<(String, u32)> {
+        self.processes.iter().map(|process| (process.name.clone(), process.child.id())).collect()
+    }
+
     /// Ends kube-controller-manager, as a crash would.
     pub fn kill_controllers(&mut self) {
         self.processes.retain(|process| process.name != "kube-controller-manager");
+    }
+
+    /// Lets etcd forget everything before its newest revision. The API server's caches don't: it is started anew.
+    pub async fn compact(&mut self) {
+        self.processes.retain(|process| process.name != "kube-apiserver");
+        let head = self.ask_etcd("range", &json!({ "key": "AA==" })).await;
+        let newest = head["header"]["revision"].clone();
+        self.ask_etcd("compaction", &json!({ "revision": newest, "physical": true })).await;
+        self.serve().await;
+    }
+
+    /// One request to etcd's own API, whose numbers are texts.
+    async fn ask_etcd(&self, method: &str, body: &Value) -> Value {
+        let etcd = Client::try_from(Config::new(self.etcd.parse().expect("an address"))).expect("a client for etcd");
+        let request = http::Request::post(format!("/v3/kv/{method}")).header("content-type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        etcd.request(request).await.unwrap_or_else(|error| panic!("etcd: {method}: {error}"))
+    }
+
+    /// Starts the API server, and waits until it is ready.
+    async fn serve(&mut self) {
+        // Privileged containers are allowed, as in every real cluster.
+        let options = self.api_server.clone();
+        self.spawn("kube-apiserver", &options, &["--allow-privileged"]);
+        self.wait_until_ready().await;
     }
 
     /// A client with every right.

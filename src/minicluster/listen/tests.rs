@@ -116,7 +116,7 @@ async fn a_client_that_sends_its_headers_too_slowly_is_left() {
     let cluster = MiniCluster::builder().start().await.unwrap();
     for sent in ["", "GET /livez HTTP/1.1\r\nHost: x\r\na: b"] {
         let (mut slow, ours) = tokio::io::duplex(1024);
-        let serving = serve(TokioIo::new(ours), cluster.api.clone(), Peer::default(), CancellationToken::new());
+        let serving = serve(ours, cluster.api.clone(), Peer::default(), CancellationToken::new());
         let serving = tokio::spawn(serving);
         let started = tokio::time::Instant::now();
         slow.write_all(sent.as_bytes()).await.unwrap();
@@ -125,6 +125,42 @@ async fn a_client_that_sends_its_headers_too_slowly_is_left() {
         serving.await.unwrap();
         assert!(started.elapsed() <= PATIENCE + Duration::from_secs(1), "{sent:?}: {:?}", started.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_answer_is_left() {
+    let cluster = MiniCluster::builder().start().await.unwrap();
+    let (mut deaf, ours) = tokio::io::duplex(1024);
+    let serving = serve(ours, cluster.api.clone(), Peer::default(), CancellationToken::new());
+    let started = tokio::time::Instant::now();
+    deaf.write_all(b"GET /api/v1 HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(UNREAD * 2, serving).await.expect("it is left");
+    assert!(started.elapsed() >= UNREAD, "{:?}", started.elapsed());
+    let mut read = Vec::new();
+    deaf.read_to_end(&mut read).await.unwrap();
+    assert_eq!(read.len(), 1024, "no more than there is room for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_its_answer_slowly_gets_all_of_it() {
+    let cluster = MiniCluster::builder().start().await.unwrap();
+    let (mut slow, ours) = tokio::io::duplex(1024);
+    let serving = serve(ours, cluster.api.clone(), Peer::default(), CancellationToken::new());
+    let serving = tokio::spawn(serving);
+    slow.write_all(b"GET /api/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let (mut read, mut some, started) = (Vec::new(), [0; 1024], tokio::time::Instant::now());
+    loop {
+        tokio::time::sleep(UNREAD - Duration::from_secs(1)).await;
+        match slow.read(&mut some).await.unwrap() {
+            0 => break,
+            count => read.extend_from_slice(&some[..count]),
+        }
+    }
+    assert!(started.elapsed() > UNREAD * 2, "{:?}", started.elapsed());
+    let text = String::from_utf8(read).unwrap();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(body).unwrap()["resources"].is_array());
+    serving.await.unwrap();
 }
 
 #[tokio::test]
