@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::line::{Apply, Line, Sent};
 use super::parts::{Figures, deployment_of_none, fill};
-use super::process::{cpu, most_memory};
+use super::process::{Meter, cpu, most_memory};
 use super::world::control_plane::{self, ControlPlane, Controllers};
 use super::world::daemon::{World, deployment};
 
@@ -39,7 +39,8 @@ pub async fn bare(count: usize) -> Figures {
             (of_this(uri), of_this(body).into_bytes())
         })
         .collect();
-    let (begin, before) = (Instant::now(), cpu());
+    let meter = meter(&plane);
+    let begin = Instant::now();
     futures::stream::iter(requests)
         .for_each_concurrent(AT_ONCE, |(uri, body)| {
             let client = client.clone();
@@ -49,7 +50,27 @@ pub async fn bare(count: usize) -> Figures {
             }
         })
         .await;
-    vec![("seconds", begin.elapsed().as_secs_f64()), ("cpu_ms", cpu() - before)]
+    let end = Instant::now();
+    let mut figures = vec![("seconds", (end - begin).as_secs_f64())];
+    figures.extend(used(meter, begin, end));
+    figures
+}
+
+/// The processes of the control plane that have names here.
+const NAMED: [(&str, &str); 3] =
+    [("etcd", "etcd_ms"), ("kube-apiserver", "server_ms"), ("kube-controller-manager", "controllers_ms")];
+
+/// Looks at what this process uses, and the control plane.
+fn meter(plane: &ControlPlane) -> Meter {
+    let processes = plane.processes();
+    let number = |name| processes.iter().find(|(process, _)| process == name).expect("it runs").1;
+    Meter::start(&NAMED.map(|(name, _)| number(name)))
+}
+
+/// The processor time that each took between two moments.
+fn used(meter: Meter, begin: Instant, end: Instant) -> Vec<(&'static str, f64)> {
+    let names = std::iter::once("cpu_ms").chain(NAMED.map(|(_, name)| name));
+    names.zip(meter.between(begin, end)).collect()
 }
 
 /// How belay applies the first Deployment, seen on another cluster: this one's server is to be as new as belay's will be.
@@ -84,23 +105,25 @@ impl Stage {
     /// Lets belay apply all of it, until all is complete and recorded.
     async fn apply(&mut self, count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
         let commit = fill(&mut self.world, count, manifest);
-        let (begin, before) = (Instant::now(), cpu());
+        let meter = meter(&self.plane);
+        let begin = Instant::now();
         self.world.start();
         self.world.through(&commit).await;
-        let (settled, used) = (begin.elapsed().as_secs_f64(), cpu() - before);
+        let settled = begin.elapsed().as_secs_f64();
         let sent = self.line.take();
         let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_write() && sent.method == "PATCH").collect();
         assert!(applied.len() >= count, "each is applied: {} of {count}", applied.len());
         let first = applied.iter().map(|sent| sent.at).min().expect("an apply");
         let last = applied.iter().map(|sent| sent.at + sent.took).max().expect("an apply");
-        vec![
+        let mut figures = vec![
             ("before", (first - begin).as_secs_f64()),
             ("seconds", (last - begin).as_secs_f64()),
             ("settled", settled),
-            ("cpu_ms", used),
             ("requests", sent.iter().filter(|sent| !sent.is_watch() && !sent.is_event()).count() as f64),
             ("mebibytes", most_memory()),
-        ]
+        ];
+        figures.extend(used(meter, begin, last));
+        figures
     }
 }
 

@@ -1,13 +1,54 @@
-//! What this process has used, as Linux counts it.
+//! What this process has used, as Linux counts it, and what others have.
+#![allow(dead_code, reason = "several programs share this file")]
 
-/// The processor time, in milliseconds.
-#[allow(dead_code, reason = "several programs share this file")]
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// The processor time of this process, in milliseconds.
 pub fn cpu() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    cpu_of("self")
+}
+
+/// The processor time of a process, in milliseconds.
+fn cpu_of(process: &str) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let after_name = stat.rsplit(')').next().unwrap();
     let ticks: f64 = after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
     // Linux counts in hundredths of a second everywhere where belay runs.
     ticks * 10.0
+}
+
+/// Looks at what processes use while something else is measured.
+pub struct Meter {
+    stop: mpsc::Sender<()>,
+    looks: std::thread::JoinHandle<Vec<(Instant, Vec<f64>)>>,
+}
+
+impl Meter {
+    /// Looks at this process, and at those with these numbers.
+    pub fn start(others: &[u32]) -> Meter {
+        let (stop, stopped) = mpsc::channel();
+        let processes: Vec<String> =
+            std::iter::once("self".to_owned()).chain(others.iter().map(u32::to_string)).collect();
+        let looks = std::thread::spawn(move || {
+            let mut looks = Vec::new();
+            loop {
+                looks.push((Instant::now(), processes.iter().map(|process| cpu_of(process)).collect()));
+                if stopped.recv_timeout(Duration::from_millis(20)) != Err(mpsc::RecvTimeoutError::Timeout) {
+                    return looks;
+                }
+            }
+        });
+        Meter { stop, looks }
+    }
+
+    /// What each has used between two moments, in milliseconds.
+    pub fn between(self, begin: Instant, end: Instant) -> Vec<f64> {
+        self.stop.send(()).unwrap();
+        let looks = self.looks.join().unwrap();
+        let at = |moment: Instant| &looks.iter().rfind(|(at, _)| *at <= moment).unwrap_or(&looks[0]).1;
+        at(end).iter().zip(at(begin)).map(|(end, begin)| end - begin).collect()
+    }
 }
 
 /// The most memory so far, in MiB.
