@@ -144,13 +144,14 @@ fn find_planted(remainder: usize) {
     let mine = all.filter(|(number, _)| number % 2 == remainder);
     for (_, (wrong, checker)) in mine {
         let mut others = BTreeSet::new();
-        let mut fitting = (1..u64::MAX).filter(|seed| wrong.fits(&Scenario::of(*seed))).take(BUG_SEEDS);
-        let found = fitting.find(|seed| {
-            let (_, findings) = judge(&Scenario::of(*seed), Some(*wrong));
+        let mut fitting = (1..u64::MAX).map(Scenario::of).filter(|scenario| wrong.fits(scenario)).take(BUG_SEEDS);
+        let found = fitting.find(|scenario| {
+            let (_, findings) = judge(scenario, Some(*wrong));
             others.extend(findings.iter().map(|finding| finding.checker));
             findings.iter().any(|finding| finding.checker == *checker)
         });
-        eprintln!("{wrong:?}: found by {checker} with seed {found:?}");
+        let seed = found.as_ref().map(|scenario| scenario.seed);
+        eprintln!("{wrong:?}: found by {checker} with seed {seed:?}");
         assert!(found.is_some(), "{wrong:?} is not found by {checker} within {BUG_SEEDS} seeds, only by {others:?}");
     }
 }

@@ -29,8 +29,8 @@ use super::{prune, rolling, undone, unstick};
 use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use crate::manifest::Compact;
 use crate::rollout::{
-    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks,
-    readopt, reclaim, takeover, template, template_hash,
+    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, before_apply, is_as_applied,
+    marks, template, template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -242,9 +242,7 @@ impl Work {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let over = takeover(&live, body).map(|over| over.patch);
-            let over = over.or_else(|| readopt(&live)).or_else(|| reclaim(&live, body));
-            let Some(over) = over else { return Ok(()) };
+            let Some(over) = before_apply(&live, body) else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over);
             match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
@@ -300,6 +298,7 @@ impl Work {
             }
             again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
+            Box::pin(self.take_over(&self.apply.body.read())).await?;
             let written = match Box::pin(self.insist_on_apply(&self.apply.body)).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,

@@ -16,7 +16,7 @@ use crate::config::OnFailure;
 use crate::manifest::ObjectKey;
 use crate::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
-    body, reclaim, same_template, template, template_hash, wish, with_template,
+    before_apply, body, same_template, template, template_hash, wish, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -89,6 +89,7 @@ pub(super) async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Resul
 async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
     let mut hold = hold(work, &reason, &found);
     if found.revision.is_none() {
+        reclaim(work, live, &sent_back(work, &found, &hold, live)).await?;
         // Only the server knows what it makes of a template that it does not keep.
         match try_template(work, &found, &hold, live).await? {
             Ok(would_be) if template(live).is_some_and(|failing| same_template(failing, &would_be)) => {
@@ -156,9 +157,7 @@ pub(super) async fn write_back(
     announced: Announced,
 ) -> Result<Outcome, Cancelled> {
     let sent = sent_back(work, found, hold, live);
-    if reclaim(live, &sent).is_some() {
-        work.take_over(&sent).await?;
-    }
+    reclaim(work, live, &sent).await?;
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
         Err(error) => return refused_on_the_way(work, live, reason, &error.to_string()).await,
@@ -173,6 +172,11 @@ pub(super) async fn write_back(
     }
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
+}
+
+/// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
+async fn reclaim(work: &Work, live: &Value, sent: &Value) -> Result<(), Cancelled> {
+    if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
 }
 
 /// What is sent to go back.

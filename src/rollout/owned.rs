@@ -49,11 +49,13 @@ fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {
 
 /// The fields that belay owns by applying, from `managedFields`.
 pub(super) fn owned_fields(live: &Value) -> Option<&Map<String, Value>> {
-    let entries = live["metadata"]["managedFields"].as_array()?;
-    let own = |entry: &&Value| {
-        entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
-    };
-    entries.iter().find(own)?["fieldsV1"].as_object()
+    let mut entries = live["metadata"]["managedFields"].as_array()?.iter();
+    entries.find(|entry| is_belays(entry))?["fieldsV1"].as_object()
+}
+
+/// Whether an entry of `managedFields` is of what belay applies.
+pub(super) fn is_belays(entry: &Value) -> bool {
+    entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
 }
 
 fn child<'a>(owned: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
@@ -98,7 +100,7 @@ fn item_is(live: Option<&Value>, sent: &Value, owned: &Value) -> bool {
 }
 
 /// Whether a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list.
-fn names_item(key: &str, item: &Value) -> bool {
+pub(super) fn names_item(key: &str, item: &Value) -> bool {
     if let Some(value) = key.strip_prefix("v:") {
         return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
     }

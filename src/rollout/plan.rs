@@ -217,10 +217,11 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
     let sent = if rolls_out { new_body(wanted, source, live) } else { sent };
-    if !rolls_out && !differs(live, would_be) && !is_disowned(live) {
+    let takes_over = is_disowned(live);
+    if !rolls_out && !takes_over && !differs(live, would_be) {
         return Action::Unchanged;
     }
-    let (changes, takes_over) = (changes(live, would_be), is_disowned(live));
+    let changes = changes(live, would_be);
     Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out, takes_over, changes })
 }
 
@@ -248,11 +249,12 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
 /// do.
 #[must_use]
 pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
-    if !differs(live, would_be) && !is_disowned(live) {
+    let takes_over = is_disowned(live);
+    if !takes_over && !differs(live, would_be) {
         return Action::Held(hold);
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
-    let (changes, takes_over) = (changes(live, would_be), is_disowned(live));
+    let changes = changes(live, would_be);
     Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out: false, takes_over, changes })
 }
 

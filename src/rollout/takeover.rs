@@ -7,36 +7,35 @@
 
 use serde_json::{Value, json};
 
+use super::anew::{left_behind, readopt};
 use super::marks;
-use super::owned::is_disowned;
+use super::owned::{is_belays, names_item};
 
 /// The manager of `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 /// The managers of `kubectl rollout undo`, which names none in most versions.
 const UNDOES: [&str; 2] = ["kubectl", "kubectl-rollout"];
-/// How the names of belay's labels and annotations begin among the fields of an entry.
-const MARK: &str = "f:belay.dev/";
 /// What `kubectl apply` keeps on the object for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How an object is taken over from `kubectl apply`.
+/// How an object is taken over from `kubectl apply`, or from who has made it anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
     /// Whether fields stay behind in the pod template, so that taking over is a rollout.
     pub in_template: bool,
     /// Whether fields stay behind at all.
     pub leaves_fields: bool,
-    /// The JSON patch that writes the fields over to belay. It fails where the object has changed meanwhile.
+    /// The JSON patch that makes the fields belay's alone. It fails where the object has changed meanwhile.
     pub patch: Value,
 }
 
-/// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet. `body` is what belay
-/// would send.
+/// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet, or where somebody has
+/// made it anew. `body` is what belay would send.
 #[must_use]
 pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     let entries = live["metadata"]["managedFields"].as_array()?;
     if entries.iter().any(is_belays) {
-        return None;
+        return left_behind(live, body);
     }
     let at = entries.iter().position(|entry| {
         entry["manager"] == CLIENT_SIDE && entry["operation"] == "Update" && entry.get("subresource").is_none()
@@ -46,7 +45,7 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     entry["manager"] = json!(marks::FIELD_MANAGER);
     entry["operation"] = json!("Apply");
     let mut patch = vec![
-        json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}),
+        unchanged(live),
         json!({"op": "replace", "path": format!("/metadata/managedFields/{at}"), "value": entry}),
     ];
     if marks::annotation(live, LAST_APPLIED).is_some() {
@@ -82,46 +81,34 @@ pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
         if let Some(spec) = left[entry].pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) {
             spec.remove("f:template");
         }
-        if let Some(fields) = left[entry]["fieldsV1"].as_object_mut() {
-            // A field without any in it would be one of its own.
-            fields.retain(|_, inner| inner.as_object().is_none_or(|inner| !inner.is_empty()));
-        }
+        drop_empty(Some(&mut left[entry]["fieldsV1"]));
     }
     left.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
-    let seen = json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]});
-    taken.then(|| json!([seen, {"op": "replace", "path": "/metadata/managedFields", "value": left}]))
+    taken.then(|| with_managers(live, left))
 }
 
-/// The JSON patch that writes belay's own marks over to belay, on an object that somebody has made anew as it was: whoever
-/// did owns them with the rest, and no apply would ever take one off. It fails where the object has changed meanwhile.
+/// The JSON patch that must come before an apply of `body`, where there is one: what others own for reasons of the past, and
+/// what would stay of it or come back, becomes belay's alone. It fails where the object has changed meanwhile.
 #[must_use]
-pub fn readopt(live: &Value) -> Option<Value> {
-    if !is_disowned(live) {
-        return None;
+pub fn before_apply(live: &Value, body: &Value) -> Option<Value> {
+    let over = takeover(live, body).map(|over| over.patch);
+    over.or_else(|| readopt(live)).or_else(|| reclaim(live, body))
+}
+
+/// The JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
+pub(super) fn with_managers(live: &Value, managers: Vec<Value>) -> Value {
+    json!([unchanged(live), {"op": "replace", "path": "/metadata/managedFields", "value": managers}])
+}
+
+pub(super) fn unchanged(live: &Value) -> Value {
+    json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})
+}
+
+/// Takes out the fields without any in them, each of which would be one of its own.
+pub(super) fn drop_empty(fields: Option<&mut Value>) {
+    if let Some(fields) = fields.and_then(Value::as_object_mut) {
+        fields.retain(|_, inner| inner.as_object().is_none_or(|inner| !inner.is_empty()));
     }
-    let mut entries = live["metadata"]["managedFields"].as_array()?.clone();
-    let mut marks = json!({});
-    for entry in entries.iter_mut().filter(|entry| entry["operation"] == "Update") {
-        for section in ["f:annotations", "f:labels"] {
-            let fields = entry.pointer_mut(&format!("/fieldsV1/f:metadata/{section}")).and_then(Value::as_object_mut);
-            let Some(fields) = fields else { continue };
-            let own: Vec<String> = fields.keys().filter(|key| key.starts_with(MARK)).cloned().collect();
-            own.iter().for_each(|key| marks["f:metadata"][section][key] = fields.remove(key).unwrap_or_default());
-        }
-        // A field without any in it would be one of its own.
-        if let Some(metadata) = entry.pointer_mut("/fieldsV1/f:metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|_, inner| inner.as_object().is_none_or(|inner| !inner.is_empty()));
-        }
-    }
-    marks.get("f:metadata")?;
-    let first = entries.first()?;
-    let own = json!({
-        "manager": marks::FIELD_MANAGER, "operation": "Apply", "apiVersion": first["apiVersion"], "time": first["time"],
-        "fieldsType": "FieldsV1", "fieldsV1": marks,
-    });
-    entries.push(own);
-    let seen = json!({"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]});
-    Some(json!([seen, {"op": "replace", "path": "/metadata/managedFields", "value": entries}]))
 }
 
 /// Whether an entry is of `kubectl rollout undo`.
@@ -141,10 +128,6 @@ fn join(fields: &mut Value, more: &Value) {
             None => fields[key] = inner.clone(),
         }
     }
-}
-
-fn is_belays(entry: &Value) -> bool {
-    entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
 }
 
 fn without_last_applied(fields: &Value) -> Value {
@@ -168,23 +151,9 @@ fn stays_behind(fields: &Value, sent: Option<&Value>) -> bool {
         let of_it = if let Some(name) = key.strip_prefix("f:") {
             sent.and_then(|sent| sent.get(name))
         } else {
-            sent.and_then(Value::as_array).and_then(|items| items.iter().find(|item| is_item(key, item)))
+            sent.and_then(Value::as_array).and_then(|items| items.iter().find(|item| names_item(key, item)))
         };
         of_it.is_none() || stays_behind(inner, of_it)
-    })
-}
-
-/// Whether `k:{"name":"app"}` or `v:"value"` names this item of a list.
-fn is_item(key: &str, item: &Value) -> bool {
-    if let Some(value) = key.strip_prefix("v:") {
-        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
-    }
-    let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok());
-    let keys = keys.as_ref().and_then(Value::as_object);
-    // A key that the manifest leaves out has the server's default (`protocol: TCP`).
-    keys.is_some_and(|keys| {
-        keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
-            && keys.keys().any(|name| item.get(name).is_some())
     })
 }
 
@@ -264,27 +233,5 @@ mod tests {
         live["metadata"]["managedFields"].as_array_mut().unwrap().push(own);
         assert_eq!(takeover(&live, &body(json!({}))), None);
         assert_eq!(takeover(&json!({"metadata": {}}), &body(json!({}))), None);
-    }
-
-    #[test]
-    fn the_marks_of_what_was_made_anew_are_belays_again() {
-        let fields = json!({"f:metadata": {"f:annotations": {"f:belay.dev/hold": {}, "f:team": {}},
-            "f:labels": {"f:belay.dev/source": {}}}, "f:spec": {"f:replicas": {}}});
-        let entry = json!({"manager": "kubectl-replace", "operation": "Update", "apiVersion": "apps/v1",
-            "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields});
-        let live = json!({"metadata": {"resourceVersion": "7", "labels": {"belay.dev/source": "shop"},
-            "managedFields": [entry]}});
-        let patch = readopt(&live).unwrap();
-        assert_eq!(patch[0]["value"], "7");
-        let [theirs, own] = [0, 1].map(|at| &patch[1]["value"][at]);
-        assert_eq!(
-            theirs["fieldsV1"],
-            json!({"f:metadata": {"f:annotations": {"f:team": {}}}, "f:spec": {"f:replicas": {}}})
-        );
-        let marks = json!({"f:annotations": {"f:belay.dev/hold": {}}, "f:labels": {"f:belay.dev/source": {}}});
-        assert_eq!((is_belays(own), &own["fieldsV1"]), (true, &json!({"f:metadata": marks})));
-        let mut copied = live;
-        copied["metadata"].as_object_mut().unwrap().remove("labels");
-        assert_eq!(readopt(&copied), None, "nothing says that it was belay's");
     }
 }

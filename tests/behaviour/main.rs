@@ -49,3 +49,4 @@ mod the_change_cause_follows_the_template;
 mod the_world_is_waited_out;
 mod two_sources_may_not_claim_one_object;
 mod what_history_names_is_kept;
+mod what_somebody_made_anew_is_belays_again;

@@ -1,6 +1,8 @@
 //! The main job on the real control plane, its pods driven by the embedded kubelet: a commit becomes a rollout, and a bad
 //! one is taken back. Real time: these are real processes.
 
+use std::time::Duration;
+
 use belay::clock::Clock;
 use belay::minicluster::{PodLogs, Random, kubelet};
 use belay::rollout::{Hold, Outcome, marks};
@@ -41,15 +43,15 @@ async fn a_bad_commit_is_taken_back_and_held() {
     world.give_belay(plane.client_with(&token_of_belay(&plane)));
     world.start();
 
-    let first = world.push("web.yaml", &manifest("web:1"), "First version");
+    let first = world.push("web.yaml", &with_proxy("web:1"), "First version");
     world.through(&first).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
 
-    let good = world.push("web.yaml", &manifest("web:2"), "Second version");
+    let good = world.push("web.yaml", &with_proxy("web:2"), "Second version");
     world.through(&good).await;
     assert_eq!(world.record(&good, "Deployment default/web").outcome, Outcome::Complete);
 
-    let noted = manifest("web:404").replacen("      labels:", "      annotations: {note: third}\n      labels:", 1);
+    let noted = with_proxy("web:404").replacen("      labels:", "      annotations: {note: third}\n      labels:", 1);
     let bad = world.push("web.yaml", &noted, "Third version");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
@@ -90,12 +92,19 @@ async fn a_bad_commit_is_taken_back_and_held() {
     assert!(anew.status.success(), "{}", String::from_utf8_lossy(&anew.stderr));
     let replaced = world.get(&path_of("web")).await.unwrap();
     assert_ne!(replaced["metadata"]["uid"], live["metadata"]["uid"]);
+    taken_up_again(&world).await;
 
-    let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image");
+    let fix = world.push("web.yaml", &manifest("web:3"), "Fix the image, and do without the proxy");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!(Hold::on(&live), None);
+    let containers = &live["spec"]["template"]["spec"]["containers"];
+    assert_eq!(
+        containers.as_array().unwrap().len(),
+        1,
+        "nothing stays that the repository stops to have: {containers}"
+    );
     let whose = live["metadata"]["managedFields"].as_array().unwrap().iter();
     let marked = whose.filter(|entry| entry["fieldsV1"].to_string().contains("f:belay.dev/"));
     assert_eq!(marked.map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["belay"], "its marks are belay's alone");
@@ -207,4 +216,21 @@ metadata: {name: shop}
 
 fn manifest(image: &str) -> String {
     deployment("web", image, "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 4")
+}
+
+fn with_proxy(image: &str) -> String {
+    format!("{}      - name: proxy\n        image: proxy:1\n", manifest(image))
+}
+
+/// Waits until belay has taken up again what somebody made anew.
+async fn taken_up_again(world: &World) {
+    for _ in 0..300 {
+        let live = world.get(&path_of("web")).await.unwrap();
+        if live["metadata"]["managedFields"].to_string().contains("\"before-belay\"") {
+            return;
+        }
+        // Real time: this is a real server.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("belay has not taken up what was made anew within 30 s");
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::events::Hand;
 use super::findings::{annotation, path_of};
 use super::repository::Key;
+use crate::world::daemon::anew;
 
 /// A person with kubectl.
 pub struct Person(pub kube::Client);
@@ -74,14 +75,10 @@ impl Person {
 
     /// `kubectl replace --force`: it is deleted, and made anew as it was.
     async fn replace(&self, key: &Key, before: &Value) {
-        let mut anew = before.clone();
-        for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
-            anew["metadata"].as_object_mut().expect("an object").remove(field);
-        }
         self.delete(key).await;
         let path = path_of(key);
         let (all, _) = path.rsplit_once('/').expect("a path has slashes");
-        self.create(all, &anew).await;
+        self.create(all, &anew(before.clone())).await;
     }
 
     /// Takes back what lasts only for a time.

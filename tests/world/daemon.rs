@@ -279,10 +279,7 @@ impl World {
 
     /// `kubectl replace --force`: deletes an object, and makes it anew as it was.
     pub async fn make_anew(&self, path: &str) -> Value {
-        let mut object = self.get(path).await.unwrap_or_else(|| panic!("no {path}"));
-        for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
-            object["metadata"].as_object_mut().expect("an object").remove(field);
-        }
+        let object = anew(self.get(path).await.unwrap_or_else(|| panic!("no {path}")));
         self.delete(path).await;
         let (all, _) = path.rsplit_once('/').expect("a path has slashes");
         self.create(all, "kubectl-replace", &object).await
@@ -345,6 +342,14 @@ spec:
         type: object
         properties: {spec: {type: object, properties: {size: {type: integer}}}}
 ";
+
+/// An object without what the server has written there for itself, to be made once more.
+pub fn anew(mut object: Value) -> Value {
+    for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
+        object["metadata"].as_object_mut().expect("an object").remove(field);
+    }
+    object
+}
 
 /// The sample Deployment, in namespace default.
 pub fn deployment(name: &str, image: &str, more: &str) -> String {

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::Value;
 
 use super::ended::Back;
 use super::play::{Play, Troupe};
 use super::reel::{Reel, Watches};
 use crate::cluster::Written;
+use crate::rollout::health::is_ready;
 use crate::rollout::{Workload, same_template, template, way_back, with_template};
 
 /// How often the pods of a StatefulSet are looked at.
@@ -67,9 +67,4 @@ impl Troupe {
         }
         Ok(())
     }
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.clone().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

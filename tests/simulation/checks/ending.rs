@@ -16,8 +16,7 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
     for (key, want) in &head.objects {
         let Some(live) = run.live.get(key) else {
             // What somebody deleted is drift, and may only be reported.
-            let deleted = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace));
-            let left_so = deleted && run.scenario.style.reports_drift;
+            let left_so = deleted_by_hand(run, key) && run.scenario.style.reports_drift;
             findings.demand(left_so || passed_over(run, key, want), || {
                 format!("{key:?} is not there, and the head has it")
             });
@@ -102,8 +101,11 @@ fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
 
 /// Whether the workload was deleted at any time, so that it may have had to begin again.
 fn deleted(run: &Run, key: &Key) -> bool {
-    let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace));
-    by_hand || run.pushed.iter().any(|pushed| !pushed.objects.contains_key(key))
+    deleted_by_hand(run, key) || run.pushed.iter().any(|pushed| !pushed.objects.contains_key(key))
+}
+
+fn deleted_by_hand(run: &Run, key: &Key) -> bool {
+    run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace))
 }
 
 fn newest<'a>(run: &'a Run, key: &Key) -> Option<&'a Record> {

@@ -142,9 +142,7 @@ fn wanted(request: &Value, expressions: Expressions, at: &Path<'_>, errors: &mut
         "ExactCount" => {}
         other => errors.not_supported(&at.field("allocationMode"), other, &["All", "ExactCount"]),
     }
-    for (index, one) in request.list("tolerations").iter().enumerate() {
-        toleration(one, &at.field("tolerations").index(index), errors);
-    }
+    each(request.list("tolerations"), usize::MAX, &at.field("tolerations"), errors, toleration);
 }
 
 fn constraint(constraint: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {

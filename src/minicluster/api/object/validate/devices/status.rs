@@ -64,9 +64,7 @@ fn result(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &m
         requests.check(one.text("request"), &at.field("request"), errors);
         named(one, at, errors);
         binding(one, at, errors);
-        for (index, one) in one.list("tolerations").iter().enumerate() {
-            toleration(one, &at.field("tolerations").index(index), errors);
-        }
+        each(one.list("tolerations"), usize::MAX, &at.field("tolerations"), errors, toleration);
         share(one, at, errors);
     });
     let most = 2 * MOST_CONFIGURATIONS;
