@@ -9,15 +9,15 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::line::{Apply, Line, Sent};
-use super::parts::{Figures, deployment_of_none, fill};
+use super::parts::{Figures, Manifests, fill};
 use super::process::{Meter, cpu, most_memory};
 use super::world::control_plane::{self, ControlPlane, Controllers};
-use super::world::daemon::{World, deployment};
+use super::world::daemon::World;
 
 /// How many applies the bare client has under way at once: as many as belay.
 const AT_ONCE: usize = 32;
 /// How many pods the busy workload has, and how many times the status of each changes.
-const PODS: usize = 100;
+pub const PODS: usize = 100;
 const CHANGES: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -77,7 +77,7 @@ fn used(meter: Meter, begin: Instant, end: Instant) -> Vec<(&'static str, f64)> 
 async fn one_of_belays() -> Apply {
     let line = Line::default();
     let mut world = World::behind(|client| line.before(client)).await;
-    let commit = fill(&mut world, 1, deployment_of_none);
+    let commit = fill(&mut world.repository, 1, Manifests::Deployments);
     world.start();
     world.through(&commit).await;
     world.stop().await;
@@ -102,9 +102,23 @@ async fn stage(interval: Duration) -> Stage {
 }
 
 impl Stage {
+    /// Fills a repository in a process of its own, so that what that takes is not counted as belay's memory. Returns its
+    /// folder, which must live as long, and the commit.
+    fn fill_aside(&mut self, count: usize, manifests: Manifests) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut other = std::process::Command::new(std::env::current_exe().unwrap());
+        other.args(["--fill", manifests.name(), &count.to_string()]).env("TMPDIR", folder.path());
+        let output = other.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).unwrap();
+        let (repository, commit) = said.trim().split_once('\n').unwrap();
+        self.world.config.repository = repository.to_owned();
+        (folder, commit.to_owned())
+    }
+
     /// Lets belay apply all of it, until all is complete and recorded.
-    async fn apply(&mut self, count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
-        let commit = fill(&mut self.world, count, manifest);
+    async fn apply(&mut self, count: usize, manifests: Manifests) -> Figures {
+        let (_folder, commit) = self.fill_aside(count, manifests);
         let meter = meter(&self.plane);
         let begin = Instant::now();
         self.world.start();
@@ -128,9 +142,9 @@ impl Stage {
 }
 
 /// belay's first apply.
-pub async fn first(count: usize, manifest: impl Fn(usize) -> (String, String)) -> Figures {
+pub async fn first(count: usize, manifests: Manifests) -> Figures {
     let mut stage = stage(Duration::from_secs(600)).await;
-    let figures = stage.apply(count, manifest).await;
+    let figures = stage.apply(count, manifests).await;
     stage.world.stop().await;
     figures
 }
@@ -139,12 +153,7 @@ pub async fn first(count: usize, manifest: impl Fn(usize) -> (String, String)) -
 pub async fn idle(count: usize) -> Figures {
     let mut stage = stage(Duration::from_secs(60)).await;
     let kubelet = tokio::spawn(make_ready(stage.plane.client()));
-    let replicas = format!("replicas: {PODS}");
-    let manifest = |number: usize| match number {
-        0 => ("busy.yaml".to_owned(), deployment("busy", "web:1", "").replace("replicas: 2", &replicas)),
-        number => deployment_of_none(number),
-    };
-    stage.apply(count, manifest).await;
+    stage.apply(count, Manifests::OneOfThemBusy).await;
     kubelet.abort();
     tokio::time::sleep(Duration::from_secs(30)).await;
     let asked = |line: &Line| line.take().iter().filter(|sent| !sent.is_watch()).count();

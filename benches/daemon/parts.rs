@@ -9,10 +9,11 @@ use belay::minicluster::{MiniCluster, NodeSpec};
 use futures::StreamExt as _;
 use kube::Client;
 
-use super::applies::{bare, first, idle};
+use super::applies::{PODS, bare, first, idle};
 use super::line::{Line, Sent};
 use super::said::Said;
 use super::world::daemon::{World, deployment};
+use super::world::repository::Repository;
 
 /// How many commits are measured; the median counts.
 const COMMITS: usize = 11;
@@ -25,8 +26,8 @@ pub fn measure(part: &str, size: usize) {
             "commit" => commit(size).await,
             "rollback" => rollback(size).await,
             "bare" => bare(size).await,
-            "first" => first(size, deployment_of_none).await,
-            "mixed" => first(size, mixed).await,
+            "first" => first(size, Manifests::Deployments).await,
+            "mixed" => first(size, Manifests::Mixed).await,
             "idle" => idle(size).await,
             other => panic!("no part {other}"),
         }
@@ -40,8 +41,53 @@ pub fn measure(part: &str, size: usize) {
 
 pub type Figures = Vec<(&'static str, f64)>;
 
+/// What a repository is filled with.
+#[derive(Clone, Copy, Debug)]
+pub enum Manifests {
+    /// Deployments without pods.
+    Deployments,
+    /// The same, but for one with pods.
+    OneOfThemBusy,
+    /// Objects of several kinds.
+    Mixed,
+}
+
+impl Manifests {
+    const ALL: [Manifests; 3] = [Manifests::Deployments, Manifests::OneOfThemBusy, Manifests::Mixed];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Manifests::Deployments => "deployments",
+            Manifests::OneOfThemBusy => "one-busy",
+            Manifests::Mixed => "mixed",
+        }
+    }
+
+    /// The path and the text of one of them.
+    fn one(self, number: usize) -> (String, String) {
+        match self {
+            Manifests::OneOfThemBusy if number == 0 => {
+                let replicas = format!("replicas: {PODS}");
+                ("busy.yaml".to_owned(), deployment("busy", "web:1", "").replace("replicas: 2", &replicas))
+            }
+            Manifests::Deployments | Manifests::OneOfThemBusy => deployment_of_none(number),
+            Manifests::Mixed => mixed(number),
+        }
+    }
+}
+
+/// Fills a repository that stays, for another process, and tells it where that is and what its commit is called.
+pub fn fill_for_another(name: &str, count: usize) {
+    let mut repository = Repository::new();
+    let manifests = Manifests::ALL.into_iter().find(|one| one.name() == name).unwrap();
+    let commit = fill(&mut repository, count, manifests);
+    println!("{}\n{commit}", repository.path().display());
+    // Whoever asked for it removes it.
+    std::mem::forget(repository);
+}
+
 /// A Deployment without pods, in a folder with nine others.
-pub fn deployment_of_none(number: usize) -> (String, String) {
+fn deployment_of_none(number: usize) -> (String, String) {
     let name = format!("app-{number}");
     let text = deployment(&name, "web:1", "").replace("replicas: 2", "replicas: 0");
     (format!("team-{}/{name}.yaml", number / 10), text)
@@ -66,13 +112,17 @@ fn mixed(number: usize) -> (String, String) {
 }
 
 /// Commits and pushes so many manifests.
-pub fn fill(world: &mut World, count: usize, manifest: impl Fn(usize) -> (String, String)) -> String {
+pub fn fill(repository: &mut Repository, count: usize, manifests: Manifests) -> String {
+    fill_with(repository, count, |number| manifests.one(number))
+}
+
+fn fill_with(repository: &mut Repository, count: usize, manifest: impl Fn(usize) -> (String, String)) -> String {
     for number in 0..count {
         let (path, text) = manifest(number);
-        world.repository.write(path, text);
+        repository.write(path, text);
     }
-    let commit = world.repository.commit("All of it");
-    world.repository.push();
+    let commit = repository.commit("All of it");
+    repository.push();
     commit
 }
 
@@ -87,7 +137,7 @@ fn milliseconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64() * 1000.0
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -100,7 +150,7 @@ async fn commit(count: usize) -> Figures {
     world.config.interval = Span(Duration::from_secs(600));
     let (line, client) = Line::on(world.client.clone());
     world.give_belay(client);
-    let first = fill(&mut world, count, mixed);
+    let first = fill(&mut world.repository, count, Manifests::Mixed);
     world.start();
     world.through(&first).await;
     let mut of_each: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
@@ -153,11 +203,11 @@ async fn rollback(count: usize) -> Figures {
         let text = if broken { text.replace("web:1", "web:404") } else { text };
         (format!("team-{}/{name}.yaml", number / 10), text)
     };
-    let first = fill(&mut world, count, |number| of(number, false));
+    let first = fill_with(&mut world.repository, count, |number| of(number, false));
     world.start();
     world.through(&first).await;
     let failed = failures(world.client.clone());
-    let second = fill(&mut world, count, |number| of(number, true));
+    let second = fill_with(&mut world.repository, count, |number| of(number, true));
     world.until("all are under way", |source| source.under_way.len() == count).await;
     line.take();
     world.through(&second).await;

@@ -74,6 +74,7 @@ impl Source {
                 .map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)),
         );
         self.begin(begun);
+        self.watch_crowds_when_calm();
         self.search_on();
         self.write_down_by_hand();
     }
@@ -203,7 +204,7 @@ impl Source {
             return;
         };
         let key = planned.wanted.key.clone();
-        self.watched.also(&served);
+        self.watch(&served);
         let apply = match &planned.action {
             Action::Apply(apply) => apply.clone(),
             // Taken up again: what would be sent if somebody else interferes.

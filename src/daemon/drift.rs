@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::judging::is_complete;
+use super::live::forget_reporters;
 use super::look::Charged;
 use super::planner::{self, Prepared};
 use super::prune;
@@ -32,14 +33,18 @@ impl Source {
     /// Hears what the watches have seen.
     pub(super) fn saw(&mut self, seen: Seen) {
         match seen {
-            Seen::Live(key, live) => {
+            Seen::Live(key, mut live) => {
                 self.context.status.trouble("cluster", None);
                 self.note(&key, &live);
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
+                        forget_reporters(&mut live);
                         rollout.live.send_replace(Some(Compact::of(&live)));
                     }
-                    None => self.look_at(&key, &live),
+                    None => {
+                        let well = self.crowd.told(&key);
+                        self.look_after(&key, &live, well);
+                    }
                 }
             }
             Seen::Gone(key) => {
@@ -54,6 +59,7 @@ impl Source {
                 }
             }
             Seen::Synced(served) => {
+                self.crowd.told_all(&served);
                 let missing: Vec<ObjectKey> = self
                     .shelf()
                     .keys()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
+use super::crowd::Crowd;
 use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
@@ -36,6 +37,9 @@ impl Source {
         let mut wanted: BTreeMap<ObjectKey, Wanted> = BTreeMap::new();
         for charged in news.changed.drain(..).filter(|charged| !contradicted.contains_key(&charged.manifest.key)) {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
+        }
+        if self.planned.is_none() {
+            self.crowd = Crowd::of(wanted.values());
         }
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());

@@ -21,6 +21,9 @@ const SOON: Duration = Duration::from_secs(1);
 /// How long the judge leaves a workload alone after it has ruled that the world is in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
+/// How long the watch may say nothing of an object before it is read.
+const UNHEARD: Duration = Duration::from_secs(30);
+
 /// How often the pods are looked at where belay is to give up before the deadline.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
@@ -62,6 +65,8 @@ pub(super) struct Judging<'a> {
     quiet_until: tokio::time::Instant,
     /// How far it was when that was written down last.
     told: Option<Counters>,
+    /// When the object is read, where the watch has not told of it at all until then: it may have gone before that began.
+    unheard: Option<tokio::time::Instant>,
 }
 
 impl Work {
@@ -84,8 +89,9 @@ impl<'a> Judging<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
         let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
-        let quiet_until = tokio::time::Instant::now();
-        Judging { work, judge, applied, outcome, impatience, quiet_until, told: None }
+        let now = tokio::time::Instant::now();
+        let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
+        Judging { work, judge, applied, outcome, impatience, quiet_until: now, told: None, unheard }
     }
 
     /// Watches from `live` on, the object as the write left it.
@@ -200,7 +206,7 @@ impl<'a> Judging<'a> {
         // What fell due while something else was asked for is due still. A time that has passed wakes nobody by itself.
         let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);
-        let wake = due.into_iter().chain([quiet]).flatten().min();
+        let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
         let timer = sleep_until(wake);
         let Work { cancel, live: seen, give_up, .. } = &mut *self.work;
         tokio::select! {
@@ -208,8 +214,18 @@ impl<'a> Judging<'a> {
             () = cancel.cancelled() => Err(Cancelled),
             other = another(seen, live) => other,
             () = told(give_up) => Ok(Some(live.clone())),
-            () = timer => Ok(Some(live.clone())),
+            () = timer => Box::pin(self.read_unheard_of(live)).await,
         }
+    }
+
+    /// The object as it is, where the watch should have told of it by now and has not; otherwise as it was.
+    async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
+        let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
+        if !over || self.work.live.borrow().is_some() {
+            return Ok(Some(live.clone()));
+        }
+        let read = self.work.read().await?;
+        Ok(read.map(|read| Compact::of(&read)))
     }
 
     fn is_taken_over(&self, live: &Value) -> bool {

@@ -15,6 +15,7 @@ use super::away::Away;
 use super::before::{Asked, Before};
 use super::beside::Beside;
 use super::context::{Context, Pruning};
+use super::crowd::Crowd;
 use super::leader::Leader;
 use super::look::Repository;
 use super::orphans::Searched;
@@ -108,6 +109,7 @@ impl Parts {
             planned: None,
             live: BTreeMap::new(),
             watched,
+            crowd: Crowd::default(),
             seen,
             rollouts: BTreeMap::new(),
             doubtful: BTreeMap::new(),

@@ -8,6 +8,7 @@ mod carry_on;
 mod carry_out;
 mod claims;
 mod context;
+mod crowd;
 mod drift;
 mod established;
 mod former;

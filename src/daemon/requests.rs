@@ -82,6 +82,11 @@ impl Requests {
         Room { _own: own, _all: all }
     }
 
+    /// Whether none of the source's requests waits for room.
+    pub(super) fn is_calm(&self) -> bool {
+        self.waiting.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Waits until none of the source's requests waits for room; at most a minute, so that what is asked all the time does
     /// not keep what is only told waiting for ever.
     pub(super) async fn calm(&self) {
@@ -89,7 +94,7 @@ impl Requests {
             loop {
                 // Before looking: what ends after it is heard.
                 let none = self.waiting.none.notified();
-                if self.waiting.count.load(Ordering::Relaxed) == 0 {
+                if self.is_calm() {
                     return;
                 }
                 none.await;

@@ -16,6 +16,7 @@ use tracing::{debug, error, info, warn};
 
 use super::before::Asked;
 use super::context::Context;
+use super::crowd::Crowd;
 use super::judging::sleep_until;
 use super::live::LiveFacts;
 use super::look::{News, Repository};
@@ -56,6 +57,8 @@ pub(super) struct Source {
     pub planned: Option<CommitId>,
     pub live: BTreeMap<ObjectKey, LiveFacts>,
     pub watched: Watched,
+    /// Kinds that are watched only when the first plan is carried out.
+    pub crowd: Crowd,
     pub seen: mpsc::Receiver<Seen>,
     pub rollouts: BTreeMap<ObjectKey, Rollout>,
     /// Objects that may not be as they should be, and when that is looked into.
@@ -129,6 +132,8 @@ pub(super) enum Done {
     Planned(u64, Box<News>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
+    /// What was planned first is applied, or takes long.
+    Calm,
     /// Doubtful objects were checked, under the plan of this number.
     Checked(u64, Vec<Prepared>),
     /// Something was kept or forgotten, or what was in the way of it.
@@ -198,13 +203,14 @@ impl Source {
             // A newer head has come meanwhile.
             Done::Planned(..) => self.search_again(),
             Done::Served(kinds, autoscalers) => {
-                kinds.iter().for_each(|served| self.watched.also(served));
+                kinds.iter().for_each(|served| self.watch(served));
                 autoscalers.iter().for_each(|served| self.scalers.also(served));
             }
             Done::Checked(plan, prepared) => {
                 self.checking = false;
                 self.checked(plan, prepared);
             }
+            Done::Calm => self.watch_crowds(),
             Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
             Done::ToldComplete => self.told(),
@@ -314,7 +320,7 @@ impl Source {
                 match live.filter(|_| outcome != Outcome::Rejected) {
                     Some(live) => self.look_after(key, &live.read(), well),
                     None if outcome == Outcome::Rejected => {}
-                    None => self.doubt(key.clone(), Duration::ZERO),
+                    None => self.await_word_of(key, well),
                 }
             }
             End::Stopped => self.supersede(rollout.record, rollout.superseded_by.as_ref()),

@@ -78,6 +78,7 @@ impl Source {
             return;
         }
         let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
+        self.watch_crowds();
         let api_version = manifest.api_version.clone();
         let wanted = self.want(Charged { manifest, commit }, Trigger::Together(failed.object.to_string()));
         let Some(served) = self.watched.serving(&api_version, &key.kind) else {

@@ -143,3 +143,69 @@ async fn time_and_what_pods_say() {
     assert!(busy.len() <= 2 * MINUTES, "{} requests: {busy:#?}", busy.len());
     assert!(busy.iter().all(|went| !went.path.contains("/pods")), "{busy:#?}");
 }
+
+/// So many that they are watched only when they are applied.
+async fn crowd(tap: &Tap, world: &mut World) -> String {
+    for number in 0..510 {
+        world.repository.write(format!("{number}/map.yaml"), config_map(&format!("map-{number}"), "1"));
+        let web = deployment(&format!("web-{number}"), "web:1", "").replace("replicas: 2", "replicas: 0");
+        world.repository.write(format!("{number}/web.yaml"), web);
+    }
+    tap.take();
+    let commit = world.repository.commit("All of it");
+    world.repository.push();
+    world.start();
+    commit
+}
+
+/// Whether it is a page of the list that a watch begins with.
+fn begins_a_watch(went: &Went, kind: &str) -> bool {
+    went.path.contains(&format!("/{kind}?")) && went.path.contains("limit=100")
+}
+
+/// Where each is changed several times in a moment, one list says as much as all that a watch would tell.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_listed_once_when_it_is_applied() {
+    let (mut world, tap) = World::tapped().await;
+    let commit = crowd(&tap, &mut world).await;
+    world.through(&commit).await;
+    assert!(world.outcomes().iter().all(|(_, outcome)| *outcome == Outcome::Complete));
+    let went = tap.take();
+    for kind in ["deployments", "configmaps"] {
+        let applied = went.iter().rposition(|went| went.method == "PATCH" && went.path.contains(&format!("/{kind}/")));
+        let listed = went.iter().position(|went| begins_a_watch(went, kind));
+        assert!(applied.is_some() && applied < listed, "{kind}: applied {applied:?}, listed {listed:?}");
+        let pages = went.iter().filter(|went| begins_a_watch(went, kind)).count();
+        assert_eq!(pages, 6, "of a hundred each");
+    }
+    // From now on all of them are watched.
+    world.delete("api/v1/namespaces/default/configmaps/map-7").await;
+    world
+        .patch("apis/apps/v1/namespaces/default/deployments/web-7", "kubectl-scale", &json!({"spec": {"replicas": 5}}))
+        .await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.get("api/v1/namespaces/default/configmaps/map-7").await.is_some());
+    let scaled = world.get("apis/apps/v1/namespaces/default/deployments/web-7").await.unwrap();
+    assert_eq!(scaled["spec"]["replicas"], 0);
+}
+
+/// Of what is gone before the watch begins, that never tells.
+#[tokio::test(start_paused = true)]
+async fn what_goes_from_a_crowd_before_it_is_watched_is_made_again() {
+    let (mut world, tap) = World::tapped().await;
+    let commit = crowd(&tap, &mut world).await;
+    let gone = ["api/v1/namespaces/default/configmaps/map-7", "apis/apps/v1/namespaces/default/deployments/web-7"];
+    for path in gone {
+        while world.get(path).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        world.delete(path).await;
+    }
+    assert!(!tap.take().iter().any(|went| begins_a_watch(went, "deployments")), "not watched yet");
+    world.through(&commit).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for path in gone {
+        assert!(world.get(path).await.is_some(), "{path}");
+    }
+    world.through(&commit).await;
+}
