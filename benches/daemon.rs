@@ -4,8 +4,8 @@
 //! for a look; `-- --only commit` one part. What needs a real API server is left out where `KUBEBUILDER_ASSETS` is not
 //! set. Requests are counted on belay's own line to the cluster; times are of a shared machine, so ratios count more.
 //!
-//! Seen on two shared cores: one of 10,000 files changes: 3 requests, 23 ms of planning, 238 ms from the push to the first
-//! write. 1,000 rollouts under way: 328 ms from failed to taken back at the 99th percentile. 3,000 new Deployments on the real
+//! Seen on two shared cores: one of 10,000 files changes: 3 requests, 7 ms of planning, 225 ms from the push to the first
+//! write. 1,000 rollouts under way: 206 ms from failed to taken back at the 99th percentile. 3,000 new Deployments on the real
 //! API server: 1.01 requests for each; in six pairs 1.05 to 1.44 times as long as the bare client, 1.11 in the middle (1.2 is
 //! promised), while the same applies took the bare client between 5.4 and 7.8 s; the API server needs ten seconds of the
 //! processor for them either way, belay 1.9 s and the bare client 0.6 s; 96 MiB. 10,000 mixed objects: 142 MiB. Idle with
