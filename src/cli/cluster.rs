@@ -11,7 +11,7 @@ use super::embedded::{self, Identity};
 use super::exit::Exit;
 use super::output::{progress, say};
 use super::{Globals, kubeconfig, signals};
-use crate::minicluster::{MiniCluster, Part, Script};
+use crate::minicluster::{Authorization, MiniCluster, Part, Script};
 use crate::telemetry::{self, LogFormat};
 
 /// What `belay cluster` understands.
@@ -44,6 +44,20 @@ pub struct Args {
     /// The seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// What users may do; the kubeconfig's own may do everything
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::AlwaysAllow, ignore_case = true)]
+    authorization_mode: Mode,
+}
+
+/// What users may do, in kube-apiserver's words.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Mode {
+    /// Everything
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    /// What the roles say that are bound to them
+    #[value(name = "RBAC")]
+    Rbac,
 }
 
 /// How fast time goes.
@@ -71,7 +85,8 @@ enum Left {
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     telemetry::start_logging(globals.verbose, LogFormat::Text);
-    let Args { nodes, listen, kubeconfig_out, data_dir, speed: Speed(speed), fates, without, seed } = args;
+    let Args { nodes, listen, kubeconfig_out, data_dir, speed: Speed(speed), fates, without, seed, authorization_mode } =
+        args;
     let mut builder = MiniCluster::builder().nodes(nodes.get()).seed(seed);
     for part in without {
         builder = builder.without(match part {
@@ -90,7 +105,11 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
         None => Identity::new()?,
     };
-    let embedded = embedded::start_as(builder, listen, identity, speed).await?;
+    let authorization = match authorization_mode {
+        Mode::AlwaysAllow => Authorization::AllowAll,
+        Mode::Rbac => Authorization::Rbac,
+    };
+    let embedded = embedded::start_as(builder, listen, identity.authorizing(authorization), speed).await?;
     match &kubeconfig_out {
         Some(path) => {
             kubeconfig::merge(path, &embedded.kubeconfig)?;

@@ -22,11 +22,12 @@ pub(super) struct Embedded {
     pace: Option<Pace>,
 }
 
-/// What makes a cluster the one that clients know.
+/// What makes a cluster the one that clients know, and what those may do.
 pub(super) struct Identity {
     authority: Authority,
     token: String,
     signing_key: [u8; 32],
+    authorization: Authorization,
 }
 
 /// An identity as it lies in a file.
@@ -46,7 +47,12 @@ impl Identity {
 
     fn with_token(token: String) -> anyhow::Result<Identity> {
         let authority = Authority::new().map_err(|error| anyhow::anyhow!("failed to make a certificate: {error}"))?;
-        Ok(Identity { authority, token, signing_key: random_bytes()? })
+        Ok(Identity { authority, token, signing_key: random_bytes()?, authorization: Authorization::default() })
+    }
+
+    /// With this said of what its users may do, other than the one of the kubeconfig.
+    pub(super) fn authorizing(self, authorization: Authorization) -> Identity {
+        Identity { authorization, ..self }
     }
 
     /// The one in a folder, or a new one that is put there.
@@ -76,7 +82,7 @@ impl Identity {
         let authority = Authority::with_key(&kept.authority_key);
         let authority = authority.map_err(|error| anyhow::anyhow!("its key can't be used: {error}"))?;
         let signing_key = unhex(&kept.signing_key).context("its signing key can't be used")?;
-        Ok(Identity { authority, token: kept.token, signing_key })
+        Ok(Identity { authority, token: kept.token, signing_key, authorization: Authorization::default() })
     }
 }
 
@@ -93,11 +99,8 @@ pub(super) async fn start_as(
     identity: Identity,
     speed: f64,
 ) -> anyhow::Result<Embedded> {
-    let Identity { authority, token, signing_key } = identity;
-    let access = Access {
-        tokens: vec![Token { token: token.clone(), user: User::admin() }],
-        authorization: Authorization::AllowAll,
-    };
+    let Identity { authority, token, signing_key, authorization } = identity;
+    let access = Access { tokens: vec![Token { token: token.clone(), user: User::admin() }], authorization };
     let builder = builder.access(access).signing_key(signing_key).root_certificate(authority.certificate());
     let usual = (speed - 1.0).abs() < f64::EPSILON;
     let (cluster, pace) = if usual {

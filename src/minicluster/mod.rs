@@ -50,6 +50,8 @@ pub enum Part {
     Kubelet,
     /// What makes volumes for claims, and the default storage class.
     Volumes,
+    /// The roles that every cluster begins with, and what gathers their rules: where nobody's rights are looked up.
+    Roles,
 }
 
 /// How a small Kubernetes is to be.
@@ -244,6 +246,9 @@ impl Builder {
             signing_key: self.signing_key,
         });
         api.set_up().map_err(|error| StartError::Api(error.message))?;
+        if !self.without.contains(&Part::Roles) {
+            api.provide_roles().map_err(|error| StartError::Api(error.message))?;
+        }
         if !self.root_certificate.is_empty() {
             api.publish_authority(&self.root_certificate).map_err(|error| StartError::Api(error.message))?;
         }
@@ -251,8 +256,13 @@ impl Builder {
             let root_certificate = self.root_certificate;
             let mut options =
                 controllers::Options { root_certificate, ..controllers::Options::new(clock.clone(), of_controllers) };
-            if self.without.contains(&Part::Volumes) {
-                options.which = options.which.without(&[controllers::Controller::Volumes]);
+            for (part, controller) in [
+                (Part::Volumes, controllers::Controller::Volumes),
+                (Part::Roles, controllers::Controller::ClusterRoleAggregation),
+            ] {
+                if self.without.contains(&part) {
+                    options.which = options.which.without(&[controller]);
+                }
             }
             controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
         });

@@ -196,3 +196,22 @@ fn time_goes_faster_and_fates_are_read_from_a_file() {
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && told.contains("\"reddy\" is not known"), "{told}");
 }
+
+#[test]
+fn roles_are_enforced_when_asked_for() {
+    let Some(mut stage) = Stage::new("belay cluster --authorization-mode RBAC") else { return };
+    stage.start(&["--authorization-mode", "rbac"]);
+    stage.told(&["create", "serviceaccount", "reader"]);
+    let token = stage.told(&["create", "token", "reader"]);
+    let get = ["--token", token.trim(), "get", "pods"];
+    let told = stage.refused(&get);
+    let user = "system:serviceaccount:default:reader";
+    assert!(told.contains(&format!("User \"{user}\" cannot list resource \"pods\"")), "{told}");
+    assert_eq!(stage.refused(&["auth", "can-i", "list", "pods", "--as", user]), "");
+    stage.told(&["create", "rolebinding", "readers", "--clusterrole=view", "--serviceaccount=default:reader"]);
+    stage.told(&get);
+    assert_eq!(stage.told(&["auth", "can-i", "list", "pods", "--as", user]), "yes\n");
+    assert!(stage.refused(&["--token", token.trim(), "delete", "pod", "x"]).contains("cannot delete resource"));
+    // The bootstrap roles keep what they promise; the kubeconfig's own user may do everything.
+    assert_eq!(stage.told(&["auth", "can-i", "*", "*"]), "yes\n");
+}

@@ -5,7 +5,9 @@
 //! `{continue}` stand for what the answer before said in its metadata; `{rv:name}` for the resource version that the
 //! answer to the request of that name had. `@differs: reason` beside the headers excuses a difference, and fails where
 //! there is none; `@ignores: a.b, c.d` leaves fields out of the comparison; `@waits: 1` lets the real server's caches
-//! catch up for so many seconds; `@compacts: yes` lets both servers forget what was before.
+//! catch up for so many seconds; `@compacts: yes` lets both servers forget what was before. Requests are an
+//! administrator's, unless `Impersonate-User` or `Authorization: Bearer {token:name}`, with the token that the answer to
+//! the request of that name held, says otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use belay::minicluster::{MiniCluster, Part};
+use belay::minicluster::{Access, Authorization, MiniCluster, Part};
 use http_body_util::BodyExt;
 use kube::Client;
 use serde_json::{Map, Value, json};
@@ -29,10 +31,13 @@ const HEADERS: [&str; 5] = ["content-type", "warning", "retry-after", "cache-con
 async fn both_servers_give_the_same_answers() {
     let Some(assets) = control_plane::assets("the exchanges with the reference API server") else { return };
     let mut plane = ControlPlane::start(&assets, Controllers::None).await;
-    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let access = Access { authorization: Authorization::Rbac, ..Access::default() };
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).access(access);
+    let cluster = cluster.start().await.unwrap();
     let (mut report, mut count) = (String::new(), 0);
     for conversation in conversations() {
-        let mut sides = [Side::new(plane.client()), Side::new(cluster.client())];
+        let mut sides =
+            [Side::new(plane.client(), plane.client_of_nobody()), Side::new(cluster.client(), cluster.client())];
         for side in &mut sides {
             side.begin(&conversation.namespace).await;
         }
@@ -126,7 +131,10 @@ fn request(text: &str) -> Request {
 
 /// One server, and what it said before.
 struct Side {
+    /// An administrator's.
     client: Client,
+    /// For requests that say themselves whose they are.
+    bare: Client,
     said: BTreeMap<String, String>,
 }
 
@@ -137,8 +145,8 @@ struct Answer {
 }
 
 impl Side {
-    fn new(client: Client) -> Side {
-        Side { client, said: BTreeMap::new() }
+    fn new(client: Client, bare: Client) -> Side {
+        Side { client, bare, said: BTreeMap::new() }
     }
 
     async fn begin(&mut self, namespace: &str) {
@@ -162,7 +170,8 @@ impl Side {
             built = built.header(key, self.fill(value));
         }
         let built = built.body(body(&self.fill(&request.body)).into()).unwrap();
-        let sent = tokio::time::timeout(Duration::from_secs(20), self.client.send(built)).await;
+        let client = if built.headers().contains_key("Authorization") { &self.bare } else { &self.client };
+        let sent = tokio::time::timeout(Duration::from_secs(20), client.send(built)).await;
         let answer = sent.unwrap_or_else(|_| panic!("{}: no answer", request.name));
         let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", request.name));
         let (parts, body) = answer.into_parts();
@@ -188,6 +197,9 @@ impl Side {
                 self.said.insert(format!("{{{key}}}"), value.to_owned());
                 self.said.insert(format!("{{{key}:{name}}}"), value.to_owned());
             }
+        }
+        if let Some(token) = body["status"]["token"].as_str() {
+            self.said.insert(format!("{{token:{name}}}"), token.to_owned());
         }
     }
 }
@@ -240,7 +252,8 @@ fn differences(answers: &[Answer; 2], request: &Request) -> String {
     out
 }
 
-/// What is wrong with the fields of a schema is said in the order in which the reference walks a map.
+/// What is wrong with the fields of a schema is said in the order in which the reference walks a map; so are the rules that
+/// hold for somebody.
 fn without_map_order(mut body: Value) -> Value {
     if body["kind"] == "Status" && body["details"]["kind"] == "CustomResourceDefinition" {
         if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
@@ -248,6 +261,11 @@ fn without_map_order(mut body: Value) -> Value {
         }
         if let Some((start, _)) = body["message"].as_str().and_then(|text| text.split_once(" is invalid: ")) {
             body["message"] = json!(start);
+        }
+    }
+    for rules in ["/status/resourceRules", "/status/nonResourceRules"] {
+        if let Some(Value::Array(rules)) = body.pointer_mut(rules) {
+            rules.sort_by_key(Value::to_string);
         }
     }
     body

@@ -25,3 +25,4 @@ mod main_job_traps;
 mod manager_protobuf;
 mod objects;
 mod random_objects;
+mod roles;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::cluster::{Cluster, Pace, RollError};
-use belay::minicluster::MiniCluster;
+use belay::minicluster::{MiniCluster, Part};
 use belay::rollout::rolling_update::{Ask, RollingUpdate};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -39,7 +39,7 @@ pub struct Rolled {
 impl Stage {
     pub async fn embedded() -> Stage {
         let clock = Clock::tokio(EPOCH.parse().unwrap());
-        let cluster = MiniCluster::builder().clock(clock.clone()).start().await.unwrap();
+        let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Roles).start().await.unwrap();
         Stage { client: cluster.client_as("belay"), clock, pace: Pace::default(), _embedded: Some(cluster) }
     }
 

@@ -11,7 +11,7 @@ use belay::cluster::Cluster;
 use belay::config::{Drift, OnFailure, SourceConfig, Span};
 use belay::daemon::{Daemon, Status};
 use belay::history::History;
-use belay::minicluster::{MiniCluster, Random, Script};
+use belay::minicluster::{MiniCluster, Part, Random, Script};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -89,7 +89,12 @@ impl Stage {
         let random = Random::new(scenario.seed ^ 0x5eed);
         let epoch = EPOCH.parse().expect("a time");
         let script = Script::parse(&Fate::script()).expect("a script");
-        let builder = MiniCluster::builder().seed(scenario.seed).clock(Clock::tokio(epoch)).script(script).nodes(2);
+        let builder = MiniCluster::builder()
+            .seed(scenario.seed)
+            .clock(Clock::tokio(epoch))
+            .script(script)
+            .nodes(2)
+            .without(Part::Roles);
         let cluster = builder.start().await.expect("the embedded cluster");
         let line = Line::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
         let mut stage = Stage {

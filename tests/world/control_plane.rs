@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset,statefulset,garbagecollector,\
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
-                           ttl-after-finished,pvc-protection,endpoint,endpointslice";
+                           ttl-after-finished,pvc-protection,endpoint,endpointslice,clusterrole-aggregation";
 
 /// Which parts to start beside etcd and the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -202,6 +202,13 @@ impl ControlPlane {
         config.default_retry = false;
         config.auth_info = AuthInfo { token: Some("admin".to_owned().into()), ..AuthInfo::default() };
         config
+    }
+
+    /// A client that shows nothing of its own.
+    pub fn client_of_nobody(&self) -> Client {
+        let mut config = self.config();
+        config.auth_info = AuthInfo::default();
+        Client::try_from(config).expect("a client for the reference API server")
     }
 
     /// A client with the rights of whoever has this token.

@@ -7,7 +7,7 @@ use belay::cluster::Cluster;
 use belay::config::SourceConfig;
 use belay::daemon::{Daemon, Pruning, Status};
 use belay::history::{History, Query, Retention};
-use belay::minicluster::MiniCluster;
+use belay::minicluster::{MiniCluster, Part};
 use belay::rollout::{Outcome, Record, Trigger};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -52,7 +52,12 @@ impl World {
     /// An embedded cluster and an empty repository; belay does not run yet. Needs a paused clock.
     pub async fn embedded() -> World {
         let clock = Clock::tokio(EPOCH.parse::<Timestamp>().expect("a time"));
-        let cluster = MiniCluster::builder().clock(clock.clone()).start().await.expect("the embedded cluster starts");
+        let cluster = MiniCluster::builder()
+            .clock(clock.clone())
+            .without(Part::Roles)
+            .start()
+            .await
+            .expect("the embedded cluster starts");
         let client = cluster.client_as("belay");
         World::on(client, clock, Some(cluster))
     }

@@ -82,8 +82,8 @@ impl Play {
     async fn play(self) -> Result<Recording, Failed> {
         let dawn = Timestamp::from_second(DAWN).unwrap_or_default();
         let clock = Clock::tokio(dawn);
-        // Nobody looks at volumes here, and what is not made does not shift the names of what is.
-        let builder = MiniCluster::builder().without(Part::Volumes);
+        // Nobody looks at volumes or roles here, and what is not made does not shift the names of what is.
+        let builder = MiniCluster::builder().without(Part::Volumes).without(Part::Roles);
         let builder = builder.seed(self.seed).clock(clock.clone()).heartbeat(HEARTBEAT);
         let started = builder.node_specs(self.nodes.clone()).start().await;
         let running = started.context("failed to start the embedded cluster")?;

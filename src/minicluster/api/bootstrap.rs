@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::access::policy;
 use super::admission::SERVICE_RANGE;
 use super::route::{Route, route};
+use super::write::text;
 use super::{ApiError, ApiServer};
 
 const PRIORITIES: [(&str, i64); 2] =
@@ -44,13 +45,21 @@ impl ApiServer {
                 "ports": [{ "name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443 }],
             },
         });
-        self.provide_at("/api/v1/namespaces/default/services", &service)?;
-        let (roles, bindings) = policy();
-        for role in roles {
-            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)?;
-        }
-        for binding in bindings {
-            self.provide_at("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding)?;
+        self.provide_at("/api/v1/namespaces/default/services", &service)
+    }
+
+    /// Puts into the store the roles that every cluster begins with, and who has them.
+    ///
+    /// # Errors
+    /// The server's own rules refuse it, which is a mistake in here.
+    pub fn provide_roles(&self) -> Result<(), ApiError> {
+        for object in policy().map_err(|error| ApiError::internal(error.to_string()))? {
+            let plural = format!("{}s", text(&object, "/kind").to_lowercase());
+            let place = match text(&object, "/metadata/namespace") {
+                "" => plural,
+                namespace => format!("namespaces/{namespace}/{plural}"),
+            };
+            self.provide_at(&format!("/apis/rbac.authorization.k8s.io/v1/{place}"), &object)?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -72,6 +73,7 @@ macro_rules! informers {
 }
 
 cached!(
+    ClusterRole,
     ConfigMap,
     ControllerRevision,
     CronJob,
@@ -113,6 +115,7 @@ informers! {
     storage_classes: StorageClass,
     nodes: Node,
     pods: Pod,
+    cluster_roles: ClusterRole,
 }
 
 fn whole<K: Cached + Resource<DynamicType = ()>>() -> Informer<K> {

@@ -5,6 +5,7 @@
 //! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
 
 mod claim_protection;
+mod cluster_roles;
 mod cron_job;
 mod daemon_set;
 mod deployment;
@@ -93,6 +94,8 @@ pub enum Controller {
     ServiceAccount,
     /// Makes the ConfigMap `kube-root-ca.crt` in every namespace.
     RootCertificate,
+    /// Gathers the rules of ClusterRoles in others.
+    ClusterRoleAggregation,
     /// Deletes what has lost its owners. The last, because it joins what the others watch.
     GarbageCollector,
 }
@@ -122,6 +125,7 @@ impl Which {
         Controller::Namespace,
         Controller::ServiceAccount,
         Controller::RootCertificate,
+        Controller::ClusterRoleAggregation,
         Controller::GarbageCollector,
     ];
 
@@ -219,6 +223,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::Namespace => namespace::prepare(&context),
             Controller::ServiceAccount => furnishings::service_accounts(&context),
             Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),
+            Controller::ClusterRoleAggregation => cluster_roles::prepare(&context),
             Controller::GarbageCollector => garbage_collector::prepare(&context),
         });
     }

@@ -165,6 +165,21 @@ impl Requests {
         self.send("patch", || what::<K>(key), request).await
     }
 
+    /// Applies fields of an object as `manager`, whoever else has them.
+    ///
+    /// # Errors
+    /// As for [`Requests::get`].
+    pub async fn apply<K, P, R>(&self, key: &Key, manager: &str, fields: P) -> Result<R, Error>
+    where
+        K: Resource<DynamicType = ()>,
+        P: Serialize,
+        R: DeserializeOwned,
+    {
+        let how = PatchParams::apply(manager).force();
+        let request = at::<K>(&key.namespace).patch(&key.name, &how, &Patch::Apply(fields));
+        self.send("apply", || what::<K>(key), request).await
+    }
+
     /// Deletes an object.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cases;
 
 /// The cases of the specification: a letter, and the last of its numbers, which begin at 1. Letters of scripts beyond it
-/// (B budgets, E endpoints, J Jobs, Q quotas, Y deletion) are not listed.
+/// (B budgets, E endpoints, J Jobs, L roles, Q quotas, Y deletion) are not listed.
 const SPECIFIED: [(&str, usize); 12] = [
     ("D", 16),
     ("R", 22),

@@ -51,27 +51,14 @@ impl ApiServer {
     /// Who makes a request, after impersonation.
     ///
     /// # Errors
-    /// 401 for tokens that are nobody's, 403 where impersonation is not allowed.
+    /// 401 for tokens that are nobody's, 403 where impersonation is not allowed, 400 where it names no user.
     pub(in crate::minicluster::api) fn authenticate(
         &self,
         headers: &HeaderMap,
         peer: Option<&Peer>,
     ) -> Result<User, ApiError> {
         let user = self.own_identity(headers, peer)?;
-        let texts = |name: &str| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        let Some(name) = texts("impersonate-user").next() else { return Ok(user) };
-        self.may_impersonate(&user, name)?;
-        let mut groups: Vec<String> = texts("impersonate-group").map(str::to_owned).collect();
-        if !groups.iter().any(|group| group == "system:unauthenticated") && name != "system:anonymous" {
-            groups.push("system:authenticated".to_owned());
-        }
-        let extra = headers.keys().filter_map(|key| {
-            let key = key.as_str();
-            let name = key.strip_prefix("impersonate-extra-")?;
-            Some((name.to_owned(), texts(key).map(str::to_owned).collect()))
-        });
-        let uid = texts("impersonate-uid").next().unwrap_or_default().to_owned();
-        Ok(User { name: name.to_owned(), uid, groups, extra: extra.collect() })
+        Ok(self.impersonated(&user, headers)?.unwrap_or(user))
     }
 
     fn own_identity(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {

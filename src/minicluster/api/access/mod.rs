@@ -2,6 +2,10 @@
 
 mod authenticate;
 mod bootstrap_policy;
+mod escalation;
+mod grain;
+mod grants;
+mod impersonation;
 mod rbac;
 mod reviews;
 mod subject;

@@ -104,7 +104,15 @@ impl ApiServer {
         } else {
             Attributes { verb, group: "", resource: "", namespace: None, name: "", path }
         };
-        Ok(json!({ "allowed": self.may(&user, &attributes) }))
+        let (allowed, why) = match self.decide(&user, &attributes) {
+            Ok(why) => (true, why),
+            Err(why) => (false, why),
+        };
+        let mut status = json!({ "allowed": allowed });
+        if !why.is_empty() {
+            status["reason"] = json!(why);
+        }
+        Ok(status)
     }
 
     fn rules_review(&self, call: &Call, sent: &Value) -> Result<Value, ApiError> {
@@ -112,15 +120,20 @@ impl ApiServer {
         if namespace.is_empty() {
             return Err(ApiError::bad_request("no namespace on request"));
         }
-        let mut rules = self.rules_of(&call.user, Some(namespace));
-        let master = call.user.groups.iter().any(|group| group == "system:masters");
-        if master || self.access().authorization == Authorization::AllowAll {
+        let grants = self.grants_of(&call.user, Some(namespace));
+        let complaint = grants.complaint();
+        let mut rules: Vec<Value> = grants.given.into_iter().map(|given| given.rule).collect();
+        if self.access().authorization == Authorization::AllowAll {
             rules.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
             rules.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
         }
         let (paths, resources): (Vec<Value>, Vec<Value>) =
             rules.into_iter().partition(|rule| rule["nonResourceURLs"].is_array());
-        Ok(json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }))
+        let mut status = json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false });
+        if let Some(complaint) = complaint {
+            status["evaluationError"] = json!(complaint);
+        }
+        Ok(status)
     }
 }
 

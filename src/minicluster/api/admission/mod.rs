@@ -34,7 +34,8 @@ impl ApiServer {
         object: &mut Value,
     ) -> Result<(), ApiError> {
         let resource = &target.resource;
-        if let Some(requester) = &options.requester {
+        let asks = resource.is("certificates.k8s.io", "certificatesigningrequests");
+        if let Some(requester) = options.requester.as_ref().filter(|_| asks) {
             certificates::ask(object, requester);
         }
         if resource.is("", "pods") {

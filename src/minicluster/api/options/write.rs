@@ -17,7 +17,7 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Whether an apply takes over what others own.
     pub force: bool,
-    /// Who asks, where an object says so: a request for a certificate.
+    /// Who asks, where that counts: requests for certificates say so, and nobody gives rights that they do not have.
     pub requester: Option<User>,
 }
 
@@ -62,11 +62,12 @@ impl WriteOptions {
         WriteOptions::read(call, "PatchOptions", causes)
     }
 
-    /// The same, with who asks for it, if objects of this kind say so.
+    /// The same, with who asks for it, if that counts for objects of this kind.
     #[must_use]
     pub fn asked_by(self, call: &Call, resource: &Resource) -> WriteOptions {
-        let told = resource.is("certificates.k8s.io", "certificatesigningrequests");
-        WriteOptions { requester: told.then(|| call.user.clone()), ..self }
+        let counts = resource.is("certificates.k8s.io", "certificatesigningrequests")
+            || resource.definition.group == "rbac.authorization.k8s.io";
+        WriteOptions { requester: counts.then(|| call.user.clone()), ..self }
     }
 
     fn read(call: &Call, kind: &str, mut causes: Vec<Cause>) -> Result<WriteOptions, ApiError> {

@@ -1,6 +1,7 @@
 //! What lies below an object and is not simply a part of it.
 
 mod binding;
+mod bound_token;
 mod eviction;
 mod finalize;
 mod log;

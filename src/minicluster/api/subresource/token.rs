@@ -35,17 +35,26 @@ impl ApiServer {
         let now = self.now();
         let end = now.saturating_add(Duration::from_secs(seconds.unsigned_abs())).unwrap_or(now);
         let (namespace, name) = (account.namespace().unwrap_or_default(), account.name());
-        let claims = json!({
+        let bound = request["spec"].get_mut("boundObjectRef").map(Value::take).unwrap_or_default();
+        let mut claims = json!({
             "aud": audiences, "iss": ISSUER, "sub": format!("system:serviceaccount:{namespace}:{name}"),
             "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(), "jti": self.random().uid(),
             "kubernetes.io": { "namespace": namespace, "serviceaccount": { "name": name, "uid": account.uid } },
         });
+        for (claim, object) in self.bound_claims(target, &bound)? {
+            claims["kubernetes.io"][claim] = object;
+        }
         let header = json!({ "alg": "HS256", "typ": "JWT" });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", part(&header), part(&claims));
         let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(self.sign(signed.as_bytes())));
-        let bound = request["spec"].get_mut("boundObjectRef").map(Value::take).unwrap_or_default();
-        let fields = json!({ "f:spec": { "f:audiences": {}, "f:expirationSeconds": {} } });
+        let mut fields = json!({ "f:spec": { "f:expirationSeconds": {} } });
+        if request["spec"]["audiences"].is_array() {
+            fields["f:spec"]["f:audiences"] = json!({});
+        }
+        for (field, _) in bound.as_object().into_iter().flatten().filter(|(_, value)| **value != "") {
+            fields["f:spec"]["f:boundObjectRef"][format!("f:{field}")] = json!({});
+        }
         let managed = json!({
             "manager": manager, "operation": "Update", "apiVersion": "authentication.k8s.io/v1",
             "time": rfc3339(now), "fieldsType": "FieldsV1", "fieldsV1": fields, "subresource": "token",
@@ -80,8 +89,8 @@ impl ApiServer {
         let registry = self.registry();
         let shelf = &registry.resource("", "v1", "serviceaccounts")?.shelf;
         let known = self.store().get(shelf, &format!("{namespace}/{name}"))?;
-        (*known.uid == *text(account, "/serviceaccount/uid"))
-            .then(|| (namespace.to_owned(), name.to_owned(), known.uid.to_string()))
+        let holds = *known.uid == *text(account, "/serviceaccount/uid") && self.is_still_bound(namespace, account);
+        holds.then(|| (namespace.to_owned(), name.to_owned(), known.uid.to_string()))
     }
 }
 

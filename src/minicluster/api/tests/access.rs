@@ -35,7 +35,7 @@ async fn only_what_roles_say_is_allowed() {
     let (code, refusal) = get(PODS, "").await;
     assert_eq!((code, refusal["message"].as_str().unwrap().contains("system:anonymous")), (403, true));
     let binding = json!({
-        "metadata": { "name": "readers" }, "roleRef": { "kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io" },
+        "metadata": { "name": "readers" }, "roleRef": { "kind": "ClusterRole", "name": "system:aggregate-to-view", "apiGroup": "rbac.authorization.k8s.io" },
         "subjects": [{ "kind": "Group", "name": "readers", "apiGroup": "rbac.authorization.k8s.io" }],
     });
     create(&server, &format!("{RBAC}/namespaces/default/rolebindings"), binding).await;
@@ -80,7 +80,7 @@ async fn service_accounts_are_known_by_their_tokens() {
     let forged = format!("{}x", &token[..token.len() - 1]);
     assert_eq!(ask(&server, Method::POST, review, Some(&forged), &json!({})).await.0, 401);
     let binding = json!({
-        "metadata": { "name": "robot" }, "roleRef": { "kind": "ClusterRole", "name": "edit", "apiGroup": "rbac.authorization.k8s.io" },
+        "metadata": { "name": "robot" }, "roleRef": { "kind": "ClusterRole", "name": "system:aggregate-to-edit", "apiGroup": "rbac.authorization.k8s.io" },
         "subjects": [{ "kind": "ServiceAccount", "name": "robot", "namespace": "default" }],
     });
     create(&server, &format!("{RBAC}/namespaces/default/rolebindings"), binding).await;

@@ -28,6 +28,7 @@ fn server(access: Access) -> (ApiServer, PodLogs) {
         signing_key: None,
     });
     server.set_up().unwrap();
+    server.provide_roles().unwrap();
     (server, logs)
 }
 

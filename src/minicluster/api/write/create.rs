@@ -47,6 +47,7 @@ impl ApiServer {
     ) -> Result<(Outcome, Vec<String>), ApiError> {
         settle_namespace(target, &mut object)?;
         self.check_namespace(&target.resource, target.namespace.as_deref(), text(&object, "/metadata/name"))?;
+        self.may_grant(target, options.requester.as_ref(), None, &object)?;
         let mut refused = None;
         for _ in 0..TRIES {
             let named = self.name(target, object.clone())?;

@@ -28,7 +28,7 @@ impl ApiServer {
             "application/apply-patch+yaml" => return self.apply(call, target),
             _ => return Err(unsupported_patch()),
         };
-        let options = WriteOptions::patch(call, false)?;
+        let options = WriteOptions::patch(call, false)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let mut noticed = Vec::new();
         let (outcome, more) = self.change_object(target, &options, |old| {
@@ -39,6 +39,7 @@ impl ApiServer {
             check_name(target, &object)?;
             settle_namespace(target, &mut object)?;
             check_version(target, old, &object)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             object::update(&write, old, object)
         })?;
         let view = View::new(&target.resource, &how, self.now());
@@ -68,7 +69,10 @@ impl ApiServer {
                 Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
                     return Err(missing);
                 }
-                Err(_) => self.apply_new(target, &options, &object, &as_sent).map(|done| (done.0, done.1, 201)),
+                Err(_) => {
+                    self.authorize(call, target, "create")?;
+                    self.apply_new(target, &options, &object, &as_sent).map(|done| (done.0, done.1, 201))
+                }
             };
             match outcome {
                 // It appeared, or vanished, in between.
@@ -92,7 +96,9 @@ impl ApiServer {
         let (outcome, warnings) = self.change_object(target, options, |old| {
             check_version(target, old, applied)?;
             let write = meaning(target, options, self.now());
-            object::apply(&write, old, applied, options.force)
+            let read = object::apply(&write, old, applied, options.force)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
+            Ok(read)
         })?;
         Ok((outcome, warnings, 200))
     }
@@ -115,6 +121,7 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             identity["namespace"] = Value::from(namespace.as_str());
         }
+        self.may_grant(target, options.requester.as_ref(), None, &applied)?;
         let admit = |object: &mut Value| self.admit_new(target, options, object);
         let done = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit);
         let Read { mut object, warnings } = self.for_administrators(target, &applied, done)?;

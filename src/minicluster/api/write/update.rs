@@ -22,7 +22,7 @@ impl ApiServer {
     /// # Errors
     /// As the real server refuses it.
     pub(in crate::minicluster::api) fn update(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
-        let options = WriteOptions::update(call)?;
+        let options = WriteOptions::update(call)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
@@ -33,6 +33,7 @@ impl ApiServer {
             check_uid(target, old, &object)?;
             needs_version(target, &object)?;
             check_version(target, old, &object)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             object::update(&meaning(target, &options, self.now()), old, object.clone())
         });
         let (outcome, more) = match changed {
@@ -40,6 +41,7 @@ impl ApiServer {
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
+                self.authorize(call, target, "create")?;
                 let (outcome, more) = self.create_object(target, &options, object)?;
                 let view = View::new(&target.resource, &how, now);
                 return Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more));

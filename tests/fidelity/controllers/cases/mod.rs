@@ -15,6 +15,7 @@ mod pausing;
 mod progress;
 mod recreating;
 mod replicas;
+mod roles;
 mod rolling;
 mod scaling;
 mod stateful;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Case> {
         cron_jobs::cases(),
         budgets::cases(),
         endpoints::cases(),
+        roles::cases(),
         validation::cases(),
         kubectl_text::cases(),
         api::cases(),
