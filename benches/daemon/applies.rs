@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::line::{Apply, Line, Sent};
 use super::parts::{Figures, Manifests, fill};
-use super::process::{Meter, cpu, most_memory};
+use super::process::{Meter, cpu, most_memory, pin};
 use super::world::control_plane::{self, ControlPlane, Controllers};
 use super::world::daemon::World;
 
@@ -27,7 +27,7 @@ async fn plane() -> ControlPlane {
 }
 
 /// The same applies as belay's first, by a client that does nothing else.
-pub async fn bare(count: usize) -> Figures {
+pub async fn bare(count: usize, processors: Processors) -> Figures {
     let Apply { uri, body } = one_of_belays().await;
     let (uri, body) = (uri.as_str(), std::str::from_utf8(&body).unwrap());
     let plane = plane().await;
@@ -39,6 +39,7 @@ pub async fn bare(count: usize) -> Figures {
             (of_this(uri), of_this(body).into_bytes())
         })
         .collect();
+    processors.share_out(&plane);
     let meter = meter(&plane);
     let begin = Instant::now();
     futures::stream::iter(requests)
@@ -54,6 +55,29 @@ pub async fn bare(count: usize) -> Figures {
     let mut figures = vec![("seconds", (end - begin).as_secs_f64())];
     figures.extend(used(meter, begin, end));
     figures
+}
+
+/// Who runs on which of the machine's processors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Processors {
+    /// All on all, and who does more takes them from the others.
+    Shared,
+    /// The last one is the client's, the others are the control plane's: that is on other machines in real life.
+    Apart,
+}
+
+impl Processors {
+    fn share_out(self, plane: &ControlPlane) {
+        if self == Processors::Shared {
+            return;
+        }
+        let count = std::thread::available_parallelism().unwrap().get();
+        assert!(count > 1, "a machine with one processor can't give it to two");
+        for (_, process) in plane.processes() {
+            pin(process, &format!("0-{}", count - 2));
+        }
+        pin(std::process::id(), &(count - 1).to_string());
+    }
 }
 
 /// The processes of the control plane that have names here.
@@ -117,15 +141,16 @@ impl Stage {
     }
 
     /// Lets belay apply all of it, until all is complete and recorded.
-    async fn apply(&mut self, count: usize, manifests: Manifests) -> Figures {
+    async fn apply(&mut self, count: usize, manifests: Manifests, processors: Processors) -> Figures {
         let (_folder, commit) = self.fill_aside(count, manifests);
+        processors.share_out(&self.plane);
         let meter = meter(&self.plane);
         let begin = Instant::now();
         self.world.start();
         self.world.through(&commit).await;
         let settled = begin.elapsed().as_secs_f64();
         let sent = self.line.take();
-        let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_write() && sent.method == "PATCH").collect();
+        let applied: Vec<&Sent> = sent.iter().filter(|sent| sent.is_apply()).collect();
         assert!(applied.len() >= count, "each is applied: {} of {count}", applied.len());
         let first = applied.iter().map(|sent| sent.at).min().expect("an apply");
         let last = applied.iter().map(|sent| sent.at + sent.took).max().expect("an apply");
@@ -142,9 +167,9 @@ impl Stage {
 }
 
 /// belay's first apply.
-pub async fn first(count: usize, manifests: Manifests) -> Figures {
+pub async fn first(count: usize, manifests: Manifests, processors: Processors) -> Figures {
     let mut stage = stage(Duration::from_secs(600)).await;
-    let figures = stage.apply(count, manifests).await;
+    let figures = stage.apply(count, manifests, processors).await;
     stage.world.stop().await;
     figures
 }
@@ -153,7 +178,7 @@ pub async fn first(count: usize, manifests: Manifests) -> Figures {
 pub async fn idle(count: usize) -> Figures {
     let mut stage = stage(Duration::from_secs(60)).await;
     let kubelet = tokio::spawn(make_ready(stage.plane.client()));
-    stage.apply(count, Manifests::OneOfThemBusy).await;
+    stage.apply(count, Manifests::OneOfThemBusy, Processors::Shared).await;
     kubelet.abort();
     tokio::time::sleep(Duration::from_secs(30)).await;
     let asked = |line: &Line| line.take().iter().filter(|sent| !sent.is_watch()).count();

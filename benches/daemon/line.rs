@@ -33,6 +33,11 @@ impl Sent {
         self.method == "GET" && !self.is_watch() && path.rsplit('/').next().is_some_and(|last| last.ends_with('s'))
     }
 
+    /// Whether it applies an object in earnest; the daemon's own Lease is none of them.
+    pub fn is_apply(&self) -> bool {
+        self.is_write() && self.method == "PATCH" && !self.uri.contains("/leases/")
+    }
+
     pub fn is_write(&self) -> bool {
         self.method != "GET" && !self.uri.contains("dryRun=All")
     }

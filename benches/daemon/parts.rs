@@ -9,7 +9,7 @@ use belay::minicluster::{MiniCluster, NodeSpec};
 use futures::StreamExt as _;
 use kube::Client;
 
-use super::applies::{PODS, bare, first, idle};
+use super::applies::{PODS, Processors, bare, first, idle};
 use super::line::{Line, Sent};
 use super::said::Said;
 use super::world::daemon::{World, deployment};
@@ -25,9 +25,11 @@ pub fn measure(part: &str, size: usize) {
         match part {
             "commit" => commit(size).await,
             "rollback" => rollback(size).await,
-            "bare" => bare(size).await,
-            "first" => first(size, Manifests::Deployments).await,
-            "mixed" => first(size, Manifests::Mixed).await,
+            "bare" => bare(size, Processors::Shared).await,
+            "bare-apart" => bare(size, Processors::Apart).await,
+            "first" => first(size, Manifests::Deployments, Processors::Shared).await,
+            "first-apart" => first(size, Manifests::Deployments, Processors::Apart).await,
+            "mixed" => first(size, Manifests::Mixed, Processors::Shared).await,
             "idle" => idle(size).await,
             other => panic!("no part {other}"),
         }

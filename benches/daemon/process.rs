@@ -18,6 +18,14 @@ fn cpu_of(process: &str) -> f64 {
     ticks * 10.0
 }
 
+/// Lets a process, with all its threads, run on these processors only: `0-2`.
+pub fn pin(process: u32, processors: &str) {
+    let mut taskset = std::process::Command::new("taskset");
+    let output = taskset.args(["--all-tasks", "--cpu-list", "--pid", processors, &process.to_string()]).output();
+    let output = output.expect("taskset, of util-linux");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Looks at what processes use while something else is measured.
 pub struct Meter {
     stop: mpsc::Sender<()>,
