@@ -3,9 +3,9 @@
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
 //!
-//! Seen on two shared cores: a start in 14 ms (most of it the roles of a new cluster), 3,000 Deployments 9.5 times as fast as on the real control plane, 60 KiB for
-//! each of 1,000 to 30,000 pods and 1.8 to 3.0 ms; a rollout of 1,000 replicas in 1.8 s alone and 2.6 s on a busy machine;
-//! 3,000 Deployments of one replica in 298 MiB.
+//! Seen on two shared cores: a start in 14 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
+//! fast as on the real control plane, in 290 to 298 MiB; 60 KiB for each of 1,000 to 30,000 pods, and 1.8 to 4.0 ms; a rollout
+//! of 1,000 replicas in 1.8 s alone, 2.6 s on a busy machine, and 4 to 5 s in the worst hour that was seen.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
