@@ -66,10 +66,13 @@ impl Trace {
         Trace(lines)
     }
 
-    /// Adds what controllers told; they tell it late, when they are busy.
+    /// Adds what controllers told; they tell it late, when they are busy. What the API server says of addresses of
+    /// Services is left out: it says it only where one of its watches is behind another.
     pub fn add_events(&mut self, namespace: &str, seen: &Seen) {
         let names = Names::of(namespace, seen);
-        self.0.extend(seen.all("Event").iter().map(|event| names.event(event)));
+        let events = seen.all("Event");
+        let told = events.iter().filter(|event| event["reportingComponent"] != "ipallocator-repair-controller");
+        self.0.extend(told.map(|event| names.event(event)));
     }
 
     /// Leaves out by which steps the sizes were reached.
