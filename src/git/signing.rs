@@ -58,8 +58,7 @@ fn openpgp(repository: &Repository, text: &[u8], committer: &Signature<'_>) -> R
         format!("{} <{}>", text(committer.name_bytes()), text(committer.email_bytes()))
     });
     command.arg("--local-user").arg(key);
-    let signature = run(command, text)?;
-    if signature.starts_with("-----BEGIN PGP SIGNATURE-----") { Ok(signature) } else { Err(no_signature("gpg")) }
+    run(command, text, "-----BEGIN PGP SIGNATURE-----")
 }
 
 fn ssh(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
@@ -82,12 +81,11 @@ fn ssh(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
             command.arg(at_home(&key));
         }
     }
-    let signature = run(command, text)?;
-    if signature.starts_with("-----BEGIN SSH SIGNATURE-----") { Ok(signature) } else { Err(no_signature("ssh-keygen")) }
+    run(command, text, "-----BEGIN SSH SIGNATURE-----")
 }
 
-/// Gives a program the text to sign and returns what it answers.
-fn run(mut command: Command, text: &[u8]) -> Result<String, GitError> {
+/// Gives a program the text to sign and returns the signature that it answers, which has this beginning.
+fn run(mut command: Command, text: &[u8], beginning: &str) -> Result<String, GitError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |why: String| wrong(format!("failed to sign the commit with {name}: {why}"));
     // The terminal stays the person's, who may be asked for a passphrase.
@@ -100,8 +98,13 @@ fn run(mut command: Command, text: &[u8]) -> Result<String, GitError> {
         let said: String = said.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
         return Err(failed(said));
     }
+    let signature = String::from_utf8(output.stdout).unwrap_or_default();
+    if !signature.starts_with(beginning) {
+        return Err(failed("it answered with something else than a signature".to_owned()));
+    }
+    // A program that ends without reading has an answer more often than not, which says more than its closed input.
     written.map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(output.stdout).map_err(|_| failed("its answer is not text".to_owned()))
+    Ok(signature)
 }
 
 fn is_wanted(repository: &Repository) -> bool {
@@ -115,10 +118,6 @@ fn at_home(path: &str) -> PathBuf {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => PathBuf::from(path),
     }
-}
-
-fn no_signature(program: &str) -> GitError {
-    wrong(format!("failed to sign the commit: {program} answered with something else than a signature"))
 }
 
 fn wrong(why: String) -> GitError {
