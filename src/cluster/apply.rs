@@ -81,7 +81,8 @@ impl Cluster {
     /// Sends a JSON patch (RFC 6902) as it is: to write the fields of an object over to belay.
     ///
     /// # Errors
-    /// As [`ClusterError`] sorts them; a test in the patch that fails is [`ClusterError::Refused`].
+    /// As [`ClusterError`] sorts them; 409, where the patch was made for an older state of the object, is
+    /// [`ClusterError::Refused`].
     pub async fn json_patch(&self, key: &ObjectKey, served: &Served, patch: &Value) -> Result<Value, ClusterError> {
         let what = format!("take over {key}");
         let path = format!("{}?fieldManager={}", served.path_of(key), marks::FIELD_MANAGER);

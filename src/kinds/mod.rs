@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use schema::{Field, Go, List, ListKind, Map, Omit, Patch, Scalar, Struct, Type};
+pub use schema::{Field, Go, List, ListKind, Map, Name, Omit, Patch, Scalar, Struct, Type};
 
 /// One resource of one version of one group, as discovery describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct Facts {
     pub kubernetes: String,
     /// Its resources, in the order in which its discovery lists them.
     pub kinds: Vec<Kind>,
-    /// Looked up many times for every object that is read or written, and never listed.
+    /// Looked up many times.
     types: HashMap<String, Type>,
     documents: BTreeMap<String, Value>,
     by_kind: BTreeMap<(String, String, String), usize>,
@@ -131,6 +131,11 @@ impl Facts {
         self.types.get(name)
     }
 
+    /// All types by their names, in no order.
+    pub fn types(&self) -> impl Iterator<Item = (&str, &Type)> {
+        self.types.iter().map(|(name, ty)| (name.as_str(), ty))
+    }
+
     /// The OpenAPI v3 schemas, by name, without prose.
     #[must_use]
     pub fn documents(&self) -> &BTreeMap<String, Value> {
@@ -174,8 +179,8 @@ fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String
         for (field, _) in properties.filter(|(_, document)| document["x-kubernetes-map-type"] == "granular") {
             let Some(Type::Struct(inner)) = types.get_mut(name) else { continue };
             let Some(Type::Named(shared)) = inner.fields.get_mut(field).map(|field| &mut field.ty) else { continue };
-            let (of, own) = (shared.clone(), format!("{shared} of {field}"));
-            shared.clone_from(&own);
+            let (of, own) = (shared.to_string(), format!("{shared} of {field}"));
+            *shared = Name::from(own.clone());
             if let Some(Type::Struct(mut whole)) = types.get(&of).cloned() {
                 whole.atomic = false;
                 types.insert(own, Type::Struct(whole));

@@ -1,6 +1,8 @@
 //! The shape of a kind's objects, read from OpenAPI v3 schemas; also from those of custom resource definitions.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ const PREFIX: &str = "#/components/schemas/";
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A type of [`super::Facts`], by its name in OpenAPI. [`Type::resolve`] looks it up.
-    Named(String),
+    Named(Name),
     /// Named fields.
     Struct(Struct),
     /// Any keys, values of one type.
@@ -23,6 +25,39 @@ pub enum Type {
     Scalar(Scalar),
     /// Anything: a raw extension, or a part that a definition leaves open.
     Any,
+}
+
+/// The name of a type in OpenAPI. What it names is looked up once, since that is asked for every value of every object.
+#[derive(Clone, Debug)]
+pub struct Name {
+    text: String,
+    meant: OnceLock<&'static Type>,
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Name {
+        Name { text, meant: OnceLock::new() }
+    }
+}
+
+impl std::ops::Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.text)
+    }
 }
 
 /// Named fields.
@@ -166,11 +201,17 @@ pub enum Scalar {
 }
 
 impl Type {
+    /// The type of that name in OpenAPI.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Type {
+        Type::Named(Name::from(name.into()))
+    }
+
     /// The type itself, where this is only its name. An unknown name is [`Type::Any`].
     #[must_use]
     pub fn resolve(&self) -> &Type {
         match self {
-            Type::Named(name) => facts().named(name).map_or(&Type::Any, Type::resolve),
+            Type::Named(name) => name.meant.get_or_init(|| facts().named(&name.text).map_or(&Type::Any, Type::resolve)),
             other => other,
         }
     }
@@ -196,7 +237,7 @@ impl Type {
 pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> Vec<String> {
     let is_struct = |field: &Field, go: &Go| {
         let ty = match &field.ty {
-            Type::Named(name) => types.get(name).unwrap_or(&Type::Any),
+            Type::Named(name) => types.get(&**name).unwrap_or(&Type::Any),
             other => other,
         };
         match ty {
@@ -239,7 +280,7 @@ impl Type {
     #[must_use]
     pub fn from_openapi(document: &Value) -> Type {
         if let Some(name) = reference(document) {
-            return well_known(name).map_or_else(|| Type::Named(name.to_owned()), Type::Scalar);
+            return well_known(name).map_or_else(|| Type::named(name), Type::Scalar);
         }
         let flag = |name: &str| document.get(name).and_then(Value::as_bool).unwrap_or_default();
         let atomic = document["x-kubernetes-map-type"] == "atomic";

@@ -87,7 +87,7 @@ impl Scopes {
 
     pub(super) fn lookup(&self, group: &str, version: &str, kind: &str) -> Result<Known<'_>, NoSuchKind> {
         if let Some(fact) = facts().kind(group, version, kind) {
-            let shape = facts().type_name(group, version, kind).map(|name| Type::Named(name.to_owned()));
+            let shape = facts().type_name(group, version, kind).map(Type::named);
             return Ok(Known::BuiltIn(fact, shape));
         }
         let key = GroupKind { group: group.to_owned(), kind: kind.to_owned() };

@@ -158,7 +158,7 @@ impl Undo<'_> {
             return Ok(());
         }
         let patch = Patch::Json(vec![
-            json!({"op": "test", "path": "/metadata/resourceVersion", "value": sent["metadata"]["resourceVersion"]}),
+            json!({"op": "replace", "path": "/metadata/resourceVersion", "value": sent["metadata"]["resourceVersion"]}),
             json!({"op": "replace", "path": "/metadata/managedFields", "value": managers}),
         ]);
         let owned = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?.object;

@@ -79,7 +79,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         if at.value().is_null() {
             return self.null(at, key, ty, field);
         }
-        let name = if let Type::Named(name) = ty { name.as_str() } else { "" };
+        let name = if let Type::Named(name) = ty { &**name } else { "" };
         if let Some(inner) = required::schema_or(name, at.value()) {
             // A server reads what stands below without looking for unknown fields.
             let strictness = std::mem::replace(&mut self.unknown_fields, UnknownFields::Ignored);

@@ -31,16 +31,14 @@ pub(super) fn not_empty(type_name: &str, field: &str) -> bool {
 
 /// The type of every object's `metadata`.
 pub(super) fn object_meta() -> &'static Type {
-    static META: LazyLock<Type> =
-        LazyLock::new(|| Type::Named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned()));
+    static META: LazyLock<Type> = LazyLock::new(|| Type::named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
     &META
 }
 
 /// The type of a schema inside a definition, where OpenAPI leaves it open because a list or true may stand there as well.
 pub(super) fn schema_or(type_name: &str, value: &Value) -> Option<&'static Type> {
-    static SCHEMA: LazyLock<Type> = LazyLock::new(|| {
-        Type::Named("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps".to_owned())
-    });
+    static SCHEMA: LazyLock<Type> =
+        LazyLock::new(|| Type::named("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"));
     let short = type_name.rsplit('.').next().unwrap_or_default();
     let allowed = match short {
         "JSONSchemaPropsOrArray" => !value.is_array(),

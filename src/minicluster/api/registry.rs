@@ -39,9 +39,7 @@ impl Registry {
             let facts = facts();
             let mut registry = Registry { groups: Vec::new() };
             for kind in &facts.kinds {
-                let schema = facts
-                    .type_name(&kind.group, &kind.version, &kind.kind)
-                    .map_or(Type::Any, |name| Type::Named(name.to_owned()));
+                let schema = facts.type_name(&kind.group, &kind.version, &kind.kind).map_or(Type::Any, Type::named);
                 registry.add(Resource::built_in(kind, schema));
             }
             Arc::new(registry)

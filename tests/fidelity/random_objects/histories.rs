@@ -48,7 +48,7 @@ pub fn history(seed: &Value) -> BoxedStrategy<Vec<Step>> {
     let api_version = seed["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let name = seed["kind"].as_str().unwrap();
-    let ty = Type::Named(facts().type_name(group, version, name).unwrap().to_owned());
+    let ty = Type::named(facts().type_name(group, version, name).unwrap());
     let kind = facts().kind(group, version, name).unwrap();
     let subject = Subject { kind, ty, seed: seed.clone(), title: format!("{api_version} {name}") };
     let ty = subject.ty.clone();

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_empty_deployment_is_written_as_go_does() {
-        let ty = Type::Named("io.k8s.api.apps.v1.Deployment".to_owned());
+        let ty = Type::named("io.k8s.api.apps.v1.Deployment");
         let expected = json!({
             "metadata": {}, "status": {},
             "spec": {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn pointers_keep_zeros_and_others_do_not() {
-        let ty = Type::Named("io.k8s.api.core.v1.PodSpec".to_owned());
+        let ty = Type::named("io.k8s.api.core.v1.PodSpec");
         let mut spec = json!({
             "priority": 0, "hostNetwork": false, "nodeName": "", "tolerations": [], "securityContext": {},
             "containers": [{ "name": "", "env": [], "image": "" }],

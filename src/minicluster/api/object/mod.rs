@@ -197,7 +197,7 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
     patch::check_name(old, &object)?;
     let mut object = object;
     let warnings = single_owners(&mut object);
-    complete(write.definition, &mut object, EmptyLists::Stay);
+    complete_changed(write.definition, old, &mut object, EmptyLists::Stay);
     apply::track_update(write, Some(old), &mut object);
     finish_update(write, old, object, warnings)
 }
@@ -217,7 +217,7 @@ pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Re
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
 pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Result<Read, ApiError> {
     let mut object = apply::apply(write, Some(old), applied, force)?;
-    complete(write.definition, &mut object, EmptyLists::Stay);
+    complete_changed(write.definition, old, &mut object, EmptyLists::Stay);
     finish_update(write, old, object, Vec::new())
 }
 
@@ -273,6 +273,19 @@ fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
     }
 }
 
+/// The same of an object that was complete as `old`. Most writes change nothing but the status.
+fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, empty: EmptyLists) {
+    if definition.custom.is_some() || !apply::same_but_status(old, object) {
+        return complete(definition, object, empty);
+    }
+    let Value::Object(fields) = object else { return };
+    let mut part = Value::Object(fields.remove_entry("status").into_iter().collect());
+    complete(definition, &mut part, empty);
+    if let Some(status) = part.get_mut("status") {
+        fields.insert("status".to_owned(), status.take());
+    }
+}
+
 /// What happens to a new object once its managed fields are known.
 fn finish_create(
     write: &Write<'_>,
@@ -313,7 +326,7 @@ fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<
         strategy::admit_change(definition, &mut object);
     }
     strategy::prepare_update(write, old, &mut object);
-    complete(definition, &mut object, EmptyLists::AreNull);
+    complete_changed(definition, old, &mut object, EmptyLists::AreNull);
     if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
         // Addresses and ports are given out first, so what is wrong with them is told alone.
         check_families(&object)?;

@@ -26,7 +26,7 @@ static SCALE: LazyLock<Arc<Resource>> = LazyLock::new(|| {
         kind: "Scale".to_owned(),
         resource: "scales".to_owned(),
         namespaced: true,
-        schema: Type::Named("io.k8s.api.autoscaling.v1.Scale".to_owned()),
+        schema: Type::named("io.k8s.api.autoscaling.v1.Scale"),
         custom: None,
     };
     Arc::new(Resource::spoken(definition))

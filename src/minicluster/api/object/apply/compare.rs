@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::look::entries_of;
-use super::field_set::{FieldSet, field};
+use super::field_set::{FieldSet, Node, field};
 use super::items::Indexed;
 use super::shape::{Atom, Kind, atom, entry_type, is_whole};
 use crate::kinds::{List, Type};
@@ -32,14 +32,19 @@ impl Comparison {
 
 /// Compares two values of a type.
 pub fn compare(before: &Value, after: &Value, ty: &Type) -> Comparison {
-    let mut walk = Walk { path: Vec::new(), found: Comparison::default() };
-    walk.value(Some(before), Some(after), ty);
-    walk.found
+    let mut found = Found::default();
+    if before != after {
+        found.value(Some(before), Some(after), ty);
+    }
+    Comparison { removed: found.removed.within, modified: found.modified.within, added: found.added.within }
 }
 
-struct Walk {
-    path: Vec<String>,
-    found: Comparison,
+/// What differs at a place and below it.
+#[derive(Default)]
+struct Found {
+    removed: Node,
+    modified: Node,
+    added: Node,
 }
 
 /// Whether a value was looked at as a whole, or part by part.
@@ -49,11 +54,9 @@ enum Seen {
     Parts,
 }
 
-impl Walk {
+impl Found {
+    /// Compares two values that differ.
     fn value(&mut self, before: Option<&Value>, after: Option<&Value>, ty: &Type) {
-        if before == after {
-            return;
-        }
         let (left, right) = (atom(ty, before), atom(ty, after));
         let changed_kind = match (before, after, left, right) {
             (Some(_), Some(_), Atom::Deduced(left), Atom::Deduced(right)) => left != right,
@@ -67,11 +70,8 @@ impl Walk {
             seen = self.atom(before, after, right, ty);
         }
         if seen == Seen::Parts {
-            if before.is_none() {
-                self.found.added.insert(&self.path);
-            } else if after.is_none() {
-                self.found.removed.insert(&self.path);
-            }
+            self.added.itself |= before.is_none();
+            self.removed.itself |= before.is_some() && after.is_none();
         }
     }
 
@@ -89,9 +89,9 @@ impl Walk {
 
     fn leaf(&mut self, before: Option<&Value>, after: Option<&Value>) -> Seen {
         match (before, after) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            _ => self.found.modified.insert(&self.path),
+            (None, _) => self.added.itself = true,
+            (_, None) => self.removed.itself = true,
+            _ => self.modified.itself = true,
         }
         Seen::Whole
     }
@@ -104,9 +104,9 @@ impl Walk {
                 continue;
             }
             if let Some(inner) = entry_type(ty, name) {
-                self.path.push(field(name));
-                self.value(left, right, inner);
-                self.path.pop();
+                let mut found = Found::default();
+                found.value(left, right, inner);
+                self.put(found, || field(name));
             }
         }
     }
@@ -116,29 +116,35 @@ impl Walk {
         let elements = before.order.iter().chain(after.order.iter().filter(|element| !before.has(element)));
         for element in elements {
             let (left, right) = (before.all(element), after.all(element));
-            self.path.push(element.clone());
+            if left == right {
+                continue;
+            }
+            let mut found = Found::default();
             match (left.len(), right.len()) {
-                (0 | 1, 0 | 1) => self.value(left.first().copied(), right.first().copied(), &list.items),
-                (2.., 2..) => {
-                    if left != right {
-                        self.found.modified.insert(&self.path);
-                    }
-                }
+                (0 | 1, 0 | 1) => found.value(left.first().copied(), right.first().copied(), &list.items),
+                (2.., 2..) => found.modified.itself = true,
                 (2.., _) => {
                     if let Some(item) = right.first() {
-                        self.value(None, Some(item), &list.items);
+                        found.value(None, Some(item), &list.items);
                     }
-                    self.found.removed.insert(&self.path);
+                    found.removed.itself = true;
                 }
                 (_, _) => {
                     if let Some(item) = left.first() {
-                        self.value(Some(item), None, &list.items);
+                        found.value(Some(item), None, &list.items);
                     }
-                    self.found.added.insert(&self.path);
+                    found.added.itself = true;
                 }
             }
-            self.path.pop();
+            self.put(found, || element.clone());
         }
+    }
+
+    /// Adds what differs in a part of this place.
+    fn put(&mut self, found: Found, element: impl Fn() -> String) {
+        self.removed.within.put(found.removed, &element);
+        self.modified.within.put(found.modified, &element);
+        self.added.within.put(found.added, &element);
     }
 }
 

@@ -2,6 +2,7 @@
 //! value, `i:` an item by its place; `.` the thing itself besides what is in it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
@@ -15,9 +16,11 @@ pub struct FieldSet(BTreeMap<String, Node>);
 
 /// What of a field is in the set: itself, things in it, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Node {
-    itself: bool,
-    within: FieldSet,
+pub struct Node {
+    /// Whether it is in the set besides what is in it.
+    pub itself: bool,
+    /// What of it is in the set.
+    pub within: FieldSet,
 }
 
 impl Node {
@@ -74,6 +77,23 @@ impl FieldSet {
                 } else {
                     node.within.insert(rest);
                 }
+            }
+        }
+    }
+
+    /// Adds what of an element there is, if anything.
+    pub fn put(&mut self, node: Node, element: impl Fn() -> String) {
+        if node.is_empty() {
+            return;
+        }
+        match self.0.entry(element()) {
+            Entry::Vacant(place) => {
+                place.insert(node);
+            }
+            Entry::Occupied(there) => {
+                let there = there.into_mut();
+                there.itself |= node.itself;
+                there.within.unite(&node.within);
             }
         }
     }

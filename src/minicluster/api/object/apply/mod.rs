@@ -261,12 +261,22 @@ pub fn same_but_times(one: &Value, other: &Value) -> bool {
         entries.sort_by_key(Value::to_string);
         entries
     };
-    let rest = |(name, _): &(&String, &Value)| *name != "metadata";
+    // Most writes differ there already.
+    same_outside(&[], one, other) && timeless(one) == timeless(other)
+}
+
+/// Two objects that differ in nothing but status and managed fields.
+pub fn same_but_status(one: &Value, other: &Value) -> bool {
+    same_outside(&["status"], one, other)
+}
+
+/// Two objects that differ in nothing but some fields and managed fields.
+fn same_outside(fields: &[&str], one: &Value, other: &Value) -> bool {
+    let rest = |(name, _): &(&String, &Value)| *name != "metadata" && !fields.contains(&name.as_str());
     let (left, right) = (entries_of(Some(one)).iter().filter(rest), entries_of(Some(other)).iter().filter(rest));
     let same_metadata = match (one.get("metadata"), other.get("metadata")) {
         (Some(Value::Object(one)), Some(Value::Object(other))) => unmanaged(one).eq(unmanaged(other)),
         (one, other) => one == other,
     };
-    // Most writes differ there already.
-    same_metadata && left.eq(right) && timeless(one) == timeless(other)
+    same_metadata && left.eq(right)
 }

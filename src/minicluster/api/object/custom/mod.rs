@@ -133,7 +133,7 @@ fn headers(custom: &Custom, object: &Value, errors: &mut Errors) {
 /// The type of metadata.
 fn object_meta() -> &'static Type {
     static OBJECT_META: LazyLock<Type> =
-        LazyLock::new(|| Type::Named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned()));
+        LazyLock::new(|| Type::named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
     &OBJECT_META
 }
 

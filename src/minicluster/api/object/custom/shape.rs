@@ -43,7 +43,7 @@ fn structure(schema: &Schema, whole: bool) -> Type {
         for name in ["apiVersion", "kind"] {
             fields.insert(name.to_owned(), field(Type::Scalar(Scalar::String), None));
         }
-        fields.insert("metadata".to_owned(), field(Type::Named(OBJECT_META.to_owned()), None));
+        fields.insert("metadata".to_owned(), field(Type::named(OBJECT_META), None));
     }
     let nothing_named = schema.fields.is_empty() && !whole;
     Type::Struct(Struct {

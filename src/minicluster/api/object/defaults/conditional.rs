@@ -6,79 +6,113 @@ use super::super::look::{Look, put_missing};
 use super::image::parse_image;
 use super::pod_resources;
 
-/// Fills in what depends on the rest of a value of the type, `core.v1.Pod`.
-pub fn fill(name: &str, value: &mut Value) {
-    match name {
-        "apps.v1.DeploymentStrategy" => rolling(value, &json!("25%"), &json!("25%")),
-        "apps.v1.DaemonSetUpdateStrategy" => {
-            rolling(value, &json!(1), &json!(0));
-            if value.has("rollingUpdate") {
-                put_missing(&mut value["rollingUpdate"], "maxUnavailable", 0);
-                put_missing(&mut value["rollingUpdate"], "maxSurge", 0);
-            }
+/// What fills in what depends on the rest of a value of the type, `core.v1.Pod`.
+pub fn rule(name: &str) -> Option<fn(&mut Value)> {
+    let rule: fn(&mut Value) = match name {
+        "apps.v1.DeploymentStrategy" => |strategy| rolling(strategy, &json!("25%"), &json!("25%")),
+        "apps.v1.DaemonSetUpdateStrategy" => daemon_set_strategy,
+        "apps.v1.StatefulSetSpec" => claim_templates,
+        "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy,
+        "autoscaling.v1.HorizontalPodAutoscaler" => old_autoscaler,
+        "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler,
+        "batch.v1.Job" => job,
+        "core.v1.Container" | "core.v1.EphemeralContainer" => {
+            |container| pull_policy(container, "imagePullPolicy", "image")
         }
-        "apps.v1.StatefulSetSpec" => {
-            // Claims say what they are, as they would by themselves.
-            for claim in value["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
-                claim["apiVersion"] = json!("v1");
-                claim["kind"] = json!("PersistentVolumeClaim");
-            }
-        }
-        "apps.v1.StatefulSetUpdateStrategy" => stateful_set_strategy(value),
-        "autoscaling.v1.HorizontalPodAutoscaler"
-            // The other metrics of the older version are in an annotation.
-            if !value["metadata"]["annotations"].has("autoscaling.alpha.kubernetes.io/metrics") => {
-                put_missing(&mut value["spec"], "targetCPUUtilizationPercentage", 80);
-            }
-        "autoscaling.v2.HorizontalPodAutoscalerSpec" => autoscaler(value),
-        "batch.v1.Job" => job(value),
-        "core.v1.Container" | "core.v1.EphemeralContainer" => pull_policy(value, "imagePullPolicy", "image"),
-        "core.v1.ImageVolumeSource" => pull_policy(value, "pullPolicy", "reference"),
-        "core.v1.LimitRangeItem" => limit_range_item(value),
-        "core.v1.Namespace" => namespace(value),
-        "core.v1.NodeStatus" => {
-            if let Some(capacity) = value.some("capacity").cloned() {
-                put_missing(value, "allocatable", capacity);
-            }
-        }
-        "core.v1.PersistentVolume" => volume(value),
-        "core.v1.Pod" => pod(value),
-        "core.v1.ReplicationController" => replication_controller(value),
-        "core.v1.ServiceSpec" => service(value),
-        "core.v1.LoadBalancerIngress" if !value.text("ip").is_empty() => put_missing(value, "ipMode", "VIP"),
-        "core.v1.ServicePort"
-            if (matches!(&value["targetPort"], Value::Null) || value["targetPort"] == 0 || value["targetPort"] == "") => {
-                value["targetPort"] = value["port"].clone();
-            }
-        "core.v1.Volume"
-            // A volume whose source is not named is an empty folder.
-            if value.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) => {
-                value["emptyDir"] = json!({});
-            }
-        "flowcontrol.v1.PriorityLevelConfigurationSpec"
-            if value.text("type") == "Exempt" => {
-                put_missing(value, "exempt", json!({}));
-            }
-        "flowcontrol.v1.LimitResponse"
-            if value.text("type") == "Queue" => {
-                put_missing(value, "queuing", json!({}));
-            }
-        "networking.v1.NetworkPolicySpec"
-            if value.list("policyTypes").is_empty() => {
-                let egress = !value.list("egress").is_empty();
-                value["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-            }
-        "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => device_request(value),
-        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding"
-            if value["roleRef"].text("apiGroup").is_empty() => {
-                value["roleRef"]["apiGroup"] = json!("rbac.authorization.k8s.io");
-            }
-        "rbac.v1.Subject"
-            if matches!(value.text("kind"), "User" | "Group") && value.text("apiGroup").is_empty() => {
-                value["apiGroup"] = json!("rbac.authorization.k8s.io");
-            }
-        "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition(value),
-        _ => {}
+        "core.v1.ImageVolumeSource" => |source| pull_policy(source, "pullPolicy", "reference"),
+        "core.v1.LimitRangeItem" => limit_range_item,
+        "core.v1.Namespace" => namespace,
+        "core.v1.NodeStatus" => node_status,
+        "core.v1.PersistentVolume" => volume,
+        "core.v1.Pod" => pod,
+        "core.v1.ReplicationController" => replication_controller,
+        "core.v1.ServiceSpec" => service,
+        "core.v1.LoadBalancerIngress" => ingress_address,
+        "core.v1.ServicePort" => service_port,
+        "core.v1.Volume" => pod_volume,
+        "flowcontrol.v1.PriorityLevelConfigurationSpec" => |spec| of_type(spec, "Exempt", "exempt"),
+        "flowcontrol.v1.LimitResponse" => |response| of_type(response, "Queue", "queuing"),
+        "networking.v1.NetworkPolicySpec" => network_policy,
+        "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => device_request,
+        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" => binding,
+        "rbac.v1.Subject" => subject,
+        "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec" => definition,
+        _ => return None,
+    };
+    Some(rule)
+}
+
+fn daemon_set_strategy(strategy: &mut Value) {
+    rolling(strategy, &json!(1), &json!(0));
+    if strategy.has("rollingUpdate") {
+        put_missing(&mut strategy["rollingUpdate"], "maxUnavailable", 0);
+        put_missing(&mut strategy["rollingUpdate"], "maxSurge", 0);
+    }
+}
+
+/// Claims say what they are, as they would by themselves.
+fn claim_templates(spec: &mut Value) {
+    for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+        claim["apiVersion"] = json!("v1");
+        claim["kind"] = json!("PersistentVolumeClaim");
+    }
+}
+
+/// The other metrics of the older version are in an annotation.
+fn old_autoscaler(autoscaler: &mut Value) {
+    if !autoscaler["metadata"]["annotations"].has("autoscaling.alpha.kubernetes.io/metrics") {
+        put_missing(&mut autoscaler["spec"], "targetCPUUtilizationPercentage", 80);
+    }
+}
+
+fn node_status(status: &mut Value) {
+    if let Some(capacity) = status.some("capacity").cloned() {
+        put_missing(status, "allocatable", capacity);
+    }
+}
+
+fn ingress_address(ingress: &mut Value) {
+    if !ingress.text("ip").is_empty() {
+        put_missing(ingress, "ipMode", "VIP");
+    }
+}
+
+fn service_port(port: &mut Value) {
+    if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == 0 || port["targetPort"] == "" {
+        port["targetPort"] = port["port"].clone();
+    }
+}
+
+/// A volume whose source is not named is an empty folder.
+fn pod_volume(volume: &mut Value) {
+    if volume.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) {
+        volume["emptyDir"] = json!({});
+    }
+}
+
+/// What belongs to a type is there where the type is.
+fn of_type(value: &mut Value, ty: &str, field: &str) {
+    if value.text("type") == ty {
+        put_missing(value, field, json!({}));
+    }
+}
+
+fn network_policy(spec: &mut Value) {
+    if spec.list("policyTypes").is_empty() {
+        let egress = !spec.list("egress").is_empty();
+        spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    }
+}
+
+fn binding(binding: &mut Value) {
+    if binding["roleRef"].text("apiGroup").is_empty() {
+        binding["roleRef"]["apiGroup"] = json!("rbac.authorization.k8s.io");
+    }
+}
+
+fn subject(subject: &mut Value) {
+    if matches!(subject.text("kind"), "User" | "Group") && subject.text("apiGroup").is_empty() {
+        subject["apiGroup"] = json!("rbac.authorization.k8s.io");
     }
 }
 

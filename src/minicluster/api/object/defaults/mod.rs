@@ -5,6 +5,9 @@ mod image;
 mod pod_resources;
 mod table;
 
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use super::Definition;
@@ -19,29 +22,93 @@ pub fn fill(definition: &Definition, object: &mut Value) {
     }
 }
 
+/// What there is to fill in in values of a type.
+struct Plan {
+    inner: &'static Struct,
+    plain: &'static [(String, Value)],
+    rule: Option<fn(&mut Value)>,
+    /// The fields below which there is something to fill in.
+    below: Vec<(&'static str, &'static Type)>,
+    /// The fields that are amounts of resources.
+    amounts: Vec<&'static str>,
+}
+
+impl Plan {
+    /// Of its own; nothing is known of what is below.
+    fn of(name: &str, inner: &'static Struct) -> Plan {
+        let short = name.strip_prefix("io.k8s.").unwrap_or(name);
+        let short = short.strip_prefix("api.").unwrap_or(short);
+        let is_amount = |(_, field): &(&String, &Field)| field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList");
+        // What a class of runtimes costs is kept as it is written.
+        let fields = inner.fields.iter().filter(|field| is_amount(field) && short != "node.v1.Overhead");
+        let amounts = fields.map(|(name, _)| name.as_str()).collect();
+        Plan { inner, plain: table::of(short), rule: conditional::rule(short), below: Vec::new(), amounts }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.rule.is_none() && self.amounts.is_empty() && self.below.is_empty()
+    }
+}
+
+/// The plans of all types in or below which there is anything to fill in. Most of most objects has no defaults, and is
+/// passed by.
+fn plans() -> &'static HashMap<&'static str, Plan> {
+    static PLANS: LazyLock<HashMap<&'static str, Plan>> = LazyLock::new(|| {
+        let structs = facts().types().filter_map(|(name, ty)| match ty {
+            Type::Struct(inner) => Some((name, Plan::of(name, inner))),
+            _ => None,
+        });
+        let mut plans: HashMap<&str, Plan> = structs.collect();
+        let mut filled: HashSet<&str> =
+            plans.iter().filter(|(_, plan)| !plan.is_empty()).map(|(name, _)| *name).collect();
+        loop {
+            let known = filled.len();
+            let reaches = |plan: &Plan| plan.inner.fields.values().any(|field| is_filled(&field.ty, &filled));
+            let more: Vec<&str> = plans.iter().filter(|(_, plan)| reaches(plan)).map(|(name, _)| *name).collect();
+            filled.extend(more);
+            if filled.len() == known {
+                break;
+            }
+        }
+        plans.retain(|name, _| filled.contains(name));
+        for plan in plans.values_mut() {
+            let fields = plan.inner.fields.iter().filter(|(_, field)| is_filled(&field.ty, &filled));
+            plan.below = fields.map(|(name, field)| (name.as_str(), &field.ty)).collect();
+        }
+        plans
+    });
+    &PLANS
+}
+
+/// Whether there is something to fill in in values of a type, when these types are filled in.
+fn is_filled(ty: &Type, filled: &HashSet<&str>) -> bool {
+    match ty {
+        Type::Named(name) => filled.contains(&**name),
+        Type::List(list) => is_filled(&list.items, filled),
+        Type::Map(map) => is_filled(&map.values, filled),
+        _ => false,
+    }
+}
+
 /// Fills in the defaults of a value of a type that is known by its name.
 pub fn fill_named(name: &str, value: &mut Value) {
-    let Some(Type::Struct(inner)) = facts().named(name) else { return };
-    if !value.is_object() {
-        return;
+    let Some(plan) = plans().get(name) else { return };
+    let Value::Object(object) = value else { return };
+    for (field, default) in plan.plain {
+        fill_field(object, plan.inner, field, default);
     }
-    let short = name.strip_prefix("io.k8s.").unwrap_or(name);
-    let short = short.strip_prefix("api.").unwrap_or(short);
-    for (field, default) in table::of(short) {
-        if let Value::Object(object) = value {
-            fill_field(object, inner, field, default);
+    if let Some(rule) = plan.rule {
+        rule(value);
+    }
+    let Value::Object(object) = value else { return };
+    for (field, ty) in &plan.below {
+        if let Some(value) = object.get_mut(*field) {
+            descend(ty, value);
         }
     }
-    conditional::fill(short, value);
-    if let Value::Object(object) = value {
-        for (name, value) in object.iter_mut() {
-            if let Some(field) = inner.fields.get(name) {
-                descend(&field.ty, value);
-                // What a class of runtimes costs is kept as it is written.
-                if field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList") && short != "node.v1.Overhead" {
-                    round_up(value);
-                }
-            }
+    for field in &plan.amounts {
+        if let Some(amounts) = object.get_mut(*field) {
+            round_up(amounts);
         }
     }
 }

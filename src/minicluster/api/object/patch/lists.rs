@@ -181,8 +181,8 @@ fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&
     }
     let named = |item: &Value| place(order, item, key).is_some();
     let (mut patched, mut others): (Vec<Value>, Vec<Value>) = merged.into_iter().partition(named);
-    patched.sort_by_key(|item| place(order, item, key));
-    others.sort_by_key(|item| place(server, item, key));
+    patched.sort_by_cached_key(|item| place(order, item, key));
+    others.sort_by_cached_key(|item| place(server, item, key));
     let mut patched = patched.into_iter().peekable();
     let mut others = others.into_iter().peekable();
     let mut sorted = Vec::new();

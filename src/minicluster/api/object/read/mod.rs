@@ -101,12 +101,18 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
     // What the patch has left alone was read when it was stored; most patches leave most of an object alone.
     let (kept, touched): (Map<String, Value>, Map<String, Value>) =
         patched.into_iter().partition(|(name, value)| old.get(name) == Some(value));
+    let rest_is_settled = touched.keys().all(|name| name == "status");
     let typed = typed::convert(&Value::Object(touched), &definition.schema, &definition.kind)?;
     let mut object = typed.value;
+    if rest_is_settled {
+        settle(definition, &mut object, EmptyLists::Stay);
+    }
     if let Value::Object(fields) = &mut object {
         fields.extend(kept);
     }
-    settle(definition, &mut object, EmptyLists::Stay);
+    if !rest_is_settled {
+        settle(definition, &mut object, EmptyLists::Stay);
+    }
     Ok(Read { object, warnings: typed.objections })
 }
 
@@ -180,7 +186,7 @@ pub fn metadata_of(node: &Node) -> Result<(Value, Vec<String>), String> {
     if !matches!(node, Node::Map(_) | Node::Null) {
         return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", node.kind()));
     }
-    let ty = Type::Named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta".to_owned());
+    let ty = Type::named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     let typed = typed::decode(node, &ty, "ObjectMeta")?;
     let unknown = |objection: String| {
         objection.strip_prefix("unknown field \"").map(|rest| rest.trim_end_matches('"').to_owned())
