@@ -177,15 +177,20 @@ impl Parser<'_> {
                 Some(b'"') => {
                     self.at += 1;
                     // Go puts the replacement character where bytes are not UTF-8.
-                    return Ok(String::from_utf8_lossy(&bytes).into_owned());
+                    let lossy =
+                        |bytes: std::string::FromUtf8Error| String::from_utf8_lossy(bytes.as_bytes()).into_owned();
+                    return Ok(String::from_utf8(bytes).unwrap_or_else(lossy));
                 }
                 Some(b'\\') => {
                     self.at += 1;
                     self.escape(&mut bytes)?;
                 }
                 Some(byte) if byte >= 0x20 => {
-                    bytes.push(byte);
-                    self.at += 1;
+                    let rest = &self.text[self.at..];
+                    let ends = |byte: &u8| matches!(byte, b'"' | b'\\') || *byte < 0x20;
+                    let plain = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+                    bytes.extend_from_slice(plain);
+                    self.at += plain.len();
                 }
                 _ => return Err(self.unexpected("in string literal")),
             }

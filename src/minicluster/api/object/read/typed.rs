@@ -144,14 +144,17 @@ impl<'a> Decoder<'a> {
             Some(Value::Object(object)) => object,
             _ => Map::new(),
         };
-        let mut seen = BTreeSet::new();
+        // No more than there are fields, which are few.
+        let mut seen: Vec<&str> = Vec::with_capacity(entries.len().min(inner.fields.len()));
         for (key, node) in entries {
             let length = self.enter(key);
             match inner.fields.get(key) {
                 None => self.object_to("unknown"),
                 Some(field) => {
-                    if !seen.insert(key) {
+                    if seen.contains(&key.as_str()) {
                         self.object_to("duplicate");
+                    } else {
+                        seen.push(key);
                     }
                     self.field(key, node, field, &mut object)?;
                 }
