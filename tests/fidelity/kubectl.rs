@@ -106,11 +106,23 @@ fn words(line: &str) -> Vec<String> {
         .collect()
 }
 
+/// `5s`, `2m3s`, `1h`: the script takes minutes on a busy machine.
+fn is_age(word: &str) -> bool {
+    let mut parts = word.split_inclusive(|c: char| !c.is_ascii_digit()).peekable();
+    parts.peek().is_some() && parts.all(|part| part.len() > 1 && part.ends_with(['s', 'm', 'h', 'd']))
+}
+
+#[test]
+fn ages_are_told_from_other_words() {
+    assert!(["5s", "59s", "2m", "2m3s", "118m", "1h", "2d3h"].into_iter().all(is_age));
+    assert!(["", "s", "5", "web-5s", "5m3", "80/TCP", "1.5s", "ms", "100Mi"].into_iter().all(|word| !is_age(word)));
+}
+
 /// Without ages, times, uids, revisions and addresses.
 fn normal(line: &str) -> String {
     let word = |word: &str| {
-        let bare = word.trim_matches(|c: char| "\",".contains(c));
-        let age = bare.len() < 8 && bare.ends_with('s') && bare.trim_end_matches('s').parse::<u32>().is_ok();
+        let bare = word.trim_matches(|c: char| "\",()".contains(c));
+        let age = is_age(bare);
         let time = bare.parse::<jiff::Timestamp>().is_ok();
         let uid = bare.len() == 36 && bare.matches('-').count() == 4;
         let address = bare.starts_with("10.0.") && bare.parse::<std::net::Ipv4Addr>().is_ok();
