@@ -3,9 +3,10 @@
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
 //!
-//! Seen on two shared cores: a start in 14 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
+//! Seen on two shared cores: a start in 13 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
 //! fast as on the real control plane, in 290 to 298 MiB; 60 KiB for each of 1,000 to 30,000 pods, and 1.8 to 4.0 ms; a rollout
-//! of 1,000 replicas in 1.8 s alone, 2.6 s on a busy machine, and 4 to 5 s in the worst hour that was seen.
+//! of 1,000 replicas in 1.8 s alone (20 million instructions for each replica's making and replacing), 2.6 s on a busy machine, and
+//! 3 to 15 s while its neighbours held the processors.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
