@@ -179,7 +179,7 @@ fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String
         for (field, _) in properties.filter(|(_, document)| document["x-kubernetes-map-type"] == "granular") {
             let Some(Type::Struct(inner)) = types.get_mut(name) else { continue };
             let Some(Type::Named(shared)) = inner.fields.get_mut(field).map(|field| &mut field.ty) else { continue };
-            let (of, own) = (shared.to_string(), format!("{shared} of {field}"));
+            let (of, own) = (shared.to_string(), format!("{} of {field}", &**shared));
             *shared = Name::from(own.clone());
             if let Some(Type::Struct(mut whole)) = types.get(&of).cloned() {
                 whole.atomic = false;

@@ -1,7 +1,6 @@
 //! The shape of a kind's objects, read from OpenAPI v3 schemas; also from those of custom resource definitions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -51,12 +50,6 @@ impl std::ops::Deref for Name {
 impl PartialEq for Name {
     fn eq(&self, other: &Name) -> bool {
         self.text == other.text
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.text)
     }
 }
 

@@ -48,7 +48,7 @@ pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use rebuilt::{Rebuilt, rebuilt};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
 pub use references::{configuration_hash, named_configuration};
-pub use takeover::{Takeover, before_apply, reclaim, takeover};
+pub use takeover::{Takeover, before_apply, reclaim, takeover, unchanged};
 pub use template::{same_template, template_hash, without_controllers_labels};
 pub use undo::{NoTarget, as_kubectl_would, target};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};

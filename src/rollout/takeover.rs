@@ -100,8 +100,9 @@ pub(super) fn with_managers(live: &Value, managers: Vec<Value>) -> Value {
     json!([unchanged(live), {"op": "replace", "path": "/metadata/managedFields", "value": managers}])
 }
 
-/// The part of a patch for which the server answers 409 where the object is another by now.
-pub(super) fn unchanged(live: &Value) -> Value {
+/// The operation of a JSON patch for which the server answers 409 where the object has changed since `live` was read.
+#[must_use]
+pub fn unchanged(live: &Value) -> Value {
     json!({"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})
 }
 

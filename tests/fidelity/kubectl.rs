@@ -108,8 +108,8 @@ fn words(line: &str) -> Vec<String> {
 
 /// `5s`, `2m3s`, `1h`: the script takes minutes on a busy machine.
 fn is_age(word: &str) -> bool {
-    let mut parts = word.split_inclusive(|c: char| !c.is_ascii_digit()).peekable();
-    parts.peek().is_some() && parts.all(|part| part.len() > 1 && part.ends_with(['s', 'm', 'h', 'd']))
+    let mut parts = word.split_inclusive(|c: char| !c.is_ascii_digit());
+    !word.is_empty() && parts.all(|part| part.len() > 1 && part.ends_with(['s', 'm', 'h', 'd']))
 }
 
 #[test]

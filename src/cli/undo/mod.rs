@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
 use crate::rollout::{
     Hold, Replicas, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
-    same_template, template, template_hash, with_template,
+    same_template, template, template_hash, unchanged, with_template,
 };
 use goal::Goal;
 use memory::{Head, Memory};
@@ -158,7 +158,7 @@ impl Undo<'_> {
             return Ok(());
         }
         let patch = Patch::Json(vec![
-            json!({"op": "replace", "path": "/metadata/resourceVersion", "value": sent["metadata"]["resourceVersion"]}),
+            unchanged(sent),
             json!({"op": "replace", "path": "/metadata/managedFields", "value": managers}),
         ]);
         let owned = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?.object;

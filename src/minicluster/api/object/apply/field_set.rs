@@ -24,6 +24,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// Adds everything of another.
+    fn unite(&mut self, other: &Node) {
+        self.itself |= other.itself;
+        self.within.unite(&other.within);
+    }
+
     fn is_empty(&self) -> bool {
         !self.itself && self.within.0.is_empty()
     }
@@ -90,11 +96,7 @@ impl FieldSet {
             Entry::Vacant(place) => {
                 place.insert(node);
             }
-            Entry::Occupied(there) => {
-                let there = there.into_mut();
-                there.itself |= node.itself;
-                there.within.unite(&node.within);
-            }
+            Entry::Occupied(mut there) => there.get_mut().unite(&node),
         }
     }
 
@@ -121,10 +123,7 @@ impl FieldSet {
     pub fn unite(&mut self, other: &FieldSet) {
         for (element, theirs) in &other.0 {
             match self.0.get_mut(element) {
-                Some(node) => {
-                    node.itself |= theirs.itself;
-                    node.within.unite(&theirs.within);
-                }
+                Some(node) => node.unite(theirs),
                 None => {
                     self.0.insert(element.clone(), theirs.clone());
                 }

@@ -173,6 +173,11 @@ impl Parser<'_> {
         self.at += 1;
         let mut bytes = Vec::new();
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let ends = |byte: &u8| matches!(byte, b'"' | b'\\') || *byte < 0x20;
+            let plain = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+            bytes.extend_from_slice(plain);
+            self.at += plain.len();
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -184,13 +189,6 @@ impl Parser<'_> {
                 Some(b'\\') => {
                     self.at += 1;
                     self.escape(&mut bytes)?;
-                }
-                Some(byte) if byte >= 0x20 => {
-                    let rest = &self.text[self.at..];
-                    let ends = |byte: &u8| matches!(byte, b'"' | b'\\') || *byte < 0x20;
-                    let plain = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-                    bytes.extend_from_slice(plain);
-                    self.at += plain.len();
                 }
                 _ => return Err(self.unexpected("in string literal")),
             }
