@@ -252,6 +252,8 @@ pub fn files() -> impl Strategy<Value = String> {
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}\n",
         "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"NAME\"}, \"data\": {\"a\": \"1\"}}",
         "\n  {\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n  \"metadata\": {\"name\": \"NAME\"}}\n",
+        "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\n\t\t\"name\": \"NAME\"\n\t}\n} # c\n",
+        "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"NAME\"}, \"data\": {\"a\": \"\\/\u{85}\"}}\n",
         "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}\n- apiVersion: v1\n  kind: \
          ConfigMap\n  metadata: {name: NAME}\n",
         "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: NAME}\n- {kind: ConfigMap, metadata: {name: NAME}}\n",
@@ -281,7 +283,7 @@ pub fn files() -> impl Strategy<Value = String> {
         "----\n",
         " ---\n",
     ];
-    let document = prop_oneof![9 => select(&DOCUMENTS[..10]), 1 => select(&DOCUMENTS[10..])];
+    let document = prop_oneof![9 => select(&DOCUMENTS[..12]), 1 => select(&DOCUMENTS[12..])];
     let more = prop::collection::vec((select(BETWEEN), document.clone()), 0..4);
     let begin = select(&["", "", "", "---\n", "# c\n", "\u{FEFF}", "\n\n", "%YAML 1.1\n---\n", "\u{FEFF}---\n"][..]);
     let end = select(&["", "", "", "---\n", "...\n", "---", "# c", "\u{FEFF}"][..]);

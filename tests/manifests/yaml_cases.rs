@@ -42,7 +42,7 @@ fn items(value: Value) -> Vec<Value> {
     let Some(own) = kind.strip_suffix("List").filter(|_| value.get("items").is_some()) else { return vec![value] };
     let items = value["items"].as_array().cloned().unwrap_or_default().into_iter();
     let inherit = |mut item: Value| {
-        if !own.is_empty() && item.get("kind").is_none() {
+        if !own.is_empty() && item.is_object() && item.get("kind").is_none() {
             item["kind"] = own.into();
             item["apiVersion"] = value["apiVersion"].clone();
         }

@@ -15,7 +15,7 @@ pub(super) const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 /// What kubectl would not read, or not in this way.
 pub(super) fn check(text: &str, here: Span, tag: Option<Span>, style: Style, flow: bool) -> Result<(), YamlComplaint> {
     let tabs = YamlComplaint::new(here, "a tab stands where only spaces may indent").hint("indent with spaces");
-    if tab_indents(text, here) {
+    if !flow && tab_indents(text, here) {
         return Err(tabs);
     }
     let written = here.slice(text);
@@ -144,6 +144,21 @@ pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> O
         blank.find('\t').filter(|_| nothing).map(|tab| here + tab)
     });
     outside(tabs, nodes).map(|at| (at, "a tab stands where only spaces may indent"))
+}
+
+/// What ends a document, at the beginning of a line.
+pub(super) const END: &str = "...";
+
+/// Where a part begins with the end of a document, which kubectl refuses.
+pub(super) fn end_without_content(part: &str) -> Option<usize> {
+    let mut start = 0;
+    let mut lines = part.split_inclusive(['\n', '\r']).map(|line| {
+        start += line.len();
+        (start - line.len(), line)
+    });
+    let (at, line) = lines.find(|(_, line)| !matches!(line.trim_start().as_bytes().first(), None | Some(b'#')))?;
+    let rest = line.strip_prefix(END)?;
+    rest.chars().next().is_none_or(char::is_whitespace).then_some(at)
 }
 
 /// The first of some places, in their order, that no scalar covers.

@@ -7,16 +7,13 @@ use super::node::{Content, Document, Layout, Node, NodeId, Position, Span, Style
 use super::text::{Lines, narrow};
 use super::{Limits, YamlComplaint, limits};
 
-/// The values in a part of the text.
-///
-/// # Errors
-/// What is no JSON, or breaks a limit.
+/// The values in a part of the text, up to what is no JSON or breaks a limit.
 pub(super) fn documents<'t>(
     text: &'t str,
     lines: &Lines,
     range: &Range<usize>,
     limits: Limits,
-) -> Result<Vec<Document<'t>>, YamlComplaint> {
+) -> (Vec<Document<'t>>, Option<YamlComplaint>) {
     let at = lines.position(text, range.start);
     let mut reader = Reader { text: &text[..range.end], at, limits, nodes: Vec::new() };
     let mut documents = Vec::new();
@@ -24,12 +21,15 @@ pub(super) fn documents<'t>(
         reader.skip_blanks();
         let start = reader.at.offset as usize;
         if start >= range.end {
-            return Ok(documents);
+            return (documents, None);
         }
         if documents.len() >= limits.documents {
-            return Err(reader.error(&format!("more than {} documents in one file", limits.documents)));
+            let complaint = reader.error(&format!("more than {} documents in one file", limits.documents));
+            return (documents, Some(complaint));
         }
-        reader.value(0)?;
+        if let Err(complaint) = reader.value(0) {
+            return (documents, Some(complaint));
+        }
         let end = reader.at.offset as usize;
         documents.push(Document { text, nodes: std::mem::take(&mut reader.nodes), json: true, range: start..end });
     }

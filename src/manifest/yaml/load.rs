@@ -28,6 +28,11 @@ pub(super) fn document<'t>(
         return Err(YamlComplaint::new(span, format!("the character U+{:04X} is not allowed", u32::from(c)))
             .hint("remove it, or write it as an escape in double quotes"));
     }
+    if let Some(at) = dialect::end_without_content(part) {
+        let at = range.start + at;
+        let span = lines.span(text, at, at + dialect::END.len());
+        return Err(YamlComplaint::new(span, "no document stands before this end of one").hint("remove the line"));
+    }
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_anchor_events: true,

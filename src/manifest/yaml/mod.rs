@@ -1,7 +1,7 @@
 //! Text to documents, exactly as kubectl would read them, each key and value with its place.
 //!
-//! kubectl splits a file into documents at lines that begin with `---`, reads each as JSON where it is JSON, and as YAML
-//! 1.1 (with the rules of its own library) otherwise. [`documents`] does the same, but goes on after a broken document and
+//! kubectl splits a file into documents at lines that begin with `---`. What a file begins with it reads as JSON where it is
+//! JSON, everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes on after a broken document and
 //! refuses in the open what kubectl would drop in silence: a key written twice, text after `...`, bytes that are no text.
 //!
 //! Everything is bounded, see [`Limits`]; nothing panics, and the work grows linearly with the text.
@@ -67,7 +67,6 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
     let mut documents = Vec::new();
     let mut complaints = Vec::new();
     let chunks = split::chunks(text, &lines, limits, &mut complaints);
-    let only = chunks.len() == 1;
     for chunk in chunks {
         if documents.len() >= limits.documents {
             let span = lines.span(text, chunk.range.start, chunk.range.start);
@@ -78,71 +77,75 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
             });
             break;
         }
-        let first = documents.len() + 1;
-        chunk_documents(text, &lines, &chunk.range, limits, &mut documents, &mut complaints);
-        if let (false, Some(second)) = (only, documents.get(first)) {
-            // One JSON value after another is fine, but not in a file that is also split.
-            let message = "kubectl reads one JSON object between two lines with ---";
-            let complaint = YamlComplaint::new(second.node(second.root()).span, message);
-            let lost = second.range().start..chunk.range.end;
-            complaints.push(YamlComplaint { lost: Some(lost), ..complaint }.hint("put a line --- before it"));
-            documents.truncate(first);
-        }
+        let left = Limits { documents: limits.documents - documents.len(), ..limits };
+        let (read, wrong) = chunk_documents(text, &lines, &chunk.range, left);
+        documents.extend(read);
+        complaints.extend(wrong);
     }
     (documents, complaints)
 }
 
-fn chunk_documents<'t>(
-    text: &'t str,
-    lines: &Lines,
-    range: &Range<usize>,
-    limits: Limits,
-    documents: &mut Vec<Document<'t>>,
-    complaints: &mut Vec<YamlComplaint>,
-) {
+type Read<'t> = (Vec<Document<'t>>, Vec<YamlComplaint>);
+
+fn chunk_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits: Limits) -> Read<'t> {
     let part = &text[range.clone()];
-    let lost = |complaint: YamlComplaint| YamlComplaint { lost: Some(range.clone()), ..complaint };
     if part.len() > limits.document_bytes {
         let span = lines.span(text, range.start, range.start);
         let message = format!("the document is larger than {}", size(limits.document_bytes));
-        complaints
-            .push(lost(YamlComplaint::new(span, message).hint("an API server does not take more in one request")));
-        return;
+        let complaint = YamlComplaint { lost: Some(range.clone()), ..YamlComplaint::new(span, message) };
+        return (Vec::new(), vec![complaint.hint("an API server does not take more in one request")]);
     }
-    if !part.trim_start().starts_with('{') {
-        return yaml_document(text, lines, range, limits, documents, complaints);
-    }
-    // Text that begins like JSON is read as JSON, and as YAML only where that fails.
-    let left = Limits { documents: limits.documents - documents.len(), ..limits };
-    match json::documents(text, lines, range, left) {
-        Ok(read) => documents.extend(read),
-        Err(json) => {
-            let before = (documents.len(), complaints.len());
-            yaml_document(text, lines, range, limits, documents, complaints);
-            let as_yaml = complaints[before.1..].iter().any(|complaint| complaint.lost.is_some());
-            if as_yaml && json::looks_like_json(part) {
-                documents.truncate(before.0);
-                complaints.truncate(before.1);
-                complaints.push(lost(json));
-            }
-        }
+    // Only where a file begins does kubectl look for JSON.
+    let begins = text[..range.start].trim_start_matches('\u{FEFF}').is_empty();
+    if begins && part.trim_start().starts_with('{') {
+        json_documents(text, lines, range, limits)
+    } else {
+        yaml_document(text, lines, range, limits)
     }
 }
 
-fn yaml_document<'t>(
-    text: &'t str,
-    lines: &Lines,
-    range: &Range<usize>,
-    limits: Limits,
-    documents: &mut Vec<Document<'t>>,
-    complaints: &mut Vec<YamlComplaint>,
-) {
-    let lost = |complaint: YamlComplaint| YamlComplaint { lost: Some(range.clone()), ..complaint };
-    match load::document(text, lines, range, limits) {
-        Ok((document, trailing)) => {
-            documents.extend(document);
-            complaints.extend(trailing);
+/// Text that begins like JSON is read as JSON, and as YAML only where that fails.
+fn json_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits: Limits) -> Read<'t> {
+    let (mut read, failed) = json::documents(text, lines, range, limits);
+    let Some(json) = failed else {
+        let complaint = behind_json(text, lines, range, &read);
+        if complaint.is_some() {
+            read.truncate(1);
         }
-        Err(complaint) => complaints.push(lost(complaint)),
+        return (read, complaint.into_iter().collect());
+    };
+    let (documents, complaints) = yaml_document(text, lines, range, limits);
+    let as_yaml = complaints.iter().all(|complaint| complaint.lost.is_none());
+    let more = read.first().is_some_and(|first| !split::holds_nothing(&text[behind(text, range, first)]));
+    if more || !as_yaml && json::looks_like_json(&text[range.clone()]) {
+        return (Vec::new(), vec![YamlComplaint { lost: Some(range.clone()), ..json }]);
+    }
+    (documents, complaints)
+}
+
+/// What is wrong behind the first JSON value of a file that also has separators: kubectl reads what is there as YAML.
+fn behind_json(text: &str, lines: &Lines, range: &Range<usize>, read: &[Document<'_>]) -> Option<YamlComplaint> {
+    let (first, more) = read.split_first().filter(|_| range.end < text.len())?;
+    if let Some(second) = more.first() {
+        let message = "kubectl reads one JSON object between two lines with ---";
+        let complaint = YamlComplaint::new(second.node(second.root()).span, message).hint("put a line --- before it");
+        return Some(YamlComplaint { lost: Some(second.range().start..range.end), ..complaint });
+    }
+    let rest = behind(text, range, first);
+    let (at, message) = dialect::between(text, &rest, &[])?;
+    let complaint = YamlComplaint::new(lines.span(text, at, at + 1), message).hint("remove it");
+    Some(YamlComplaint { lost: Some(rest), ..complaint })
+}
+
+/// What follows a value in its part, without the blanks in its line.
+fn behind(text: &str, range: &Range<usize>, value: &Document<'_>) -> Range<usize> {
+    let rest = &text[value.range().end..range.end];
+    range.end - rest.trim_start_matches([' ', '\t']).len()..range.end
+}
+
+fn yaml_document<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits: Limits) -> Read<'t> {
+    match load::document(text, lines, range, limits) {
+        Ok((document, trailing)) => (document.into_iter().collect(), trailing.into_iter().collect()),
+        Err(complaint) => (Vec::new(), vec![YamlComplaint { lost: Some(range.clone()), ..complaint }]),
     }
 }

@@ -40,9 +40,14 @@ fn push(text: &str, mut range: Range<usize>, chunks: &mut Vec<Chunk>) {
     if text[range.clone()].starts_with('\u{FEFF}') {
         range.start += '\u{FEFF}'.len_utf8();
     }
-    if !text[range.clone()].lines().all(is_nothing) {
+    if !holds_nothing(&text[range.clone()]) {
         chunks.push(Chunk { range });
     }
+}
+
+/// Whether a text holds nothing but blanks and comments.
+pub(super) fn holds_nothing(text: &str) -> bool {
+    text.lines().all(is_nothing)
 }
 
 /// Whether kubectl reads nothing of a line. A tab may not begin one, and what ends a line in YAML 1.1 ends a comment.
