@@ -11,7 +11,6 @@ mod mirror;
 mod random;
 mod remote;
 mod secure_shell;
-mod size;
 mod source;
 mod trees;
 mod wake;
