@@ -118,6 +118,7 @@ fn json_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits
     let as_yaml = complaints.iter().all(|complaint| complaint.lost.is_none());
     let more = read.first().is_some_and(|first| !split::holds_nothing(&text[behind(text, range, first)]));
     if more || !as_yaml && json::looks_like_json(&text[range.clone()]) {
+        let json = if more { json.hint("remove it, or put a line --- before it") } else { json };
         return (Vec::new(), vec![YamlComplaint { lost: Some(range.clone()), ..json }]);
     }
     (documents, complaints)
