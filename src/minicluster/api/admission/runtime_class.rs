@@ -4,17 +4,21 @@ use serde_json::{Value, json};
 
 use crate::minicluster::api::store::Scope;
 use crate::minicluster::api::write::text;
-use crate::minicluster::api::{ApiError, ApiServer};
+use crate::minicluster::api::{ApiError, ApiServer, object};
 
 impl ApiServer {
     /// The RuntimeClass that a pod names.
     ///
     /// # Errors
-    /// 403 if there is none of that name.
+    /// 403 if there is none of that name, 500 for what the real server could not even ask for.
     fn runtime_class(&self, pod: &Value) -> Result<Option<Value>, ApiError> {
         let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
         if name.is_empty() {
             return Err(ApiError::new(500, "", "resource name may not be empty"));
+        }
+        let problems = object::path_segment_problems(name);
+        if !problems.is_empty() {
+            return Err(ApiError::new(500, "", format!("invalid resource name {name:?}: [{}]", problems.join(" "))));
         }
         match self.all("node.k8s.io", "runtimeclasses", &Scope::Object(name.to_owned())).first() {
             Some(class) => Ok(Some(class.value())),

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ApiError;
 use crate::kinds::Type;
@@ -225,9 +225,10 @@ pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Re
 /// name, namespace, uid and creation time.
 ///
 /// # Errors
-/// As [`apply`].
+/// As [`apply`], and 400 where `applied` does not say its name.
 pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value, admit: Admit<'_>) -> Result<Read, ApiError> {
     let mut object = apply::apply(write, None, applied, false)?;
+    patch::check_name(&json!({ "metadata": identity }), &object)?;
     for (name, value) in identity.as_object().into_iter().flatten() {
         object["metadata"][name] = value.clone();
     }
