@@ -1,8 +1,9 @@
 //! Text to documents, exactly as kubectl would read them, each key and value with its place.
 //!
 //! kubectl splits a file into documents at lines that begin with `---`. What a file begins with it reads as JSON where it is
-//! JSON, everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes on after a broken document and
-//! refuses in the open what kubectl would drop in silence: a key written twice, text after `...`, bytes that are no text.
+//! JSON, everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes on after a
+//! broken document and refuses in the open what kubectl would drop in silence: a key written twice, text after `...`, bytes
+//! that are no text.
 //!
 //! Everything is bounded, see [`Limits`]; nothing panics, and the work grows linearly with the text.
 
@@ -77,8 +78,7 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
             });
             break;
         }
-        let left = Limits { documents: limits.documents - documents.len(), ..limits };
-        let (read, wrong) = chunk_documents(text, &lines, &chunk.range, left);
+        let (read, wrong) = chunk_documents(text, &lines, &chunk.range, limits);
         documents.extend(read);
         complaints.extend(wrong);
     }
@@ -114,12 +114,14 @@ fn json_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits
         }
         return (read, complaint.into_iter().collect());
     };
+    let json = YamlComplaint { lost: Some(range.clone()), ..json };
+    if read.first().is_some_and(|first| !split::holds_nothing(&text[behind(text, range, first)])) {
+        return (Vec::new(), vec![json.hint("remove it, or put a line --- before it")]);
+    }
     let (documents, complaints) = yaml_document(text, lines, range, limits);
-    let as_yaml = complaints.iter().all(|complaint| complaint.lost.is_none());
-    let more = read.first().is_some_and(|first| !split::holds_nothing(&text[behind(text, range, first)]));
-    if more || !as_yaml && json::looks_like_json(&text[range.clone()]) {
-        let json = if more { json.hint("remove it, or put a line --- before it") } else { json };
-        return (Vec::new(), vec![YamlComplaint { lost: Some(range.clone()), ..json }]);
+    let refused = complaints.iter().any(|complaint| complaint.lost.is_some());
+    if refused && json::looks_like_json(&text[range.clone()]) {
+        return (Vec::new(), vec![json]);
     }
     (documents, complaints)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::update::check_version;
+use super::update::{check_name, check_version};
 use super::{Outcome, TRIES, meaning, settle_namespace, text};
 use crate::minicluster::api::admission::take_back_ports;
 use crate::minicluster::api::call::Call;
@@ -36,7 +36,7 @@ impl ApiServer {
             let patched = object::patch(&write, old, kind, &call.body);
             let Read { mut object, warnings } = patched.map_err(outermost)?;
             noticed = warnings;
-            check_name(target, &object)?;
+            check_name_if_said(target, &object)?;
             settle_namespace(target, &mut object)?;
             check_version(target, old, &object)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
@@ -52,13 +52,10 @@ impl ApiServer {
         let now = self.now();
         let write = meaning(target, &options, now);
         let Read { mut object, warnings } = object::read_applied(&write, &call.body)?;
-        check_name(target, &object)?;
+        check_name_if_said(target, &object)?;
         // What is said of an object names it as it names itself.
         let as_sent = object.clone();
         settle_namespace(target, &mut object)?;
-        if object["metadata"]["name"].is_null() {
-            object["metadata"]["name"] = Value::from(target.name.as_deref().unwrap_or_default());
-        }
         let view = View::new(&target.resource, &how, now);
         let definition = &target.resource.definition;
         for _ in 0..TRIES {
@@ -71,7 +68,7 @@ impl ApiServer {
                 }
                 Err(_) => {
                     self.authorize(call, target, "create")?;
-                    self.apply_new(target, &options, &object, &as_sent).map(|done| (done.0, done.1, 201))
+                    self.apply_new(target, &options, &as_sent).map(|done| (done.0, done.1, 201))
                 }
             };
             match outcome {
@@ -107,10 +104,9 @@ impl ApiServer {
         &self,
         target: &Target,
         options: &WriteOptions,
-        named: &Value,
         as_sent: &Value,
     ) -> Result<(Outcome, Vec<String>), ApiError> {
-        let name = text(named, "/metadata/name");
+        let name = target.name.as_deref().unwrap_or_default();
         self.check_namespace(&target.resource, target.namespace.as_deref(), name)?;
         let now = self.now();
         let mut applied = as_sent.clone();
@@ -132,14 +128,8 @@ impl ApiServer {
     }
 }
 
-fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
-    let wanted = target.name.as_deref().unwrap_or_default();
-    match text(object, "/metadata/name") {
-        sent if sent.is_empty() || sent == wanted => Ok(()),
-        sent => Err(ApiError::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({wanted})"
-        ))),
-    }
+fn check_name_if_said(target: &Target, object: &Value) -> Result<(), ApiError> {
+    if text(object, "/metadata/name").is_empty() { Ok(()) } else { check_name(target, object) }
 }
 
 /// A patch that can't be laid over an object is refused by the outermost layer.
