@@ -49,6 +49,8 @@ struct Entry {
     address: Option<u32>,
     /// What the API server was last told: the status as JSON, since there is one for every pod. Empty for nothing.
     written: Box<[u8]>,
+    /// Whether it may have another status by now.
+    moved: bool,
     busy: bool,
     removed: bool,
     failures: u32,
@@ -95,6 +97,7 @@ impl Agent {
             let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
             let gated = pod.spec.readiness_gates.as_ref().is_some_and(|gates| !gates.is_empty());
             entry.life.see(pod.clone(), &mut world);
+            entry.moved = true;
             // Most of what the watch tells is the echo of what was written here.
             if same && !gated {
                 return;
@@ -115,7 +118,7 @@ impl Agent {
             };
             let written = serde_json::to_vec(status).unwrap_or_default().into_boxed_slice();
             let node = node.to_owned();
-            let entry = Entry { life, node, address, written, busy: false, removed: false, failures: 0 };
+            let entry = Entry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
             self.pods.insert(pod.uid.clone(), entry);
         }
         let effects = std::mem::take(&mut world.effects);
@@ -146,6 +149,7 @@ impl Agent {
         }
         let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
         entry.life.step(&mut world);
+        entry.moved = true;
         let wake = entry.life.wake(&world);
         let effects = std::mem::take(&mut world.effects);
         if let Some(at) = wake {
@@ -178,6 +182,7 @@ impl Agent {
             Err(error) => {
                 entry.failures += 1;
                 entry.written = Box::default();
+                entry.moved = true;
                 entry.removed = false;
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to write what became of a pod; trying again");
@@ -249,17 +254,28 @@ async fn look_up(requests: &Requests, namespace: &str, needs: BTreeSet<super::li
 }
 
 impl Entry {
+    /// What the API server is to be told, and then was.
+    fn changed(&mut self) -> Map<String, Value> {
+        let status = self.life.status();
+        let Ok(text) = serde_json::to_vec(&status) else { return Map::new() };
+        if *text == *self.written {
+            return Map::new();
+        }
+        let Ok(Value::Object(status)) = serde_json::to_value(status) else { return Map::new() };
+        let changed = changes(&read(&self.written), status);
+        self.written = text.into_boxed_slice();
+        changed
+    }
+
     fn write(&mut self, desk: &mut Desk) {
         if self.busy || self.removed {
             return;
         }
+        let changed = if std::mem::take(&mut self.moved) { self.changed() } else { Map::new() };
         let pod = self.life.pod().id();
         let requests = desk.requests.clone();
-        let Ok(text) = serde_json::to_vec(&self.life.status()) else { return };
-        let changed = if *text == *self.written { Map::new() } else { changes(&read(&self.written), &read(&text)) };
         if !changed.is_empty() {
             self.busy = true;
-            self.written = text.into_boxed_slice();
             desk.writes.add(async move {
                 let result = requests.patch_pod_status(&pod, Value::Object(changed), KUBELET).await;
                 Done { what: What::Pod(pod.uid), result }
@@ -282,33 +298,35 @@ fn read(text: &[u8]) -> Map<String, Value> {
 
 /// The strategic merge patch from one status to another: whole keys, but of the conditions only those that differ, and
 /// their order.
-fn changes(before: &Map<String, Value>, status: &Map<String, Value>) -> Map<String, Value> {
+fn changes(before: &Map<String, Value>, status: Map<String, Value>) -> Map<String, Value> {
     let mut changed = Map::new();
     for (key, value) in status {
-        let old = before.get(key);
-        if old == Some(value) {
+        let old = before.get(&key);
+        if old == Some(&value) {
             continue;
         }
-        let (Some(conditions), "conditions") = (value.as_array(), key.as_str()) else {
-            changed.insert(key.clone(), value.clone());
-            continue;
+        let conditions = match value {
+            Value::Array(conditions) if key == "conditions" => conditions,
+            value => {
+                changed.insert(key, value);
+                continue;
+            }
         };
         let known = old.and_then(Value::as_array);
-        let before = |kind: &Value| known.into_iter().flatten().find(|condition| condition["type"] == *kind);
-        let differ = conditions.iter().filter(|condition| before(&condition["type"]) != Some(condition));
-        let differ: Vec<Value> = differ.map(|condition| with_nulls(before(&condition["type"]), condition)).collect();
+        let before = |condition: &Value| known.into_iter().flatten().find(|old| old["type"] == condition["type"]);
+        let order: Vec<Value> = conditions.iter().map(|condition| json!({"type": condition["type"]})).collect();
+        let differ = conditions.into_iter().filter(|condition| before(condition) != Some(condition));
+        let differ: Vec<Value> = differ.map(|condition| with_nulls(before(&condition), condition)).collect();
         if !differ.is_empty() {
-            let order: Vec<Value> = conditions.iter().map(|condition| json!({"type": condition["type"]})).collect();
             changed.insert("$setElementOrder/conditions".to_owned(), order.into());
-            changed.insert(key.clone(), differ.into());
+            changed.insert(key, differ.into());
         }
     }
     changed
 }
 
 /// A condition that says of each key that it had before and has no more that it is gone.
-fn with_nulls(before: Option<&Value>, condition: &Value) -> Value {
-    let mut condition = condition.clone();
+fn with_nulls(before: Option<&Value>, mut condition: Value) -> Value {
     for key in before.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
         if condition.get(key).is_none() {
             condition[key] = Value::Null;

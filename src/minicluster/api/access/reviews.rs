@@ -40,7 +40,7 @@ impl ApiServer {
         }
         // Who asked what is noted as on an object that is stored.
         let mut named = sent.clone();
-        named["metadata"] = json!({ "name": "review", "uid": "", "creationTimestamp": rfc3339(self.now()) });
+        named["metadata"] = json!({ "name": "review", "creationTimestamp": rfc3339(self.now()) });
         if let Some(namespace) = &target.namespace {
             named["metadata"]["namespace"] = json!(namespace);
         }

@@ -46,13 +46,19 @@ pub fn canonical(value: &mut Value, ty: &Type, empty: EmptyLists) {
 }
 
 fn structure(object: &mut Map<String, Value>, inner: &Struct, empty: EmptyLists) {
-    object.retain(|name, value| match inner.fields.get(name) {
-        Some(field) => {
+    // Few are left out; to go through all as if some were costs more.
+    let mut left_out = Vec::new();
+    for (name, value) in object.iter_mut() {
+        if let Some(field) = inner.fields.get(name) {
             canonical(value, &field.ty, empty);
-            !is_left_out(value, field)
+            if is_left_out(value, field) {
+                left_out.push(name.clone());
+            }
         }
-        None => true,
-    });
+    }
+    for name in left_out {
+        object.remove(&name);
+    }
     for name in &inner.always_written {
         if object.get(name).is_none_or(|value| is_nothing(value, empty)) {
             object.insert(name.clone(), zero_field(&inner.fields[name]));

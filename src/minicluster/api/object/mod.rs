@@ -264,14 +264,22 @@ fn check_families(service: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
 }
 
-/// Defaults, and the stored form.
+/// Defaults, and the stored form, in which an object is before but for empty lists.
 fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
     if let Some(custom) = &definition.custom {
         custom::complete(custom, object);
-    } else {
-        defaults::fill(definition, object);
+    } else if defaults::fill(definition, object) || empty == EmptyLists::AreNull {
         read::settle(definition, object, empty);
+    } else {
+        debug_assert!(is_settled(definition, object), "a {} is not in its stored form", definition.kind);
     }
+}
+
+/// Whether what is there of an object is in its stored form.
+fn is_settled(definition: &Definition, object: &Value) -> bool {
+    let mut settled = object.clone();
+    read::settle(definition, &mut settled, EmptyLists::Stay);
+    look::entries_of(Some(object)).iter().all(|(name, value)| settled.get(name) == Some(value))
 }
 
 /// The same of an object that was complete as `old`. Most writes change nothing but the status.

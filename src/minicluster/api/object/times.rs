@@ -18,12 +18,9 @@ pub enum Precision {
 /// A time as it is stored.
 #[must_use]
 pub fn write(time: Timestamp, precision: Precision) -> String {
-    let time = time.to_zoned(TimeZone::UTC).datetime();
-    let date = format!("{:04}-{:02}-{:02}", time.year(), time.month(), time.day());
-    let clock = format!("{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second());
     match precision {
-        Precision::Seconds => format!("{date}T{clock}Z"),
-        Precision::Microseconds => format!("{date}T{clock}.{:06}Z", time.subsec_nanosecond() / 1000),
+        Precision::Seconds => format!("{time:.0}"),
+        Precision::Microseconds => format!("{time:.6}"),
     }
 }
 

@@ -118,8 +118,9 @@ impl Stored {
     /// The object, read.
     #[must_use]
     pub fn value(&self) -> Value {
-        // What lies here was written from a value.
-        serde_json::from_slice(&self.frame[self.start..self.frame.len() - END.len()]).unwrap_or_default()
+        // What lies here was written from a value. To look at all of the text at once is quicker than string by string.
+        let text = std::str::from_utf8(&self.frame[self.start..self.frame.len() - END.len()]);
+        text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The same object with another revision.

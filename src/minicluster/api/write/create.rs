@@ -49,8 +49,11 @@ impl ApiServer {
         self.check_namespace(&target.resource, target.namespace.as_deref(), text(&object, "/metadata/name"))?;
         self.may_grant(target, options.requester.as_ref(), None, &object)?;
         let mut refused = None;
-        for _ in 0..TRIES {
-            let named = self.name(target, object.clone())?;
+        // Only under a name that is made up can it be tried again.
+        let tries = if text(&object, "/metadata/name").is_empty() { TRIES } else { 1 };
+        for left in (0..tries).rev() {
+            let next = if left > 0 { object.clone() } else { Value::Null };
+            let named = self.name(target, std::mem::replace(&mut object, next))?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
             let asked = keeps_asked(target).then(|| named.clone());
             let Read { object: mut new, warnings } = {
@@ -66,7 +69,7 @@ impl ApiServer {
             }
             match self.store_new(target, options, new) {
                 Ok(outcome) => return Ok((outcome, warnings)),
-                Err(error) if error.code == 409 && text(&object, "/metadata/name").is_empty() => refused = Some(error),
+                Err(error) if error.code == 409 && tries > 1 => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -96,17 +99,19 @@ impl ApiServer {
                     if leaving { format!("object is being deleted: {}", error.message) } else { error.message.clone() };
                 return Err(ApiError { message, ..error });
             }
-            let mut new = new.clone();
+            let unaddressed = target.resource.is("", "services").then(|| new.clone());
             let more = self.alongside(&named, None, Some(&mut new), options.effect())?;
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
+            // What is written alone can't be too late for anything but itself.
+            let again = if more.is_empty() { Value::Null } else { unaddressed.unwrap_or_else(|| new.clone()) };
             let changes = std::iter::once(Self::change(target, &name, None, new)).chain(more).collect();
             match self.commit(changes) {
                 Ok(stored) => return Ok(Outcome::Stored(stored)),
                 Err(Stale(0)) => return Err(exists()),
                 // Somebody else used up some of what is counted.
-                Err(Stale(_)) => {}
+                Err(Stale(_)) => new = again,
             }
         }
         Err(Self::modified(&named))

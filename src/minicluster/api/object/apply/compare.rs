@@ -28,6 +28,11 @@ impl Comparison {
         self.added.leave(fields);
         self
     }
+
+    /// Whether any of it is in a set that is written.
+    pub fn meets(&self, written: &Value) -> bool {
+        [&self.removed, &self.modified, &self.added].iter().any(|fields| fields.meets(written))
+    }
 }
 
 /// Compares two values of a type.

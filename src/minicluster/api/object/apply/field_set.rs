@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::words::quote;
@@ -25,9 +26,9 @@ pub struct Node {
 
 impl Node {
     /// Adds everything of another.
-    fn unite(&mut self, other: &Node) {
+    fn unite(&mut self, other: Node) {
         self.itself |= other.itself;
-        self.within.unite(&other.within);
+        self.within.unite(other.within);
     }
 
     fn is_empty(&self) -> bool {
@@ -54,15 +55,30 @@ impl FieldSet {
     }
 
     /// The set as `fieldsV1` has it.
-    pub fn write(&self) -> Value {
-        let entry = |(element, node): (&String, &Node)| {
+    pub fn write(self) -> Value {
+        let entry = |(element, node): (String, Node)| {
+            let beside = node.itself && !node.within.is_empty();
             let mut value = node.within.write();
-            if node.itself && !node.within.is_empty() {
+            if beside {
                 value["."] = Value::Object(Map::new());
             }
-            (element.clone(), value)
+            (element, value)
         };
-        Value::Object(self.0.iter().map(entry).collect())
+        // Most fields have none.
+        if self.is_empty() {
+            return Value::Object(Map::new());
+        }
+        Value::Object(self.0.into_iter().map(entry).collect())
+    }
+
+    /// Whether anything is in both this and what [`FieldSet::write`] wrote.
+    pub fn meets(&self, written: &Value) -> bool {
+        let meet = |(element, node): (&String, &Node)| match written.get(element) {
+            Some(Value::Object(fields)) if node.itself && (fields.is_empty() || fields.contains_key(".")) => true,
+            Some(within) => node.within.meets(within),
+            None => false,
+        };
+        self.0.iter().any(meet)
     }
 
     /// Whether nothing is in it.
@@ -96,7 +112,7 @@ impl FieldSet {
             Entry::Vacant(place) => {
                 place.insert(node);
             }
-            Entry::Occupied(mut there) => there.get_mut().unite(&node),
+            Entry::Occupied(mut there) => there.get_mut().unite(node),
         }
     }
 
@@ -120,13 +136,17 @@ impl FieldSet {
     }
 
     /// Adds everything of another set.
-    pub fn unite(&mut self, other: &FieldSet) {
-        for (element, theirs) in &other.0 {
-            match self.0.get_mut(element) {
-                Some(node) => node.unite(theirs),
-                None => {
-                    self.0.insert(element.clone(), theirs.clone());
+    pub fn unite(&mut self, other: FieldSet) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, theirs) in other.0 {
+            match self.0.entry(element) {
+                Entry::Vacant(place) => {
+                    place.insert(theirs);
                 }
+                Entry::Occupied(mut there) => there.get_mut().unite(theirs),
             }
         }
     }
@@ -222,18 +242,23 @@ impl FieldSet {
 
 /// The element of a field.
 pub fn field(name: &str) -> String {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 /// The element of an item that is known by its value.
 pub fn item(value: &Value) -> String {
-    format!("v:{value}")
+    ["v:", &json(value)].concat()
 }
 
 /// The element of an item that is known by some of its fields.
-pub fn keyed(keys: &BTreeMap<&str, Value>) -> String {
-    let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{}:{value}", Value::from(*name))).collect();
-    format!("k:{{{}}}", keys.join(","))
+pub fn keyed<'a>(keys: impl IntoIterator<Item = (&'a str, &'a Value)>) -> String {
+    let keys: BTreeMap<&str, &Value> = keys.into_iter().collect();
+    ["k:", &json(&keys)].concat()
+}
+
+/// JSON of what can't fail to be written as that.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// An element in the one way of writing it.
@@ -243,9 +268,7 @@ fn normal_element(element: &str) -> Result<String, String> {
         Some(("f" | "i", _)) => Ok(element.to_owned()),
         Some(("v", text)) => Ok(item(&parse(text)?)),
         Some(("k", text)) => match parse(text)? {
-            Value::Object(keys) => {
-                Ok(keyed(&keys.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()))
-            }
+            Value::Object(keys) => Ok(keyed(keys.iter().map(|(name, value)| (name.as_str(), value)))),
             _ => Err(format!("{element:?} is no key")),
         },
         _ => Err(format!("{element:?} is no part of a path")),
@@ -291,7 +314,7 @@ mod tests {
             },
         });
         let set = FieldSet::read(&fields).unwrap();
-        assert_eq!(set.write(), fields);
+        assert_eq!(set.clone().write(), fields);
         let paths = [
             ".spec.containers",
             ".spec.replicas",
@@ -302,6 +325,15 @@ mod tests {
         assert_eq!(set.paths(), paths);
         assert!(FieldSet::read(&json!({ "spec": {} })).is_err());
         assert!(FieldSet::read(&json!({ "k:{": {} })).is_err());
+    }
+
+    #[test]
+    fn a_set_meets_what_is_written_of_one_of_its_paths() {
+        let set = FieldSet::of(&["f:spec f:containers", "f:status f:phase"]);
+        assert!(set.meets(&json!({ "f:spec": { "f:containers": { ".": {}, "f:image": {} } } })));
+        assert!(set.meets(&json!({ "f:status": { "f:phase": {} } })));
+        assert!(!set.meets(&json!({ "f:spec": { "f:containers": { "f:image": {} } }, "f:status": {} })));
+        assert!(!set.meets(&json!({ "f:metadata": {}, "f:status": { "f:phase": { "f:inner": {} } } })));
     }
 
     #[test]

@@ -27,24 +27,20 @@ pub fn element(list: &List, item: &Value) -> Result<String, String> {
 /// How an item is refused of which nobody could say which one it is.
 pub const WITHOUT_KEYS: &str = "associative list with keys has an element that omits all key fields";
 
-fn by_keys(list: &List, keys: &[String], item: &Value) -> Result<String, String> {
+fn by_keys<'a>(list: &'a List, keys: &'a [String], item: &'a Value) -> Result<String, String> {
     let fields = match item {
         Value::Object(fields) => fields,
         Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
         _ => return Err("associative list with keys may not have non-map elements".to_owned()),
     };
-    let mut found = BTreeMap::new();
-    for key in keys {
-        if let Some(value) = fields.get(key).cloned().or_else(|| default(list, key)) {
-            found.insert(key.as_str(), value);
-        }
-    }
-    if found.is_empty() {
+    let value = |key: &'a String| Some((key.as_str(), fields.get(key).or_else(|| default(list, key))?));
+    let mut found = keys.iter().filter_map(value).peekable();
+    if found.peek().is_none() {
         let keys: Vec<String> = keys.iter().map(|key| quote(key)).collect();
         let keys = keys.join(" ");
         return Err(format!("{WITHOUT_KEYS} [{keys}] (and doesn't have default values for any key fields)"));
     }
-    Ok(field_set::keyed(&found))
+    Ok(field_set::keyed(found))
 }
 
 /// Whether an item has none of the keys of its list, nor defaults for them.
@@ -58,9 +54,9 @@ pub fn has_no_key(list: &List, item: &Value) -> bool {
 }
 
 /// A key that is not given has its default, `protocol: TCP`.
-fn default(list: &List, key: &str) -> Option<Value> {
+fn default<'a>(list: &'a List, key: &str) -> Option<&'a Value> {
     match atom(&list.items, None) {
-        Atom::Struct(inner) => inner.fields.get(key)?.default.clone(),
+        Atom::Struct(inner) => inner.fields.get(key)?.default.as_ref(),
         _ => None,
     }
 }

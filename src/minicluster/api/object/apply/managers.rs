@@ -9,7 +9,7 @@ use super::super::words::quote;
 use super::field_set::FieldSet;
 
 /// So many managers that update are told apart; the oldest of more become one.
-const MOST_UPDATERS: usize = 10;
+pub const MOST_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager writes.
@@ -55,6 +55,11 @@ impl Manager {
         }
         shown
     }
+
+    /// Whether an entry of `managedFields` says what this one owns.
+    pub fn has(&self, entry: &Value) -> bool {
+        identity(entry) == [&self.name, self.operation.name(), &self.version, &self.subresource]
+    }
 }
 
 /// What a manager owns.
@@ -77,9 +82,9 @@ impl Managers {
     ///
     /// # Errors
     /// For entries that are not as the server writes them.
-    pub fn read(entries: &[Value]) -> Result<Managers, String> {
+    pub fn read<'a>(entries: impl IntoIterator<Item = &'a Value>) -> Result<Managers, String> {
         let mut managers = Managers::default();
-        for (index, entry) in entries.iter().enumerate() {
+        for (index, entry) in entries.into_iter().enumerate() {
             let operation = match entry.text("operation") {
                 "Apply" => Operation::Apply,
                 "Update" => Operation::Update,
@@ -110,13 +115,18 @@ impl Managers {
         Ok(managers)
     }
 
-    /// `managedFields`, in the real server's order: by operation, time, name, version, subresource.
-    pub fn write(&self) -> Vec<Value> {
-        let mut sorted: Vec<(&Manager, &Owned)> = self.0.iter().collect();
-        sorted.sort_by_key(|(manager, owned)| {
-            (manager.operation, &owned.time, &manager.name, &owned.version, &manager.subresource)
-        });
-        sorted.into_iter().map(|(manager, owned)| write(manager, owned)).collect()
+    /// `managedFields`.
+    pub fn write(self) -> Vec<Value> {
+        self.write_beside(Vec::new())
+    }
+
+    /// `managedFields` of these and of others that are written already, in the real server's order: by operation, time,
+    /// name, version, subresource.
+    pub fn write_beside(self, others: Vec<Value>) -> Vec<Value> {
+        let mut entries = others;
+        entries.extend(self.0.into_iter().map(|(manager, owned)| write(manager, owned)));
+        entries.sort_by(|one, other| order(one).cmp(&order(other)));
+        entries
     }
 
     /// Takes managers away that own nothing.
@@ -151,7 +161,7 @@ impl Managers {
                 self.0.insert(bucket.clone(), owned);
             }
             if let (Some(owned), Some(into)) = (self.0.remove(&manager), self.0.get_mut(&bucket)) {
-                into.fields.unite(&owned.fields);
+                into.fields.unite(owned.fields);
                 into.time = owned.time;
             }
             count -= 1;
@@ -159,16 +169,39 @@ impl Managers {
     }
 }
 
-fn write(manager: &Manager, owned: &Owned) -> Value {
+/// What tells managers apart.
+fn identity(entry: &Value) -> [&str; 4] {
+    let operation = entry.text("operation");
+    let version = if operation == Operation::Apply.name() { "" } else { entry.text("apiVersion") };
+    [entry.text("manager"), operation, version, entry.text("subresource")]
+}
+
+/// Whether each entry is of another manager. A scale can leave two of one, of which the next write keeps the later.
+pub fn are_distinct(entries: &[Value]) -> bool {
+    let mut others = entries.iter();
+    while let Some(entry) = others.next() {
+        if others.as_slice().iter().any(|other| identity(other) == identity(entry)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// By what entries are sorted.
+fn order(entry: &Value) -> [&str; 5] {
+    ["operation", "time", "manager", "apiVersion", "subresource"].map(|name| entry.text(name))
+}
+
+fn write(manager: Manager, owned: Owned) -> Value {
     let mut entry = json!({
         "operation": manager.operation.name(), "apiVersion": owned.version,
         "fieldsType": "FieldsV1", "fieldsV1": owned.fields.write(),
     });
     let texts =
-        [("manager", Some(&manager.name)), ("subresource", Some(&manager.subresource)), ("time", owned.time.as_ref())];
+        [("manager", manager.name), ("subresource", manager.subresource), ("time", owned.time.unwrap_or_default())];
     for (name, text) in texts {
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            entry[name] = json!(text);
+        if !text.is_empty() {
+            entry[name] = Value::String(text);
         }
     }
     entry

@@ -22,7 +22,7 @@ use super::times::{self, Precision};
 use super::{Write, canonical};
 use crate::kinds::Type;
 use crate::minicluster::api::ApiError;
-use managers::{Manager, Managers, Operation, Owned};
+use managers::{MOST_UPDATERS, Manager, Managers, Operation, Owned};
 use update::Conflict;
 
 pub use scaled::{of_scale, put_back as put_scale_back};
@@ -30,8 +30,44 @@ pub use scaled::{of_scale, put_back as put_scale_back};
 /// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.
 /// Trouble with them never refuses a write: the object then goes without.
 pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
-    let sent = new["metadata"].get("managedFields").cloned();
-    remove_managed(new);
+    match live.filter(|live| leaves_managed(write, live, new)) {
+        Some(live) => track_in_place(write, live, new),
+        None => track_anew(write, live, new),
+    }
+}
+
+/// Whether a write leaves it to the server to say who owns what of an object of which that is known.
+fn leaves_managed(write: &Write<'_>, live: &Value, new: &Value) -> bool {
+    let stored = live["metadata"].list("managedFields");
+    let sent = new["metadata"].get("managedFields");
+    // What was written in another version must be seen in that; of too many, or two of one manager, some become one.
+    let simple = write.definition.custom.is_none()
+        && (1..MOST_UPDATERS).contains(&stored.len())
+        && managers::are_distinct(stored);
+    simple
+        && (write.subresource.is_some() || sent.is_none_or(|sent| sent.as_array().is_some_and(|sent| sent == stored)))
+}
+
+/// Most writes change little, and most managers keep all they own.
+fn track_in_place(write: &Write<'_>, live: &Value, new: &mut Value) {
+    let ty = &write.definition.schema;
+    let stored = &live["metadata"]["managedFields"];
+    if new["metadata"].get("managedFields") != Some(stored) {
+        new["metadata"]["managedFields"] = stored.clone();
+    }
+    // They are the same in both, so that they are not among what differs.
+    let changed = update::changed(live, new, ty, write);
+    let Some(Value::Array(entries)) = take_managed(new) else { return };
+    if check::lacks_keys(new, ty) {
+        return;
+    }
+    if let Ok(entries) = update::update_entries(entries, changed, write) {
+        put_managed(new, entries);
+    }
+}
+
+fn track_anew(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
+    let sent = take_managed(new);
     let managers = known(write, live, sent.as_ref());
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
     let ty = &write.definition.schema;
@@ -43,7 +79,7 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
         return;
     }
     managers.cap();
-    put_managed(new, &managers);
+    put_managed(new, managers.write());
 }
 
 /// Lays an applied object over `live`, with who owns what.
@@ -90,14 +126,14 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     }
     let (merged, after) = result.map_err(|conflicts| conflict_error(&conflicts))?;
     let changed = merged != before;
-    let mut object = if changed { typed(write, applied, &merged)? } else { before };
+    let mut object = if changed { typed(write, applied, merged)? } else { before };
     let mut after = after;
     let self_manager = manager(write, Operation::Apply);
     // Who only comes to own what is there already, has not changed anything at any time.
     if changed {
         touch(&mut after, &self_manager, write);
     }
-    put_managed(&mut object, &after);
+    put_managed(&mut object, after.write());
     if write.manager == last_applied::KUBECTL && live.is_some_and(last_applied::is_on) {
         last_applied::renew(&mut object, applied);
     }
@@ -168,14 +204,11 @@ fn unmanaged(metadata: &Map<String, Value>) -> impl Iterator<Item = (&String, &V
     metadata.iter().filter(|(name, _)| *name != "managedFields")
 }
 
-fn remove_managed(object: &mut Value) {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
+fn take_managed(object: &mut Value) -> Option<Value> {
+    object["metadata"].as_object_mut()?.remove("managedFields")
 }
 
-fn put_managed(object: &mut Value, managers: &Managers) {
-    let entries = managers.write();
+fn put_managed(object: &mut Value, entries: Vec<Value>) {
     if !entries.is_empty() {
         object["metadata"]["managedFields"] = Value::Array(entries);
     }
@@ -205,9 +238,9 @@ fn named(write: &Write<'_>, applied: &Value) -> String {
 }
 
 /// A merged object as the kind's own type.
-fn typed(write: &Write<'_>, applied: &Value, merged: &Value) -> Result<Value, ApiError> {
+fn typed(write: &Write<'_>, applied: &Value, merged: Value) -> Result<Value, ApiError> {
     if write.definition.custom.is_some() {
-        return Ok(merged.clone());
+        return Ok(merged);
     }
     super::read::convert(write.definition, merged).map_err(|error| {
         let kind = gvk(&api_version(write.definition), &write.definition.kind);

@@ -28,21 +28,25 @@ pub fn never_owned() -> &'static FieldSet {
 }
 
 /// What a write leaves as it was, whatever the client sends: the status in a main write, the rest in a status write.
-pub fn fields(write: &Write<'_>) -> FieldSet {
+pub fn fields(write: &Write<'_>) -> &'static FieldSet {
+    static NONE: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:status"]));
+    static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:spec"]));
+    static BOTH: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:spec", "f:status"]));
+    static ALL_METADATA: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:spec", "f:metadata"]));
+    static LABELS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:spec", "f:metadata f:labels"]));
+    static OWNERS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of(&["f:spec", "f:metadata f:deletionTimestamp", "f:metadata f:ownerReferences"]));
     let status = strategy::of(write.definition).status;
-    if write.subresource.is_none() && write.definition.kind == "CertificateSigningRequest" {
-        // What is asked for is asked once.
-        return FieldSet::of(&["f:spec", "f:status"]);
-    }
     match (write.subresource, status) {
-        (None, StatusWrites::Nothing) => FieldSet::default(),
-        (None, _) => FieldSet::of(&["f:status"]),
-        (Some("status"), StatusWrites::NoLabels) => FieldSet::of(&["f:spec", "f:metadata f:labels"]),
-        (Some("status"), StatusWrites::NoOwners) => {
-            FieldSet::of(&["f:spec", "f:metadata f:deletionTimestamp", "f:metadata f:ownerReferences"])
-        }
-        (Some("status"), StatusWrites::OnlyStatus) => FieldSet::of(&["f:spec", "f:metadata"]),
-        (Some("status"), _) => FieldSet::of(&["f:spec"]),
-        (Some(_), _) => FieldSet::default(),
+        // What is asked for is asked once.
+        (None, _) if write.definition.kind == "CertificateSigningRequest" => &BOTH,
+        (None, StatusWrites::Nothing) => &NONE,
+        (None, _) => &STATUS,
+        (Some("status"), StatusWrites::NoLabels) => &LABELS,
+        (Some("status"), StatusWrites::NoOwners) => &OWNERS,
+        (Some("status"), StatusWrites::OnlyStatus) => &ALL_METADATA,
+        (Some("status"), _) => &SPEC,
+        (Some(_), _) => &NONE,
     }
 }

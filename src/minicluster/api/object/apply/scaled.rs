@@ -53,8 +53,8 @@ pub fn put_back(definition: &Definition, object: &mut Value, scale: &[Value], pa
             after.0.insert(manager, Owned { fields: path.clone(), version: api_version(definition), time });
         }
     }
-    super::remove_managed(object);
-    super::put_managed(object, &after);
+    super::take_managed(object);
+    super::put_managed(object, after.write());
 }
 
 fn fields_of(path: &[String]) -> FieldSet {

@@ -46,12 +46,34 @@ pub fn update(
         fits([before, after], ty)?;
         take_away_elsewhere(managers, before, after, custom, write)?;
     }
-    if let Some(taken) = changes(managers, before, after, ty, write, None) {
+    record(managers, writer, changed(before, after, ty, write), write);
+    Ok(())
+}
+
+/// What a write changes of what it reaches.
+pub fn changed(before: &Value, after: &Value, ty: &Type, write: &Write<'_>) -> Comparison {
+    compare(before, after, ty).outside(reset::fields(write))
+}
+
+/// Records a write that is no apply in `managedFields`, of which only those are read to whom it matters.
+///
+/// # Errors
+/// For entries that are not as the server writes them.
+pub fn update_entries(entries: Vec<Value>, changed: Comparison, write: &Write<'_>) -> Result<Vec<Value>, String> {
+    let writer = manager(write, Operation::Update);
+    let matters = |entry: &Value| writer.has(entry) || changed.meets(&entry["fieldsV1"]);
+    let (touched, others): (Vec<Value>, Vec<Value>) = entries.into_iter().partition(matters);
+    let mut managers = Managers::read(&touched)?;
+    record(&mut managers, writer, changed, write);
+    Ok(managers.write_beside(others))
+}
+
+fn record(managers: &mut Managers, writer: Manager, changed: Comparison, write: &Write<'_>) {
+    if let Some(taken) = take(managers, changed) {
         let owned = managers.0.entry(writer.clone()).or_insert_with(|| owner_of_nothing(write));
-        owned.fields.unite(&taken);
+        owned.fields.unite(taken);
         touch(managers, &writer, write);
     }
-    Ok(())
 }
 
 fn fits(objects: [&Value; 2], ty: &Type) -> Result<(), Misfit> {
@@ -81,7 +103,7 @@ fn take_away_elsewhere(
         before["apiVersion"] = Value::from(version.as_str());
         after["apiVersion"] = Value::from(version.as_str());
         fits([&before, &after], &ty)?;
-        let comparison = compare(&before, &after, &ty).outside(&reset::fields(write));
+        let comparison = compare(&before, &after, &ty).outside(reset::fields(write));
         for owned in managers.0.values_mut().filter(|owned| owned.version == version) {
             owned.fields.subtract(&comparison.modified);
             owned.fields.subtract(&comparison.added);
@@ -94,25 +116,17 @@ fn take_away_elsewhere(
 /// What an object held before anybody's ownership was recorded belongs to an entry of its own.
 pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &Write<'_>) {
     let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, Operation::Update) };
-    if let Some(taken) = changes(managers, empty, live, ty, write, None) {
+    if let Some(taken) = take(managers, changed(empty, live, ty, write)) {
         managers.0.insert(writer.clone(), Owned { fields: taken, ..owner_of_nothing(write) });
         touch(managers, &writer, write);
     }
 }
 
-/// Takes what changed away from all managers but `except`; what the writer gets, if anything.
-fn changes(
-    managers: &mut Managers,
-    before: &Value,
-    after: &Value,
-    ty: &Type,
-    write: &Write<'_>,
-    except: Option<&Manager>,
-) -> Option<FieldSet> {
-    let comparison = compare(before, after, ty).outside(&reset::fields(write));
-    take_away(managers, &comparison, except);
-    let mut taken = comparison.modified;
-    taken.unite(&comparison.added);
+/// Takes what changed away from all managers; what the writer gets, if anything.
+fn take(managers: &mut Managers, changed: Comparison) -> Option<FieldSet> {
+    take_away(managers, &changed, None);
+    let mut taken = changed.modified;
+    taken.unite(changed.added);
     taken.subtract(reset::never_owned());
     (!taken.is_empty()).then_some(taken)
 }
@@ -145,7 +159,7 @@ pub fn apply(
     let merged = merge(Some(live), Some(applied), ty).unwrap_or(Value::Null);
     let last = managers.0.get(&applier).cloned();
     let mut set = own::fields(applied, ty);
-    set.leave(&reset::fields(write));
+    set.leave(reset::fields(write));
     let time = last.as_ref().and_then(|last| last.time.clone());
     let version = api_version(write.definition);
     managers.0.insert(applier.clone(), Owned { fields: set, version, time });
@@ -153,7 +167,7 @@ pub fn apply(
         Some(last) if !last.fields.is_empty() => prune(&merged, &managers, &last.fields, ty),
         _ => merged,
     };
-    let comparison = compare(live, &merged, ty).outside(&reset::fields(write));
+    let comparison = changed(live, &merged, ty, write);
     if !force {
         let conflicts = conflicts(&managers, &comparison, &applier);
         if !conflicts.is_empty() {
@@ -170,7 +184,7 @@ pub fn apply(
 
 fn conflicts(managers: &Managers, comparison: &Comparison, applier: &Manager) -> Vec<Conflict> {
     let mut changed = comparison.modified.clone();
-    changed.unite(&comparison.added);
+    changed.unite(comparison.added.clone());
     let mut conflicts = Vec::new();
     for (manager, owned) in managers.0.iter().filter(|(manager, _)| *manager != applier) {
         for path in owned.fields.intersection(&changed).paths() {
@@ -187,11 +201,11 @@ fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Val
     // What was taken out with it, but is owned, is put back.
     let mut owned = FieldSet::default();
     for other in managers.0.values() {
-        owned.unite(&other.fields);
+        owned.unite(other.fields.clone());
     }
     let merged_fields = own::fields(merged, ty).with_named_fields(ty);
     let mut kept = own::fields(&pruned, ty).with_named_fields(ty);
-    kept.unite(&owned.with_named_fields(ty));
+    kept.unite(owned.with_named_fields(ty));
     let pruned = without(merged, &merged_fields.difference(&kept), ty);
     // What is gone now must have been the applier's own; anything else in it stays.
     let pruned_fields = own::fields(&pruned, ty).with_named_fields(ty);

@@ -27,7 +27,7 @@ pub fn coerce(value: &mut Value, schema: &Schema, path: &str) -> Result<Vec<Stri
                     }
                     "metadata" if schema.embedded => {
                         let refused = |error| format!("{path}: Invalid value: {value}: {error}");
-                        let (mut metadata, extra) = metadata_of(&Node::from_value(value)).map_err(refused)?;
+                        let (mut metadata, extra) = metadata_of(&Node::from_value(value.clone())).map_err(refused)?;
                         canonical(&mut metadata, object_meta(), EmptyLists::Stay);
                         *value = metadata;
                         unknown.extend(extra.into_iter().map(|name| format!("{path}.{name}")));

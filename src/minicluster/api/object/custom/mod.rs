@@ -53,7 +53,7 @@ pub fn read(write: &Write<'_>, custom: &Custom, node: &Node, objections: Vec<Str
 ///
 /// # Errors
 /// What is said of metadata of a wrong type.
-pub fn from_value(custom: &Custom, value: &Value) -> Result<Read, String> {
+pub fn from_value(custom: &Custom, value: Value) -> Result<Read, String> {
     from_node(custom, &Node::from_value(value))
 }
 

@@ -15,11 +15,11 @@ use super::canonical::is_zero;
 use super::quantity::Quantity;
 use crate::kinds::{Field, Struct, Type, facts};
 
-/// Fills in every default of an object of a built-in kind. The object must be canonical, and is not so any more after.
-pub fn fill(definition: &Definition, object: &mut Value) {
-    if let Some(name) = facts().type_name(&definition.group, &definition.version, &definition.kind) {
-        fill_named(name, object);
-    }
+/// Fills in every default of an object of a built-in kind. The object must be canonical, and perhaps is not so any more
+/// after, which is what it says.
+pub fn fill(definition: &Definition, object: &mut Value) -> bool {
+    let name = facts().type_name(&definition.group, &definition.version, &definition.kind);
+    name.is_some_and(|name| fill_named(name, object))
 }
 
 /// What there is to fill in in values of a type.
@@ -90,47 +90,52 @@ fn is_filled(ty: &Type, filled: &HashSet<&str>) -> bool {
     }
 }
 
-/// Fills in the defaults of a value of a type that is known by its name.
-pub fn fill_named(name: &str, value: &mut Value) {
-    let Some(plan) = plans().get(name) else { return };
-    let Value::Object(object) = value else { return };
+/// Fills in the defaults of a value of a type that is known by its name. Whether that may have changed it.
+pub fn fill_named(name: &str, value: &mut Value) -> bool {
+    let Some(plan) = plans().get(name) else { return false };
+    let Value::Object(object) = value else { return false };
+    let mut changed = plan.rule.is_some();
     for (field, default) in plan.plain {
-        fill_field(object, plan.inner, field, default);
+        changed |= fill_field(object, plan.inner, field, default);
     }
     if let Some(rule) = plan.rule {
         rule(value);
     }
-    let Value::Object(object) = value else { return };
+    let Value::Object(object) = value else { return changed };
     for (field, ty) in &plan.below {
         if let Some(value) = object.get_mut(*field) {
-            descend(ty, value);
+            changed |= descend(ty, value);
         }
     }
     for field in &plan.amounts {
         if let Some(amounts) = object.get_mut(*field) {
             round_up(amounts);
+            changed = true;
         }
     }
+    changed
 }
 
-fn descend(ty: &Type, value: &mut Value) {
+fn descend(ty: &Type, value: &mut Value) -> bool {
+    let mut changed = false;
     match (ty, value) {
-        (Type::Named(name), value) => fill_named(name, value),
+        (Type::Named(name), value) => changed = fill_named(name, value),
         (Type::List(list), Value::Array(items)) => {
             for item in items {
-                descend(&list.items, item);
+                changed |= descend(&list.items, item);
             }
         }
         (Type::Map(map), Value::Object(entries)) => {
             for value in entries.values_mut() {
-                descend(&map.values, value);
+                changed |= descend(&map.values, value);
             }
         }
         _ => {}
     }
+    changed
 }
 
-fn fill_field(object: &mut Map<String, Value>, inner: &Struct, name: &str, default: &Value) {
+fn fill_field(object: &mut Map<String, Value>, inner: &Struct, name: &str, default: &Value) -> bool {
     let unset = match (object.get(name), inner.fields.get(name)) {
         (None | Some(Value::Null), _) => true,
         (Some(value), Some(field)) => !is_pointer(field) && is_zero(value),
@@ -139,6 +144,7 @@ fn fill_field(object: &mut Map<String, Value>, inner: &Struct, name: &str, defau
     if unset {
         object.insert(name.to_owned(), default.clone());
     }
+    unset
 }
 
 fn is_pointer(field: &Field) -> bool {

@@ -56,12 +56,12 @@ pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -
                 merged.push(item.clone());
             }
         }
-        return in_order(merged, &patch, &original, None);
+        return in_order(merged, &Places::of(&patch, None), &Places::of(&original, None));
     }
     let key = key(strategy)?;
     let (original, patch) = special(original, patch, key)?;
-    let merged = by_key(original.clone(), &patch, key, strategy.items)?;
-    in_order(merged, &patch, &original, Some(key))
+    let (ordered, server) = (Places::of(&patch, Some(key)), Places::of(&original, Some(key)));
+    in_order(by_key(original, patch, key, strategy.items)?, &ordered, &server)
 }
 
 /// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing where neither is there.
@@ -75,7 +75,7 @@ pub fn ordered(
     strategy: &Strategy<'_>,
 ) -> Result<Option<Vec<Value>>, ApiError> {
     check_order(patch.as_deref().unwrap_or_default(), order, strategy.key)?;
-    let server = original.clone().unwrap_or_default();
+    let server = Places::of(original.as_deref().unwrap_or_default(), strategy.key);
     let merged = match (original, patch) {
         (None, None) => return Ok(None),
         (Some(original), None) => original,
@@ -90,7 +90,7 @@ pub fn ordered(
             }
         }
     }
-    in_order(merged, order, &server, strategy.key).map(Some)
+    in_order(merged, &Places::of(order, strategy.key), &server).map(Some)
 }
 
 fn key<'a>(strategy: &Strategy<'a>) -> Result<&'a str, ApiError> {
@@ -146,14 +146,14 @@ fn no_key(item: &Map<String, Value>, key: &str) -> ApiError {
     broken(format!("map: {item} does not contain declared merge key: {key}"))
 }
 
-fn by_key(original: Vec<Value>, patch: &[Value], key: &str, items: &Type) -> Result<Vec<Value>, ApiError> {
+fn by_key(original: Vec<Value>, patch: Vec<Value>, key: &str, items: &Type) -> Result<Vec<Value>, ApiError> {
     let mut merged = original;
     for item in patch {
         let Value::Object(entries) = item else { continue };
-        let value = entries.get(key).ok_or_else(|| no_key(entries, key))?;
+        let value = entries.get(key).ok_or_else(|| no_key(&entries, key))?;
         match merged.iter_mut().find(|other| other.get(key) == Some(value)) {
-            Some(Value::Object(other)) => *other = maps(std::mem::take(other), entries.clone(), items)?,
-            _ => merged.push(item.clone()),
+            Some(Value::Object(other)) => *other = maps(std::mem::take(other), entries, items)?,
+            _ => merged.push(Value::Object(entries)),
         }
     }
     Ok(merged)
@@ -167,27 +167,41 @@ fn same(one: &Value, other: &Value, key: Option<&str>) -> bool {
     }
 }
 
-fn place(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
-    list.iter().position(|other| same(other, item, key))
+/// Where the items of a list stand, by their key or as they are.
+struct Places<'a> {
+    key: Option<&'a str>,
+    items: Vec<Option<Value>>,
+}
+
+impl<'a> Places<'a> {
+    fn of(list: &[Value], key: Option<&'a str>) -> Places<'a> {
+        let known_by = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
+        Places { key, items: list.iter().map(known_by).collect() }
+    }
+
+    fn place(&self, item: &Value) -> Option<usize> {
+        let known_by = self.key.map_or(Some(item), |key| item.get(key))?;
+        self.items.iter().position(|other| other.as_ref() == Some(known_by))
+    }
 }
 
 /// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
 /// tells. An item without the key has no place.
-fn in_order(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Result<Vec<Value>, ApiError> {
-    if let Some(key) = key
+fn in_order(merged: Vec<Value>, order: &Places<'_>, server: &Places<'_>) -> Result<Vec<Value>, ApiError> {
+    if let Some(key) = order.key
         && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))
     {
         return Err(no_key(item, key));
     }
-    let named = |item: &Value| place(order, item, key).is_some();
+    let named = |item: &Value| order.place(item).is_some();
     let (mut patched, mut others): (Vec<Value>, Vec<Value>) = merged.into_iter().partition(named);
-    patched.sort_by_cached_key(|item| place(order, item, key));
-    others.sort_by_cached_key(|item| place(server, item, key));
+    patched.sort_by_cached_key(|item| order.place(item));
+    others.sort_by_cached_key(|item| server.place(item));
     let mut patched = patched.into_iter().peekable();
     let mut others = others.into_iter().peekable();
     let mut sorted = Vec::new();
     while let (Some(own), Some(theirs)) = (others.peek(), patched.peek()) {
-        let before = match (place(server, own, key), place(server, theirs, key)) {
+        let before = match (server.place(own), server.place(theirs)) {
             (Some(own), Some(theirs)) => own < theirs,
             _ => false,
         };

@@ -13,8 +13,11 @@ use crate::minicluster::api::ApiError;
 pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("error decoding patch: {error}"));
     let node = parse_json(body).map_err(bad)?;
-    match &node {
-        Node::Map(_) => Ok((node.to_value(), duplicates(&node))),
+    match node {
+        Node::Map(_) => {
+            let twice = duplicates(&node);
+            Ok((node.into_value(), twice))
+        }
         Node::Null => Err(ApiError::bad_request("Invalid JSON Patch")),
         other => {
             let what = other.kind();

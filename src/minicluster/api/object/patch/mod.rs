@@ -69,7 +69,7 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 /// A patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = || patched.to_string();
-    let read = read::read_value(write.definition, patched).map_err(|error| refused(&shown(), &error))?;
+    let read = read::read_value(write.definition, patched.clone()).map_err(|error| refused(&shown(), &error))?;
     judge(write, read, objections, shown)
 }
 

@@ -22,8 +22,11 @@ const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 /// 400 for what is no JSON map.
 pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     let node = parse_json(body).map_err(ApiError::bad_request)?;
-    match &node {
-        Node::Map(_) => Ok((node.to_value(), duplicates(&node))),
+    match node {
+        Node::Map(_) => {
+            let twice = duplicates(&node);
+            Ok((node.into_value(), twice))
+        }
         Node::Null => Ok((Value::Object(Map::new()), Vec::new())),
         other => {
             let what = other.kind();
@@ -158,16 +161,7 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
         let Some(name) = directive.strip_prefix(&format!("{SET_ORDER}/")) else {
             return Err(ApiError::bad_request("invalid patch format of setElementOrder list"));
         };
-        let old = match original.get(name) {
-            Some(Value::Array(items)) => Some(items.clone()),
-            Some(other) => return Err(bad_argument(other)),
-            None => None,
-        };
-        let new = match patch.get(name) {
-            Some(Value::Array(items)) => Some(items.clone()),
-            Some(other) => return Err(bad_argument(other)),
-            None => None,
-        };
+        let (old, new) = (list(original.remove(name))?, list(patch.remove(name))?);
         if let (None, Type::Struct(_)) = (field(ty, name), ty.resolve()) {
             let owner = super::super::read::go_name(ty).unwrap_or_default();
             let message = format!("unable to find api field in struct {owner} for the json field \"{name}\"");
@@ -176,10 +170,17 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
         let strategy = Strategy::of(field(ty, name));
         if let Some(merged) = lists::ordered(old, new, &order, &strategy)? {
             original.insert(name.to_owned(), Value::Array(merged));
-            patch.remove(name);
         }
     }
     Ok(())
+}
+
+fn list(value: Option<Value>) -> Result<Option<Vec<Value>>, ApiError> {
+    match value {
+        Some(Value::Array(items)) => Ok(Some(items)),
+        Some(other) => Err(bad_argument(&other)),
+        None => Ok(None),
+    }
 }
 
 fn bad_argument(value: &Value) -> ApiError {

@@ -6,8 +6,33 @@ use super::node::Node;
 /// Keys that are written twice: `duplicate field "spec.replicas"`.
 pub fn duplicates(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
-    collect_duplicates(node, &mut String::new(), &mut found);
+    // Hardly a text has any, and to name places costs more than to look.
+    if has_duplicates(node) {
+        collect_duplicates(node, &mut String::new(), &mut found);
+    }
     found
+}
+
+/// Maps of more keys are not compared key by key.
+const FEW: usize = 16;
+
+fn has_duplicates(node: &Node) -> bool {
+    match node {
+        Node::Map(entries) => {
+            let twice = if entries.len() > FEW {
+                let mut seen = std::collections::HashSet::new();
+                !entries.iter().all(|(key, _)| seen.insert(key))
+            } else {
+                entries
+                    .iter()
+                    .enumerate()
+                    .any(|(index, (key, _))| entries[..index].iter().any(|(other, _)| other == key))
+            };
+            twice || entries.iter().any(|(_, value)| has_duplicates(value))
+        }
+        Node::List(items) => items.iter().any(has_duplicates),
+        _ => false,
+    }
 }
 
 fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
@@ -38,5 +63,22 @@ fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_json;
+    use super::duplicates;
+
+    #[test]
+    fn keys_written_twice_are_found_in_maps_of_few_and_of_many() {
+        assert!(duplicates(&parse_json(br#"{"a":{"b":1},"c":[{"b":1},{"b":1}]}"#).unwrap()).is_empty());
+        let twice = parse_json(br#"{"a":[{"b":1},{"b":1,"c":2,"b":3,"b":4}]}"#).unwrap();
+        assert_eq!(duplicates(&twice), ["duplicate field \"a[1].b\""]);
+        let many: Vec<String> = (0..40).map(|index| format!("\"k{index}\":0")).collect();
+        let text = |more: &str| format!("{{{}{more}}}", many.join(","));
+        assert!(duplicates(&parse_json(text("").as_bytes()).unwrap()).is_empty());
+        assert_eq!(duplicates(&parse_json(text(",\"k7\":1").as_bytes()).unwrap()), ["duplicate field \"k7\""]);
     }
 }

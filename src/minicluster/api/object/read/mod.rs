@@ -51,8 +51,8 @@ pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiE
 pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("error decoding YAML: {error}"));
     let document = yaml::parse(body).map_err(|error| bad(format!("error converting YAML to JSON: {error}")))?;
-    let object = match &document.node {
-        Node::Map(_) => document.node.to_value(),
+    let object = match document.node {
+        Node::Map(_) => document.node.into_value(),
         Node::Null => json!({}),
         other => {
             return Err(bad(format!(
@@ -81,7 +81,7 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
 ///
 /// # Errors
 /// What is said of another kind, or of the first value of a wrong type.
-pub fn read_value(definition: &Definition, value: &Value) -> Result<Read, String> {
+pub fn read_value(definition: &Definition, value: Value) -> Result<Read, String> {
     if let Some(custom) = &definition.custom {
         return custom::from_value(custom, value);
     }
@@ -102,7 +102,7 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
     let (kept, touched): (Map<String, Value>, Map<String, Value>) =
         patched.into_iter().partition(|(name, value)| old.get(name) == Some(value));
     let rest_is_settled = touched.keys().all(|name| name == "status");
-    let typed = typed::convert(&Value::Object(touched), &definition.schema, &definition.kind)?;
+    let typed = typed::convert(Value::Object(touched), &definition.schema, &definition.kind)?;
     let mut object = typed.value;
     if rest_is_settled {
         settle(definition, &mut object, EmptyLists::Stay);
@@ -120,7 +120,7 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
 ///
 /// # Errors
 /// What the real server says of a value of a wrong type.
-pub fn convert(definition: &Definition, value: &Value) -> Result<Value, String> {
+pub fn convert(definition: &Definition, value: Value) -> Result<Value, String> {
     let mut object = typed::convert(value, &definition.schema, &definition.kind)?.value;
     settle(definition, &mut object, EmptyLists::Stay);
     Ok(object)

@@ -44,29 +44,34 @@ impl Node {
     }
 
     /// A value as if it had been written.
-    pub fn from_value(value: &Value) -> Node {
+    pub fn from_value(value: Value) -> Node {
         match value {
             Value::Null => Node::Null,
-            Value::Bool(value) => Node::Bool(*value),
+            Value::Bool(value) => Node::Bool(value),
             Value::Number(number) => Node::Number(number.to_string()),
-            Value::String(text) => Node::Text(text.clone()),
-            Value::Array(items) => Node::List(items.iter().map(Node::from_value).collect()),
+            Value::String(text) => Node::Text(text),
+            Value::Array(items) => Node::List(items.into_iter().map(Node::from_value).collect()),
             Value::Object(entries) => {
-                Node::Map(entries.iter().map(|(key, value)| (key.clone(), Node::from_value(value))).collect())
+                Node::Map(entries.into_iter().map(|(key, value)| (key, Node::from_value(value))).collect())
             }
         }
     }
 
-    /// The value without what only the text had: whole numbers as such, the last of several equal keys.
+    /// As [`Node::into_value`] of a copy.
     pub fn to_value(&self) -> Value {
+        self.clone().into_value()
+    }
+
+    /// The value without what only the text had: whole numbers as such, the last of several equal keys.
+    pub fn into_value(self) -> Value {
         match self {
             Node::Null => Value::Null,
-            Node::Bool(value) => Value::Bool(*value),
-            Node::Number(text) => number(text),
-            Node::Text(text) => Value::String(text.clone()),
-            Node::List(items) => items.iter().map(Node::to_value).collect(),
+            Node::Bool(value) => Value::Bool(value),
+            Node::Number(text) => number(&text),
+            Node::Text(text) => Value::String(text),
+            Node::List(items) => items.into_iter().map(Node::into_value).collect(),
             Node::Map(entries) => {
-                let entries = entries.iter().map(|(key, value)| (key.clone(), value.to_value()));
+                let entries = entries.into_iter().map(|(key, value)| (key, value.into_value()));
                 Value::Object(entries.collect::<Map<_, _>>())
             }
         }

@@ -43,7 +43,7 @@ pub fn decode(node: &Node, ty: &Type, name: &str) -> Result<Typed, String> {
 ///
 /// # Errors
 /// For the first value of a wrong type.
-pub fn convert(value: &Value, ty: &Type, name: &str) -> Result<Typed, String> {
+pub fn convert(value: Value, ty: &Type, name: &str) -> Result<Typed, String> {
     let node = Node::from_value(value);
     let mut decoder = Decoder { owner: name, placeless: true, ..Decoder::default() };
     let value = decoder.value(&node, ty, "", None)?;

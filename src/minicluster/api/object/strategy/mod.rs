@@ -6,10 +6,10 @@ mod service;
 mod special;
 mod table;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::conversions::{at_mut, template_path};
-use super::look::Look;
+use super::look::{Look, entries_of};
 use super::{Definition, Write};
 
 pub use node_ports::{
@@ -140,22 +140,15 @@ fn keep_metadata(old: &Value, new: &mut Value) {
 
 fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
     let has_status = rules.status != StatusWrites::Nothing;
-    let spec = |object: &Value| -> Map<String, Value> {
-        let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
-        object
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(name, _)| !apart(name))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
-    };
+    let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
+    let spec = |object| entries_of(Some(object)).iter().filter(|(name, _)| !apart(name));
+    let moved = || !spec(old).eq(spec(new));
     let same = |name: &str| old["metadata"].entries(name) == new["metadata"].entries(name);
     match rules.generation {
         Generation::Never | Generation::Fixed => false,
-        Generation::Spec | Generation::SpecFromZero => spec(old) != spec(new),
-        Generation::SpecAndAnnotations => spec(old) != spec(new) || !same("annotations"),
-        Generation::SpecAndLabels => spec(old) != spec(new) || !same("labels"),
+        Generation::Spec | Generation::SpecFromZero => moved(),
+        Generation::SpecAndAnnotations => moved() || !same("annotations"),
+        Generation::SpecAndLabels => moved() || !same("labels"),
     }
 }
 
@@ -166,6 +159,8 @@ fn keys(object: &Value) -> Vec<String> {
 /// Puts a field back to what it was.
 pub fn restore(object: &mut Value, old: &Value, name: &str) {
     match old.get(name) {
+        // Most writes leave alone what they may not change.
+        before if object.get(name) == before => {}
         Some(value) => object[name] = value.clone(),
         None => remove(object, name),
     }
