@@ -46,10 +46,12 @@ pub fn canonical(value: &mut Value, ty: &Type, empty: EmptyLists) {
 }
 
 fn structure(object: &mut Map<String, Value>, inner: &Struct, empty: EmptyLists) {
-    // Few are left out; to go through all as if some were costs more.
+    // Both are in the order of their names, and few are left out.
+    let mut fields = inner.fields.iter().peekable();
     let mut left_out = Vec::new();
     for (name, value) in object.iter_mut() {
-        if let Some(field) = inner.fields.get(name) {
+        while fields.next_if(|(other, _)| *other < name).is_some() {}
+        if let Some((_, field)) = fields.next_if(|(other, _)| *other == name) {
             canonical(value, &field.ty, empty);
             if is_left_out(value, field) {
                 left_out.push(name.clone());

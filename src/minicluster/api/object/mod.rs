@@ -289,9 +289,14 @@ fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, em
     }
     let Value::Object(fields) = object else { return };
     let mut part = Value::Object(fields.remove_entry("status").into_iter().collect());
-    complete(definition, &mut part, empty);
-    if let Some(status) = part.get_mut("status") {
-        fields.insert("status".to_owned(), status.take());
+    let stays = part.get_mut("status").is_some_and(|status| !defaults::fill_status(definition, status));
+    if !stays || empty == EmptyLists::AreNull {
+        read::settle(definition, &mut part, empty);
+    } else {
+        debug_assert!(is_settled(definition, &part), "the status of a {} is not in its stored form", definition.kind);
+    }
+    if let Some(status) = part.get_mut("status").map(Value::take) {
+        fields.insert("status".to_owned(), status);
     }
 }
 

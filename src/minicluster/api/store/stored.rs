@@ -123,12 +123,41 @@ impl Stored {
         text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The same object with another revision.
+    /// The same object with another revision, as the one that is deleted at it.
     #[must_use]
     pub fn at_revision(&self, revision: u64) -> Stored {
-        let fields = self.fields.iter().map(|field| field.to_string()).collect();
-        let written = Written { change: Change::Deleted, object: self.value(), path: self.path.clone(), fields };
-        Stored::new(written, revision)
+        let said = self.place_of_revision();
+        let written = revision.to_string();
+        let mut frame = Vec::with_capacity(self.frame.len() + DELETED.len() - self.start + written.len());
+        frame.extend_from_slice(DELETED);
+        frame.extend_from_slice(&self.frame[self.start..said.start]);
+        frame.extend_from_slice(written.as_bytes());
+        frame.extend_from_slice(&self.frame[said.end..]);
+        let moved = |place: usize| place - self.start + DELETED.len();
+        let places = Places {
+            after_kind: moved(self.places.after_kind),
+            metadata: moved(self.places.metadata.start)..moved(self.places.metadata.end) + written.len() - said.len(),
+        };
+        Stored {
+            path: self.path.clone(),
+            revision,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            frame: Bytes::from(frame),
+            start: DELETED.len(),
+            places,
+        }
+    }
+
+    /// Where the text says which revision it is. In a text such quotes stand behind a backslash, and of the keys of metadata
+    /// those that hold maps come before.
+    fn place_of_revision(&self) -> Range<usize> {
+        const KEY: &[u8] = br#""resourceVersion":""#;
+        let metadata = &self.frame[self.places.metadata.clone()];
+        let key = metadata.windows(KEY.len()).rposition(|part| part == KEY).unwrap_or_default();
+        let start = self.places.metadata.start + key + KEY.len();
+        start..start + self.revision.to_string().len()
     }
 
     /// The namespace that the object lives in.

@@ -59,6 +59,31 @@ fn an_object_is_written_once_and_read_in_parts() {
 }
 
 #[test]
+fn what_is_deleted_is_the_same_at_a_later_revision() {
+    let store = Store::default();
+    let said = r#""resourceVersion":"1""#;
+    let mut object = object("a/x", &json!({ "resourceVersion": "1" }));
+    object["metadata"]["annotations"] = json!({ "resourceVersion": "1", "text": said, "zz": format!("{{{said}}}") });
+    object["spec"] = json!({ "resourceVersion": "1" });
+    let write =
+        Write { shelf: shelf(), path: "a/x".to_owned(), expected: None, object: Some(object), fields: Vec::new() };
+    let stored = store.write(vec![write]).unwrap().remove(0);
+    for revision in [2, 10, 12_345] {
+        let later = stored.at_revision(revision);
+        let mut expected = stored.value();
+        expected["metadata"]["resourceVersion"] = json!(revision.to_string());
+        assert_eq!(later.value(), expected);
+        assert_eq!(serde_json::from_slice::<Value>(&later.metadata_json()).unwrap(), expected["metadata"]);
+        assert!(later.json_without_kind().starts_with(br#""metadata":{"#));
+        let line: Value = serde_json::from_slice(&later.frame_as(Change::Deleted)).unwrap();
+        assert_eq!(line, json!({ "type": "DELETED", "object": expected }));
+        assert_eq!((later.revision, later.label("resourceVersion")), (revision, Some("1")));
+        // And once more from there.
+        assert_eq!(later.at_revision(7).value()["metadata"]["resourceVersion"], "7");
+    }
+}
+
+#[test]
 fn a_write_that_comes_too_late_changes_nothing() {
     let store = Store::default();
     put(&store, "a/x", "1");

@@ -1,6 +1,8 @@
 //! What differs between two objects: fields added, changed, gone.
 
-use serde_json::Value;
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
 
 use super::super::look::entries_of;
 use super::field_set::{FieldSet, Node, field};
@@ -102,9 +104,7 @@ impl Found {
     }
 
     fn map(&mut self, before: Option<&Value>, after: Option<&Value>, ty: &Type) {
-        let (before, after) = (entries_of(before), entries_of(after));
-        for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
-            let (left, right) = (before.get(name), after.get(name));
+        for (name, left, right) in side_by_side(entries_of(before), entries_of(after)) {
             if left == right {
                 continue;
             }
@@ -151,6 +151,25 @@ impl Found {
         self.modified.within.put(found.modified, &element);
         self.added.within.put(found.added, &element);
     }
+}
+
+/// The entries of two maps by their names, which stand in the same order in both.
+fn side_by_side<'a>(
+    before: &'a Map<String, Value>,
+    after: &'a Map<String, Value>,
+) -> impl Iterator<Item = (&'a str, Option<&'a Value>, Option<&'a Value>)> {
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (before.peek(), after.peek()) {
+            (Some((left, _)), Some((right, _))) => left.cmp(right),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        let left = if order.is_le() { before.next() } else { None };
+        let right = if order.is_ge() { after.next() } else { None };
+        let (name, _) = left.or(right)?;
+        Some((name.as_str(), left.map(|(_, value)| value), right.map(|(_, value)| value)))
+    })
 }
 
 /// Null, or a map or list without anything.

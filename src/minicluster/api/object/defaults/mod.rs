@@ -22,6 +22,13 @@ pub fn fill(definition: &Definition, object: &mut Value) -> bool {
     name.is_some_and(|name| fill_named(name, object))
 }
 
+/// Fills in every default of the status of an object of a built-in kind. Whether that may have changed it.
+pub fn fill_status(definition: &Definition, status: &mut Value) -> bool {
+    let name = facts().type_name(&definition.group, &definition.version, &definition.kind);
+    let below = name.and_then(|name| plans().get(name)).map_or(&[][..], |plan| &plan.below);
+    below.iter().find(|(field, _)| *field == "status").is_some_and(|(_, ty)| descend(ty, status))
+}
+
 /// What there is to fill in in values of a type.
 struct Plan {
     inner: &'static Struct,
