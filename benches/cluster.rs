@@ -5,8 +5,9 @@
 //!
 //! Seen on two shared cores: a start in 13 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
 //! fast as on the real control plane, in 290 to 298 MiB; 60 KiB for each of 1,000 to 30,000 pods, and 1.8 to 4.0 ms; a rollout
-//! of 1,000 replicas in 1.8 s alone (20 million instructions for each replica's making and replacing), 2.6 s on a busy machine, and
-//! 3 to 15 s while its neighbours held the processors.
+//! of 1,000 replicas in 1.9 to 2.1 s, on a machine that took 1.7 to 1.9 s for 20 million additions in Python, and in 2.4 to
+//! 4.4 s while its neighbours held the processors: 14.8 million instructions for each replica's making and replacing, as
+//! many of 400 as of 100.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -46,11 +46,10 @@ impl FieldSet {
         let mut set = FieldSet::default();
         for (key, value) in entries.iter().filter(|(key, _)| *key != ".") {
             let element = normal_element(key)?;
-            let node = set.0.entry(element).or_default();
-            node.within = FieldSet::read(value)?;
-            node.itself = value.as_object().is_some_and(|fields| fields.is_empty() || fields.contains_key("."));
+            let within = FieldSet::read(value)?;
+            let itself = value.as_object().is_some_and(|fields| fields.is_empty() || fields.contains_key("."));
+            set.0.insert(element, Node { itself, within });
         }
-        set.0.retain(|_, node| !node.is_empty());
         Ok(set)
     }
 
@@ -266,6 +265,7 @@ fn normal_element(element: &str) -> Result<String, String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
     match element.split_once(':') {
         Some(("f" | "i", _)) => Ok(element.to_owned()),
+        Some(("k", text)) if is_plain_key(text) => Ok(element.to_owned()),
         Some(("v", text)) => Ok(item(&parse(text)?)),
         Some(("k", text)) => match parse(text)? {
             Value::Object(keys) => Ok(keyed(keys.iter().map(|(name, value)| (name.as_str(), value)))),
@@ -273,6 +273,13 @@ fn normal_element(element: &str) -> Result<String, String> {
         },
         _ => Err(format!("{element:?} is no part of a path")),
     }
+}
+
+/// Whether there is only one way of writing what an item is known by: one key, and its value, of plain letters.
+fn is_plain_key(text: &str) -> bool {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+    let inner = text.strip_prefix("{\"").and_then(|rest| rest.strip_suffix("\"}"));
+    inner.and_then(|inner| inner.split_once("\":\"")).is_some_and(|(key, value)| plain(key) && plain(value))
 }
 
 /// An element as people read it.
@@ -325,6 +332,20 @@ mod tests {
         assert_eq!(set.paths(), paths);
         assert!(FieldSet::read(&json!({ "spec": {} })).is_err());
         assert!(FieldSet::read(&json!({ "k:{": {} })).is_err());
+    }
+
+    #[test]
+    fn items_have_one_way_of_writing_what_they_are_known_by() {
+        let ways = [r#"k:{"name":"a"}"#, r#"k:{"name": "a"}"#, r#"k:{"\u006eame":"a"}"#, r#"k:{ "name":"\u0061" }"#];
+        for way in ways {
+            let set = FieldSet::read(&json!({ "f:l": { (way): {} } })).unwrap();
+            assert_eq!(set, FieldSet::of(&[r#"f:l k:{"name":"a"}"#]), "{way}");
+        }
+        let several = FieldSet::read(&json!({ r#"k:{"protocol":"TCP","port":80}"#: {} })).unwrap();
+        assert_eq!(several.write(), json!({ r#"k:{"port":80,"protocol":"TCP"}"#: {} }));
+        for wrong in [r#"k:{"a":"b","}"#, r#"k:{"a":"b":"c"}"#, r#"k:"a":"b""#] {
+            assert!(FieldSet::read(&json!({ (wrong): {} })).is_err(), "{wrong}");
+        }
     }
 
     #[test]
