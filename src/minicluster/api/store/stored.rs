@@ -63,7 +63,6 @@ impl Stored {
         let start = frame.len();
         let places = write_object(&mut frame, &object);
         frame.extend_from_slice(END);
-        frame.shrink_to_fit();
         let metadata = &object["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
             .as_object()
@@ -78,7 +77,8 @@ impl Stored {
             uid: metadata["uid"].as_str().unwrap_or_default().into(),
             labels: labels.into_boxed_slice(),
             fields: fields.into_iter().map(String::into_boxed_str).collect(),
-            frame: Bytes::from(frame),
+            // A copy takes what it needs; a vector that has grown and shrinks keeps up to twice of that.
+            frame: Bytes::copy_from_slice(&frame),
             start,
             places,
         }
