@@ -47,7 +47,8 @@ struct Entry {
     life: Life,
     node: String,
     address: Option<u32>,
-    /// What the API server was last told: the status as JSON, since there is one for every pod. Empty for nothing.
+    /// What the API server was last told: the status as JSON, since there is one for every pod, and a copy of it,
+    /// which takes no more than it needs. Empty for nothing.
     written: Box<[u8]>,
     /// Whether it may have another status by now.
     moved: bool,
@@ -263,7 +264,6 @@ impl Entry {
         }
         let Ok(Value::Object(status)) = serde_json::to_value(status) else { return Map::new() };
         let changed = changes(&read(&self.written), status);
-        // A copy takes no more than it needs.
         self.written = Box::from(text.as_slice());
         changed
     }

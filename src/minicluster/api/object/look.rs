@@ -1,5 +1,6 @@
 //! Looking into values: what is not there is empty.
 
+use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -57,6 +58,25 @@ impl Look for Value {
 /// The entries of a map; none where it is none.
 pub fn entries_of(value: Option<&Value>) -> &Map<String, Value> {
     value.and_then(Value::as_object).unwrap_or(&NOTHING)
+}
+
+/// The entries of two maps by their names, which stand in the same order in both.
+pub fn side_by_side<'a>(
+    before: &'a Map<String, Value>,
+    after: &'a Map<String, Value>,
+) -> impl Iterator<Item = (&'a str, Option<&'a Value>, Option<&'a Value>)> {
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (before.peek(), after.peek()) {
+            (Some((left, _)), Some((right, _))) => left.cmp(right),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        let left = if order.is_le() { before.next() } else { None };
+        let right = if order.is_ge() { after.next() } else { None };
+        let (name, _) = left.or(right)?;
+        Some((name.as_str(), left.map(|(_, value)| value), right.map(|(_, value)| value)))
+    })
 }
 
 /// Puts a value where there is none, or only null.

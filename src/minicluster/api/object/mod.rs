@@ -267,11 +267,23 @@ fn check_families(service: &Value) -> Result<(), ApiError> {
 /// Defaults, and the stored form, in which an object is before but for empty lists.
 fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
     if let Some(custom) = &definition.custom {
-        custom::complete(custom, object);
-    } else if defaults::fill(definition, object) || empty == EmptyLists::AreNull {
+        return custom::complete(custom, object);
+    }
+    let filled = defaults::fill(definition, object);
+    settle_filled(definition, object, filled, empty);
+}
+
+/// Brings an object, or a part of it, into its stored form once its defaults are in. If none was `filled` in, it is in that
+/// form already, but for empty lists.
+fn settle_filled(definition: &Definition, object: &mut Value, filled: bool, empty: EmptyLists) {
+    if filled || empty == EmptyLists::AreNull {
         read::settle(definition, object, empty);
     } else {
-        debug_assert!(is_settled(definition, object), "a {} is not in its stored form", definition.kind);
+        debug_assert!(
+            is_settled(definition, object),
+            "what is there of a {} is not in its stored form",
+            definition.kind
+        );
     }
 }
 
@@ -289,12 +301,9 @@ fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, em
     }
     let Value::Object(fields) = object else { return };
     let mut part = Value::Object(fields.remove_entry("status").into_iter().collect());
-    let stays = part.get_mut("status").is_some_and(|status| !defaults::fill_status(definition, status));
-    if !stays || empty == EmptyLists::AreNull {
-        read::settle(definition, &mut part, empty);
-    } else {
-        debug_assert!(is_settled(definition, &part), "the status of a {} is not in its stored form", definition.kind);
-    }
+    // Where there is none, its stored form may have one.
+    let filled = part.get_mut("status").is_none_or(|status| defaults::fill_status(definition, status));
+    settle_filled(definition, &mut part, filled, empty);
     if let Some(status) = part.get_mut("status").map(Value::take) {
         fields.insert("status".to_owned(), status);
     }

@@ -128,7 +128,7 @@ impl Stored {
     pub fn at_revision(&self, revision: u64) -> Stored {
         let said = self.place_of_revision();
         let written = revision.to_string();
-        let mut frame = Vec::with_capacity(self.frame.len() + DELETED.len() - self.start + written.len());
+        let mut frame = Vec::with_capacity(self.frame.len() + DELETED.len() - self.start + written.len() - said.len());
         frame.extend_from_slice(DELETED);
         frame.extend_from_slice(&self.frame[self.start..said.start]);
         frame.extend_from_slice(written.as_bytes());

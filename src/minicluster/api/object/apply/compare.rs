@@ -1,10 +1,8 @@
 //! What differs between two objects: fields added, changed, gone.
 
-use std::cmp::Ordering;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use super::super::look::entries_of;
+use super::super::look::{entries_of, side_by_side};
 use super::field_set::{FieldSet, Node, field};
 use super::items::Indexed;
 use super::shape::{Atom, Kind, atom, entry_type, is_whole};
@@ -151,25 +149,6 @@ impl Found {
         self.modified.within.put(found.modified, &element);
         self.added.within.put(found.added, &element);
     }
-}
-
-/// The entries of two maps by their names, which stand in the same order in both.
-fn side_by_side<'a>(
-    before: &'a Map<String, Value>,
-    after: &'a Map<String, Value>,
-) -> impl Iterator<Item = (&'a str, Option<&'a Value>, Option<&'a Value>)> {
-    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
-    std::iter::from_fn(move || {
-        let order = match (before.peek(), after.peek()) {
-            (Some((left, _)), Some((right, _))) => left.cmp(right),
-            (Some(_), None) => Ordering::Less,
-            (None, _) => Ordering::Greater,
-        };
-        let left = if order.is_le() { before.next() } else { None };
-        let right = if order.is_ge() { after.next() } else { None };
-        let (name, _) = left.or(right)?;
-        Some((name.as_str(), left.map(|(_, value)| value), right.map(|(_, value)| value)))
-    })
 }
 
 /// Null, or a map or list without anything.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::super::look::entries_of;
+use super::super::look::{entries_of, side_by_side};
 use super::compare::holds_nothing;
 use super::items::Indexed;
 use super::shape::{Atom, Kind, atom, entry_type, is_whole};
@@ -33,12 +33,11 @@ pub fn merge(live: Option<&Value>, applied: Option<&Value>, ty: &Type) -> Option
 }
 
 fn maps(live: Option<&Value>, applied: &Value, ty: &Type) -> Option<Value> {
-    let (live, applied) = (entries_of(live), entries_of(Some(applied)));
     let mut merged = Map::new();
-    for name in live.keys().chain(applied.keys().filter(|name| !live.contains_key(*name))) {
+    for (name, live, applied) in side_by_side(entries_of(live), entries_of(Some(applied))) {
         let Some(inner) = entry_type(ty, name) else { continue };
-        if let Some(value) = merge(live.get(name), applied.get(name), inner) {
-            merged.insert(name.clone(), value);
+        if let Some(value) = merge(live, applied, inner) {
+            merged.insert(name.to_owned(), value);
         }
     }
     (!merged.is_empty()).then_some(Value::Object(merged))
