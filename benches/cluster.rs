@@ -28,8 +28,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use belay::clock::Clock;
-use belay::minicluster::kubelet::{self, Options};
-use belay::minicluster::{MiniCluster, NodeSpec, PodLogs, Random};
 use control_plane::{ControlPlane, Controllers};
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -37,6 +35,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
+use minicluster::kubelet::{self, Options};
+use minicluster::{MiniCluster, NodeSpec, PodLogs, Random};
 use process::most_memory;
 use serde_json::{Value, json};
 

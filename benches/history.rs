@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use belay::history::{By, History, Query, Retention, StatsQuery};
-use belay::manifest::ObjectKey;
-use belay::minicluster::{Access, Authority, Authorization, Door, MiniCluster, Token, User};
-use belay::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
 use jiff::Timestamp;
+use minicluster::{Access, Authority, Authorization, Door, MiniCluster, Token, User};
 
 /// Records of each commit.
 const EACH: u64 = 10;

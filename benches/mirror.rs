@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use belay::git::{Credentials, Follow, Limits, Location, Mirror};
-use belay::rollout::CommitId;
+use belay_core::rollout::CommitId;
 use tokio_util::sync::CancellationToken;
 
 const FOLDER: &str = "production";

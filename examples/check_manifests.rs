@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use belay::manifest::{Colour, Scopes, read_file, render};
+use belay_core::manifest::{Colour, Scopes, read_file, render};
 
 const WRONG: &str = "\
 apiVersion: apps/v1

@@ -7,12 +7,12 @@
 use std::error::Error;
 
 use belay::clock::Clock;
-use belay::minicluster::MiniCluster;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::wait::await_condition;
+use minicluster::MiniCluster;
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

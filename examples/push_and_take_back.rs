@@ -12,7 +12,7 @@ use belay::config::SourceConfig;
 use belay::daemon::Daemon;
 use belay::git::{Credentials, Edit, Location, Signing, WorkingCopy, create_bare};
 use belay::history::{History, Query};
-use belay::minicluster::MiniCluster;
+use minicluster::MiniCluster;
 use tokio_util::sync::CancellationToken;
 
 const MANIFEST: &str = "\
@@ -80,7 +80,7 @@ fn push(
     tag: &str,
     subject: &str,
     clock: &Clock,
-) -> Result<belay::rollout::CommitId, Box<dyn Error>> {
+) -> Result<belay_core::rollout::CommitId, Box<dyn Error>> {
     let content = MANIFEST.replace("TAG", tag).into_bytes();
     let edit = Edit { path: "web.yaml".to_owned(), content: Some(content) };
     let commit = copy.commit(&[edit], subject, Signing::Never, clock.now())?;

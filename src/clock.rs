@@ -66,6 +66,13 @@ impl Clock {
     }
 }
 
+/// The embedded cluster's clock shows what this one shows.
+impl From<Clock> for minicluster::Clock {
+    fn from(clock: Clock) -> minicluster::Clock {
+        minicluster::Clock::new(move || clock.now())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Clock;

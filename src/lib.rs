@@ -17,25 +17,28 @@
 //!
 //! # Rooms
 //!
+//! A room is a crate of the workspace (`crates/`), a module of `belay-core`, or a module of this crate.
+//!
 //! | room | what it is | what it may touch |
 //! |---|---|---|
-//! | [`kinds`] | facts about Kubernetes' kinds, generated from a real API server | nothing: data |
-//! | [`manifest`] | text to objects, each with its place | nothing: pure |
-//! | [`rollout`] | what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
+//! | [`kube_facts`] | crate: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
+//! | [`manifest`] | in `belay-core`: text to objects, each with its place | nothing: pure |
+//! | [`rollout`] | in `belay-core`: what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
 //! | [`git`] | in: the branch, what changed, texts at a commit | libgit2, the mirror's folder, the network |
 //! | [`cluster`] | out: read, watch, apply, evidence, events | the Kubernetes API |
 //! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop that joins the rooms above | the rooms above |
 //! | [`web`] | show: status and metrics over HTTP | a socket |
 //! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
-//! | [`minicluster`] | a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
+//! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
 //! | [`telemetry`] | a leaf: logs, and what systemd wants to hear | standard error, systemd's socket |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
-//! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kinds}`, and
-//! `cli → minicluster → kinds`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
-//! shared would cancel out in every test. `tests/tidy.rs` holds these walls.
+//! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kube_facts}`, and
+//! `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
+//! shared would cancel out in every test. The manifests of the crates hold the walls between crates, `tests/tidy.rs` those
+//! between modules.
 //!
 //! # Invariants
 //!
@@ -50,6 +53,8 @@
 //! 9. belay can't tell the embedded cluster from a real one; the embedded cluster can't tell belay from kubectl.
 //! 10. Secret values never reach a log, a diff, a record, an error or a page.
 
+pub use belay_core::{manifest, rollout};
+
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -57,9 +62,5 @@ pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
-pub mod kinds;
-pub mod manifest;
-pub mod minicluster;
-pub mod rollout;
 pub mod telemetry;
 pub mod web;

@@ -5,11 +5,11 @@
 
 use std::fs;
 
-use belay::minicluster::{MiniCluster, Part};
 use futures::future::join_all;
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::Client;
+use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 

@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use belay::manifest::ObjectKey;
-use belay::rollout::health::account_of_pod;
-use belay::rollout::{Baseline, Judge, Ruling, Sight, Verdict};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::account_of_pod;
+use belay_core::rollout::{Baseline, Judge, Ruling, Sight, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;

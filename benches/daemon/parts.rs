@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use belay::clock::Clock;
 use belay::config::Span;
-use belay::minicluster::{MiniCluster, NodeSpec};
 use futures::StreamExt as _;
 use kube::Client;
+use minicluster::{MiniCluster, NodeSpec};
 
 use super::applies::{PODS, Processors, bare, first, idle};
 use super::line::{Line, Sent};

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::book::{Book, Told};
 use super::simulate::SimulateAnswer;
-use crate::manifest::{Complaint, ObjectKey, Place};
-use crate::rollout::{Change, Commit, CommitId, Hold, Reason, Record};
+use belay_core::manifest::{Complaint, ObjectKey, Place};
+use belay_core::rollout::{Change, Commit, CommitId, Hold, Reason, Record};
 
 /// What `belay history` prints.
 #[derive(Debug, Serialize, JsonSchema)]

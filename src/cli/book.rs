@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::recollect;
 use crate::history::{History, HistoryError, Query};
-use crate::rollout::{Commit, CommitId, Person, Rebuilt, Record, read_change_cause};
+use belay_core::rollout::{Commit, CommitId, Person, Rebuilt, Record, read_change_cause};
 
 /// A history that can be read, and what is missing in it.
 pub(super) struct Book {

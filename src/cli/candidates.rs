@@ -11,7 +11,7 @@ use super::workload::Named;
 use super::{Globals, history};
 use crate::cluster::Cluster;
 use crate::history::Query;
-use crate::rollout::marks;
+use belay_core::rollout::marks;
 
 /// How long somebody who presses Tab waits at most.
 const LIMIT: Duration = Duration::from_secs(2);

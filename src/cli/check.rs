@@ -6,7 +6,7 @@ use super::answer::CheckAnswer;
 use super::exit::Exit;
 use super::output::{Format, counted, progress, say, say_value};
 use super::{Globals, folder, plan};
-use crate::manifest::Scopes;
+use belay_core::manifest::Scopes;
 
 /// What `belay check` understands.
 #[derive(clap::Args, Debug)]

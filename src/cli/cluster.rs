@@ -11,8 +11,8 @@ use super::embedded::{self, Identity};
 use super::exit::Exit;
 use super::output::{progress, say};
 use super::{Globals, kubeconfig, signals};
-use crate::minicluster::{Authorization, MiniCluster, Part, Script};
 use crate::telemetry::{self, LogFormat};
+use minicluster::{Authorization, MiniCluster, Part, Script};
 
 /// What `belay cluster` understands.
 ///

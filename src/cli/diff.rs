@@ -5,7 +5,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::output::say;
-use crate::rollout::{Change, presentable};
+use belay_core::rollout::{Change, presentable};
 
 /// The style of what is taken away.
 pub(super) const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::pace::Pace;
-use crate::minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
 
 pub(super) use super::kubeconfig::write as write_kubeconfig;
 

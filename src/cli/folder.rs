@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
-use crate::rollout::{After, wrong_order};
+use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
+use belay_core::rollout::{After, wrong_order};
 
 /// What a folder holds.
 pub(super) struct Folder {

@@ -17,8 +17,8 @@ use super::{Globals, target};
 use crate::clock::Clock;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, Record, Trigger};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Record, Trigger};
 
 /// What `belay history` understands.
 #[derive(clap::Args, Debug, Default)]

@@ -4,8 +4,8 @@ use anstream::adapter::strip_str;
 
 use super::diff::Unified;
 use super::plan::what;
-use crate::manifest::{Colour, Complaint, render};
-use crate::rollout::{Action, Plan, Planned};
+use belay_core::manifest::{Colour, Complaint, render};
+use belay_core::rollout::{Action, Plan, Planned};
 
 /// How long it may be, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
 const LIMIT: usize = 65_000;

@@ -8,8 +8,8 @@ use super::Globals;
 use super::exit::Exit;
 use super::output::Format;
 use super::working::{Desk, Finish, Where};
-use crate::manifest::ObjectKey;
-use crate::manifest::edit::New;
+use belay_core::manifest::ObjectKey;
+use belay_core::manifest::edit::New;
 
 /// What `belay new` understands.
 #[derive(clap::Args, Debug)]
@@ -112,7 +112,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         bail!("{key} is there already ({})", there.place);
     }
     let file = args.file.clone().unwrap_or_else(|| format!("{}.yaml", args.name));
-    if !crate::manifest::is_manifest(&file) {
+    if !belay_core::manifest::is_manifest(&file) {
         bail!(
             "{file} would not be read as a manifest; its name must end with .yaml, .yml or .json, and begin with neither . nor _"
         );
@@ -233,7 +233,7 @@ mod tests {
     use clap::Parser;
     use proptest::prelude::*;
 
-    use crate::manifest::{Scopes, read_file};
+    use belay_core::manifest::{Scopes, read_file};
 
     #[derive(Parser)]
     struct Line {

@@ -7,7 +7,7 @@ use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::rollout::applied_fields;
+use belay_core::rollout::applied_fields;
 
 /// What `belay pause` and `belay resume` understand.
 #[derive(clap::Args, Debug)]

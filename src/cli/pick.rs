@@ -8,9 +8,9 @@ use super::selector::Selector;
 use super::target::{self, Meant, meant};
 use super::working::Desk;
 use super::workload::Named;
-use crate::manifest::edit::{self, EditError, New, Step};
-use crate::manifest::{File, Manifest, ObjectKey};
-use crate::rollout::pod_spec_path;
+use belay_core::manifest::edit::{self, EditError, New, Step};
+use belay_core::manifest::{File, Manifest, ObjectKey};
+use belay_core::rollout::pod_spec_path;
 
 /// One change in the text of a manifest; paths begin at the object.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,8 +15,8 @@ use super::output::{Format, output_width, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
-use crate::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
-use crate::rollout::{
+use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
+use belay_core::rollout::{
     Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
     named_configuration, only_marks, template,
 };
@@ -99,7 +99,7 @@ fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit
 /// The manifests of files, as the plan wants them.
 fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
     let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
-    let configuration = |manifest: &crate::manifest::Manifest| {
+    let configuration = |manifest: &belay_core::manifest::Manifest| {
         let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
         let known: Vec<_> = all
             .iter()

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::history::{History, HistoryError, Query};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, Record, StepKind};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Record, StepKind};
 
 /// What is said of the objects that wait for others, with their records.
 pub(super) fn waiting(history: &History) -> Result<BTreeMap<ObjectKey, (Record, String)>, HistoryError> {
@@ -24,5 +24,5 @@ pub(super) fn held_again(history: &History, source: &str, key: &ObjectKey) -> Re
     let newest = Query { limit: Some(1), ..Query::of(source, key) };
     let newest = history.records(&newest)?.into_iter().next();
     let again = newest.filter(|record| record.outcome == Outcome::Held).and_then(|record| record.reason);
-    Ok(again.filter(|reason| reason.code == crate::rollout::HELD_AGAIN).map(|reason| reason.message))
+    Ok(again.filter(|reason| reason.code == belay_core::rollout::HELD_AGAIN).map(|reason| reason.message))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::git::{GitError, Limits, Mirror, Resolved, WorkingCopy};
-use crate::rollout::{Commit, CommitId};
+use belay_core::rollout::{Commit, CommitId};
 
 /// How many digits a commit must have to be looked for.
 const DIGITS: usize = 4;

@@ -11,7 +11,7 @@ use super::target::{Act, For, On, REVISED, Target, each};
 use super::undo::is_conflict;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::rollout::{Hold, applied_fields, marks, template, template_hash};
+use belay_core::rollout::{Hold, applied_fields, marks, template, template_hash};
 
 /// What `belay restart` understands.
 #[derive(clap::Args, Debug)]

@@ -7,7 +7,7 @@ use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::rollout::{Hold, marks};
+use belay_core::rollout::{Hold, marks};
 
 /// What `belay retry` understands.
 #[derive(clap::Args, Debug)]

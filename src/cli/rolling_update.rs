@@ -15,9 +15,9 @@ use crate::cluster::{Cluster, Pace, RollError};
 use crate::config::Span;
 use crate::git::WorkingCopy;
 use crate::history::Resolved;
-use crate::manifest::{Colour, ObjectKey, Scopes, read_file, render};
-use crate::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
-use crate::rollout::{Commit, TemplateMarks, marks};
+use belay_core::manifest::{Colour, ObjectKey, Scopes, read_file, render};
+use belay_core::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
+use belay_core::rollout::{Commit, TemplateMarks, marks};
 
 /// What `belay rolling-update` understands.
 #[derive(clap::Args, Debug)]

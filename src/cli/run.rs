@@ -20,10 +20,10 @@ use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::Location;
 use crate::history::{History, Opened, Query, Retention};
-use crate::minicluster::MiniCluster;
-use crate::rollout::Outcome;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::Web;
+use belay_core::rollout::Outcome;
+use minicluster::MiniCluster;
 
 /// What `belay run` understands.
 #[derive(clap::Args, Debug)]

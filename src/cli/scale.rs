@@ -8,8 +8,8 @@ use super::exit::Exit;
 use super::pick::{Op, key};
 use super::set::{Change, Place, change, of};
 use crate::cluster::{Part, Patch};
-use crate::manifest::ObjectKey;
-use crate::manifest::edit::New;
+use belay_core::manifest::ObjectKey;
+use belay_core::manifest::edit::New;
 
 /// What `belay scale` understands.
 #[derive(clap::Args, Debug)]

@@ -11,7 +11,7 @@ use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
 use super::{Globals, history, plan, why};
 use crate::history::{History, Query, Resolved};
-use crate::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, Trigger};
+use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, Trigger};
 
 /// How many commits are named where the one that was asked for is not known.
 const CANDIDATES: u32 = 5;

@@ -18,9 +18,9 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
 use crate::history::{Followed, History, HistoryError, Trouble};
-use crate::manifest::ObjectKey;
-use crate::rollout::health::Standing;
-use crate::rollout::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::Standing;
+use belay_core::rollout::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]

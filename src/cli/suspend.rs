@@ -7,7 +7,7 @@ use super::Globals;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
-use crate::rollout::{applied_fields, marks};
+use belay_core::rollout::{applied_fields, marks};
 
 /// What `belay suspend` understands.
 #[derive(clap::Args, Debug)]

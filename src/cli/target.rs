@@ -12,8 +12,8 @@ use super::nearest::there_is;
 use super::output::{Format, progress, say, say_value};
 use super::workload::Named;
 use crate::cluster::{Cluster, ClusterError, Mode, RollError, Served};
-use crate::kinds::facts;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
+use kube_facts::facts;
 
 /// Which workloads, and how the answer is printed.
 #[derive(clap::Args, Debug)]

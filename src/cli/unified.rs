@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Color, Style};
 use similar::{ChangeTag, TextDiff};
 
 use super::diff::{ADDED, REMOVED, heading, paint, without_end};
-use crate::manifest::secret_lines;
+use belay_core::manifest::secret_lines;
 
 const PLACE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
 

@@ -3,7 +3,7 @@
 use super::answer::VersionAnswer;
 use super::exit::Exit;
 use super::output::{Format, say, say_value};
-use crate::kinds::facts;
+use kube_facts::facts;
 
 /// What `belay version` understands.
 #[derive(clap::Args)]

@@ -9,8 +9,8 @@ use super::output::{counted, progress, say};
 use super::repositories::ambiguous;
 use crate::config::Span;
 use crate::history::{History, HistoryError, Query, Resolved};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, Record, is_well};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Record, is_well};
 
 /// How often the history is asked.
 const ASK: Duration = Duration::from_millis(500);

@@ -3,8 +3,8 @@
 use super::repositories::Repositories;
 use crate::git::{Mirror, Relation};
 use crate::history::{Followed, History};
-use crate::manifest::is_manifest;
-use crate::rollout::CommitId;
+use belay_core::manifest::is_manifest;
+use belay_core::rollout::CommitId;
 
 /// How many paths are named.
 const PATHS: usize = 3;

@@ -12,7 +12,7 @@ use super::pushing::credentials_for;
 use super::unified;
 use crate::clock::Clock;
 use crate::git::{Credentials, Edit, Signing, WorkingCopy};
-use crate::manifest::{File, Manifest, ObjectKey, Scopes, read_file};
+use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, read_file};
 
 /// Where the manifests are, and what becomes of the change.
 #[derive(clap::Args, Debug)]

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::kinds::facts;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
+use kube_facts::facts;
 
 /// A name that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]

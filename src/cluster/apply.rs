@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::{Compact, ObjectKey};
-use crate::rollout::{CommitId, Revision, marks, revisions, same_template, template};
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
 /// Whether a write is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
-use crate::rollout::marks;
-use crate::rollout::rolling_update::{Left, Live, RollingUpdate, Write};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::marks;
+use belay_core::rollout::rolling_update::{Left, Live, RollingUpdate, Write};
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What can go wrong with a cluster, and whose fault it is.
 
-use crate::rollout::Reason;
+use belay_core::rollout::Reason;
 
 /// Why a request did not do what it was made for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::call::{Purpose, request};
 use super::kinds::escape;
 use super::{Cluster, ClusterError};
-use crate::manifest::ObjectKey;
-use crate::rollout::marks;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::marks;
 
 /// The most characters of an event's message.
 const MESSAGE_LIMIT: usize = 1000;

@@ -10,9 +10,9 @@ use super::kinds::escape;
 use super::masking::Masking;
 use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
-use crate::rollout::health::{PodAccount, is_ready};
-use crate::rollout::{EventSeen, Evidence, Sight, Workload, marks, same_template, template};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::{PodAccount, is_ready};
+use belay_core::rollout::{EventSeen, Evidence, Sight, Workload, marks, same_template, template};
 
 /// The most pods that are kept.
 const PODS: usize = 10;
@@ -89,7 +89,7 @@ impl Cluster {
         let present = template(live).cloned().unwrap_or_default();
         let keepers = self.revision_keepers(key, live).await?;
         let keeps = |keeper: &&Value| {
-            crate::rollout::revisions(std::slice::from_ref(*keeper))
+            belay_core::rollout::revisions(std::slice::from_ref(*keeper))
                 .iter()
                 .any(|one| same_template(&one.template, &present))
         };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::call::{Purpose, get};
 use super::{Cluster, ClusterError};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// How long the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::{Purpose, get_as};
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// All kinds in one answer (Kubernetes 1.26 and newer; an older server answers with a list of groups, which names no kind).
 const ALL_KINDS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\

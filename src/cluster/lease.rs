@@ -16,7 +16,7 @@ use super::kinds::escape;
 use super::watch::Doubling;
 use super::watch::impatient;
 use super::{Cluster, ClusterError};
-use crate::rollout::{Lease, marks};
+use belay_core::rollout::{Lease, marks};
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{Cluster, ClusterError};
-use crate::manifest::ObjectKey;
-use crate::rollout::{named_configuration, template};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{named_configuration, template};
 
 /// How long a piece of a value is that gives it away, in bytes.
 const PIECE: usize = 8;

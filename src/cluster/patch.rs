@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::apply::{Mode, Written};
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
-use crate::rollout::marks;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::marks;
 
 /// A change to an object.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::call::{Purpose, get, get_as};
 use super::kinds::escape;
 use super::{Cluster, ClusterError, Served};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Revision, Workload, marks, revisions};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Revision, Workload, marks, revisions};
 
 /// How many objects one page of a list has.
 const PAGE: usize = 500;

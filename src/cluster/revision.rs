@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
-use crate::manifest::ObjectKey;
-use crate::rollout::health::{PodAccount, account_of_pod, is_ready};
-use crate::rollout::{Workload, marks};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
+use belay_core::rollout::{Workload, marks};
 
 impl Cluster {
     /// The pods of a StatefulSet that are of one of its revisions.

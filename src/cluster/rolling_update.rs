@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::{Backoff, Cluster, ClusterError, Sent};
-use crate::rollout::Counters;
-use crate::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
+use belay_core::rollout::Counters;
+use belay_core::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
 
 /// How fast a rolling update goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

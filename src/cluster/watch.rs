@@ -21,7 +21,7 @@ use super::credentials::without_credentials;
 use super::read::named;
 use super::whole::Whole;
 use super::{Cluster, Served};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
 const WAITING: usize = 64;

@@ -9,8 +9,8 @@ use tracing::debug;
 
 use super::source::Source;
 use crate::cluster::Seen;
-use crate::manifest::ObjectKey;
-use crate::rollout::scaled_by;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::scaled_by;
 
 /// How long a plan waits until the autoscalers of the cluster are known.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -15,8 +15,8 @@ use super::live::was_belays_last;
 use super::look::{News, Repository};
 use super::source::{GATHER, Source};
 use crate::history::Trouble;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Action, CommitId, Reason, marks};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Action, CommitId, Reason, marks};
 
 /// Whether all that is known of a repository comes from the mirror, since it has not answered yet.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use tracing::warn;
 use super::planner::{Prepared, Standing};
 use super::source::Source;
 use crate::history::Query;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, Trigger, Workload};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Trigger, Workload};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;

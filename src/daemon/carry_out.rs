@@ -13,8 +13,8 @@ use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
 use super::status::set;
 use super::turn::{Place, Ranks};
-use crate::manifest::{Compact, Complaint, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Compact, Complaint, ObjectKey};
+use belay_core::rollout::{
     Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
 };
 

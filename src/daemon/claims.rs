@@ -2,8 +2,8 @@
 
 use super::planner::Prepared;
 use super::source::Source;
-use crate::manifest::ObjectKey;
-use crate::rollout::Reason;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Reason;
 
 /// What a plan calls it.
 const CLAIMED_TWICE: &str = "ClaimedTwice";

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
 use crate::config::SourceConfig;
 use crate::history::{History, Retention};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 use serde_json::Value;
 
 /// How much may be deleted at once.

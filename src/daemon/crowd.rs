@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::source::{Done, GATHER, Source};
 use super::stage::Well;
 use crate::cluster::Served;
-use crate::manifest::ObjectKey;
-use crate::rollout::Wanted;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Wanted;
 
 /// From how many objects of a kind on.
 const CROWD: usize = 500;

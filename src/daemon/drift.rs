@@ -19,8 +19,8 @@ use super::status::{HeldStatus, put_or_remove};
 use super::turn::Ranks;
 use crate::cluster::Seen;
 use crate::config::Drift;
-use crate::manifest::{Compact, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{
     Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, Trigger, Wanted, Workload, marks,
 };
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::take_back::{self, TakeBack};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Baseline, Judge, Outcome, Wish, health, wish};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Baseline, Judge, Outcome, Wish, health, wish};
 
 impl Work {
     /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.

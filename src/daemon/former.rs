@@ -5,8 +5,8 @@ use tracing::warn;
 use super::context::Context;
 use super::look::{Reading, Repository};
 use crate::git::{Entry, EntryKind, GitError};
-use crate::manifest::{Manifest, ManifestHash, ObjectKey, is_manifest};
-use crate::rollout::{Commit, CommitId};
+use belay_core::manifest::{Manifest, ManifestHash, ObjectKey, is_manifest};
+use belay_core::rollout::{Commit, CommitId};
 use std::sync::Arc;
 
 /// The most versions of one object that are looked through.

@@ -10,8 +10,8 @@ use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
 use super::status::set;
 use super::{planner, prune, rebuild};
-use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{Commit, CommitId, Outcome, Reason, Record, Trigger, Wanted};
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record, Trigger, Wanted};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.

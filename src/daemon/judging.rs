@@ -10,8 +10,8 @@ use tracing::{debug, info, warn};
 use super::roll_out::{LiveObject, Work};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, EventKind, Scene};
-use crate::manifest::Compact;
-use crate::rollout::{
+use belay_core::manifest::Compact;
+use belay_core::rollout::{
     Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, template,
     template_hash,
 };
@@ -288,9 +288,9 @@ async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
 }
 
 /// Whether a live workload says that it is complete, about its present generation.
-pub(super) fn is_complete(key: &crate::manifest::ObjectKey, live: &Value) -> bool {
+pub(super) fn is_complete(key: &belay_core::manifest::ObjectKey, live: &Value) -> bool {
     health(key, live).is_none_or(|health| {
-        health.observed_generation >= crate::rollout::marks::generation(live)
-            && health.standing == crate::rollout::health::Standing::Complete
+        health.observed_generation >= belay_core::rollout::marks::generation(live)
+            && health.standing == belay_core::rollout::health::Standing::Complete
     })
 }

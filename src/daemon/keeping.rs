@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::source::{Done, Source};
 use crate::history::HistoryError;
-use crate::rollout::{CommitId, Record};
+use belay_core::rollout::{CommitId, Record};
 
 /// How often old records are forgotten.
 const EVERY: Duration = Duration::from_hours(24);

@@ -29,7 +29,7 @@ use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::{History, Retention};
-use crate::rollout::marks;
+use belay_core::rollout::marks;
 
 /// What a source is made of.
 pub(super) struct Parts {

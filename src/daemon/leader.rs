@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Backoff, Cluster, ClusterError};
-use crate::rollout::{Lease, holding, releasing};
+use belay_core::rollout::{Lease, holding, releasing};
 
 /// How long a daemon that can't renew its Lease stops writing before it ends: longer than any request takes.
 const MARGIN: Duration = Duration::from_secs(40);

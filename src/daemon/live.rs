@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
-use crate::rollout::{Hold, marks};
+use belay_core::rollout::{Hold, marks};
 
 /// What is kept of a live object.
 #[derive(Clone, Debug, Default, PartialEq)]

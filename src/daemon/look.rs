@@ -9,9 +9,9 @@ use super::beside::Beside;
 use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
-use crate::manifest::yaml::Limits;
-use crate::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
-use crate::rollout::{Commit, CommitId, allowed_by_trailer};
+use belay_core::manifest::yaml::Limits;
+use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
+use belay_core::rollout::{Commit, CommitId, allowed_by_trailer};
 
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;

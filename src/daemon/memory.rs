@@ -11,8 +11,8 @@ use tracing::{error, warn};
 
 use super::context::Context;
 use crate::history::{Entry, HistoryError, Kept, Update};
-use crate::manifest::{Complaint, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Complaint, ObjectKey};
+use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
     Wanted, Workload, marks, template,
 };

@@ -62,7 +62,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::rollout::{CommitId, Plan, Wanted};
+use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use before::{Asked, Before};
 use beside::Beside;

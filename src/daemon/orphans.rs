@@ -18,8 +18,8 @@ use super::planner::Prepared;
 use super::prune;
 use super::source::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
-use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{Action, Commit, Prunable, Record, Trigger, allowed_by_trailer, marks, prunable};
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{Action, Commit, Prunable, Record, Trigger, allowed_by_trailer, marks, prunable};
 
 /// How many kinds are listed at once.
 const AT_ONCE: usize = 8;

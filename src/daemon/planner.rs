@@ -13,8 +13,8 @@ use super::refused::complaints;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use crate::manifest::{Compact, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{
     Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
     held_body, intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template,
     template_hash,

@@ -14,8 +14,8 @@ use super::orphans::Candidates;
 use super::planner::Prepared;
 use super::roll_out::Work;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
-use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{
     Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, marks, prunable, too_many,
 };
 

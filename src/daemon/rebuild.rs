@@ -9,8 +9,8 @@ use super::context::Context;
 use super::source::Source;
 use crate::cluster::{Backoff, Cluster, ClusterError};
 use crate::history::{Followed, HistoryError};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, Rebuilt, marks, rebuilt};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, Rebuilt, marks, rebuilt};
 use serde_json::Value;
 
 /// How many workloads' revisions are read at once.

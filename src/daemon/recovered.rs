@@ -7,8 +7,8 @@ use tracing::info;
 
 use super::source::{Done, Source};
 use crate::cluster::EventKind;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, marks};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, marks};
 
 impl Source {
     /// Tells of a workload that has just become complete, where its newest record says that it failed.

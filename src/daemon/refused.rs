@@ -1,8 +1,8 @@
 //! What the API server refuses, said at its place, with what can be done.
 
 use crate::cluster::ClusterError;
-use crate::manifest::Complaint;
-use crate::rollout::{Wanted, Workload};
+use belay_core::manifest::Complaint;
+use belay_core::rollout::{Wanted, Workload};
 
 /// What the API server says of a manifest that it refuses, each field at its place.
 pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
     use crate::cluster::Refusal;
-    use crate::manifest::{Scopes, read_file};
-    use crate::rollout::{Commit, Person, Replicas, Trigger};
+    use belay_core::manifest::{Scopes, read_file};
+    use belay_core::rollout::{Commit, Person, Replicas, Trigger};
     use jiff::Timestamp;
 
     #[test]

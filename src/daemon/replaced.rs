@@ -7,7 +7,7 @@ use tracing::warn;
 use super::judging::Cancelled;
 use super::roll_out::{Stage, Work};
 use crate::history::{Query, Replaced};
-use crate::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
+use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 
 impl Work {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known

@@ -8,7 +8,7 @@ use super::source::{Done, Source};
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 impl Source {
     /// Says that an object is no longer reported as drifted, if it was.

@@ -27,8 +27,8 @@ use super::telling::Told;
 use super::turn::Turn;
 use super::{prune, rolling, undone, unstick};
 use crate::cluster::{Backoff, ClusterError, Mode, Served};
-use crate::manifest::Compact;
-use crate::rollout::{
+use belay_core::manifest::Compact;
+use belay_core::rollout::{
     Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, before_apply, is_as_applied,
     marks, template, template_hash,
 };

@@ -1,5 +1,5 @@
 //! A ReplicationController replaces no pod when its template changes, so the daemon does: by the rolling update of
-//! [`crate::rollout::rolling_update`]. Where it fails, the old controller grows again; it is the last good revision.
+//! [`belay_core::rollout::rolling_update`]. Where it fails, the old controller grows again; it is the last good revision.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
-use crate::manifest::ObjectKey;
-use crate::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
-use crate::rollout::{
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
+use belay_core::rollout::{
     Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
     WayBack, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
@@ -240,7 +240,7 @@ fn is_ours(work: &Work, live: &Value) -> bool {
 fn ask(work: &Work) -> Ask {
     let wanted = &work.planned.wanted;
     let mut manifest = wanted.manifest.value();
-    if wanted.replicas != crate::rollout::Replicas::AsWritten
+    if wanted.replicas != belay_core::rollout::Replicas::AsWritten
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.remove("replicas");

@@ -8,8 +8,8 @@ use tracing::warn;
 use super::source::Source;
 use super::status::set;
 use crate::history::Query;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, is_well};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, is_well};
 
 impl Source {
     /// Publishes whether everything that the head says is through.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::look::Repository;
 use crate::git::{BlobId, GitError};
-use crate::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
-use crate::rollout::{
+use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
+use belay_core::rollout::{
     After, CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template, wrong_order,
 };
 

@@ -31,8 +31,8 @@ use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::history::Trouble;
-use crate::manifest::{Compact, ObjectKey};
-use crate::rollout::{CommitId, Outcome, Reason, Record, RecordId};
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! Where a rollout is taken up, and how it ended.
 
 use super::telling::Told;
-use crate::rollout::{Baseline, Outcome, Reason, Replicas};
+use belay_core::rollout::{Baseline, Outcome, Reason, Replicas};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::manifest::ObjectKey;
-use crate::rollout::{CommitId, Counters, Outcome, Reason};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Counters, Outcome, Reason};
 
 /// The daemon's state at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

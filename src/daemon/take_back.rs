@@ -13,8 +13,8 @@ use super::way::find_way;
 use super::{rolling, undone, unstick, with_it};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
-use crate::manifest::ObjectKey;
-use crate::rollout::{
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
     Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
     before_apply, body, same_template, template, template_hash, wish, with_template,
 };

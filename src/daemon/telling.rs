@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::source::{Done, Source};
 use crate::cluster::EventKind;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// How many are told at once.
 const AT_ONCE: usize = 8;

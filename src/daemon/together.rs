@@ -9,8 +9,8 @@ use super::source::Source;
 use super::turn::Ranks;
 use crate::config::OnFailure;
 use crate::history::Query;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, rank};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, rank};
 
 /// What failed of a commit.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::rollout::{Action, Planned, Rank};
+use belay_core::rollout::{Action, Planned, Rank};
 
 /// The place of an object in a plan: what is applied goes by rank, and what is deleted comes after it, the other way
 /// round.

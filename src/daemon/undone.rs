@@ -16,8 +16,8 @@ use super::roll_out::Work;
 use super::source::Source;
 use super::take_back::rollback_failed;
 use crate::cluster::{Backoff, EventKind};
-use crate::manifest::ObjectKey;
-use crate::rollout::{
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
     CommitId, Hold, Outcome, Reason, Record, Revision, Trigger, body, marks, rolling_update, same_template, template,
     template_hash, with_template,
 };

@@ -14,8 +14,8 @@ use super::context::Context;
 use super::roll_out::Work;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
-use crate::rollout::health::is_ready;
-use crate::rollout::{Outcome, Wanted, Workload, marks};
+use belay_core::rollout::health::is_ready;
+use belay_core::rollout::{Outcome, Wanted, Workload, marks};
 
 /// How often the pods are looked at.
 const EVERY: Duration = Duration::from_secs(5);

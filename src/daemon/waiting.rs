@@ -8,8 +8,8 @@ use tracing::{error, info};
 
 use super::source::Source;
 use super::status::{UnderWay, put_or_remove};
-use crate::manifest::ObjectKey;
-use crate::rollout::{
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
     After, CommitId, Gate, Outcome, Planned, Reason, RecordId, Standing, Step, StepKind, Trigger, gate,
 };
 

@@ -11,7 +11,7 @@ use super::judging::Cancelled;
 use super::roll_out::Work;
 use crate::cluster::Backoff;
 use crate::history::Query;
-use crate::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
+use belay_core::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
 
 /// Where a workload goes back to.
 pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::live::digest;
 use super::roll_out::Well;
 use super::source::Source;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Hold, TemplateMarks, Workload, body, held_body, is_as_applied, template, template_hash};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Hold, TemplateMarks, Workload, body, held_body, is_as_applied, template, template_hash};
 
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.

@@ -14,8 +14,8 @@ use super::roll_out::{Stage, Work};
 use super::take_back::fail;
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Served};
-use crate::manifest::{Manifest, ObjectKey};
-use crate::rollout::{
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{
     Action, Companion, Hold, Outcome, Planned, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted,
     held_body, named_configuration, rank, template,
 };

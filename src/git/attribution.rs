@@ -12,7 +12,7 @@ use super::error::GitError;
 use super::graph::{Graph, Node};
 use super::mirror::{Mirror, commit_id, oid};
 use super::tree::Entry;
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// The commits that changed one file between two commits. `links[0]` is the newest; where a merge brought several lines
 /// together, each line goes on from there.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::error::GitError;
 use super::mirror::{Mirror, commit_id, oid};
-use crate::rollout::{Commit, CommitId, Person};
+use belay_core::rollout::{Commit, CommitId, Person};
 
 /// The longest subject that is kept, in characters. A commit's message can have any size.
 const SUBJECT: usize = 1000;

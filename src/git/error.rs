@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// Why something about a repository failed. None of the texts has a credential in it.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use super::host_keys;
 use super::import::Source;
 use super::mirror::{Mirror, commit_id};
 use super::talk::{Talk, proxy};
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use git2::Oid;
 
 use super::error::GitError;
 use super::host_keys::matches;
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// What of a repository is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -317,11 +317,11 @@ fn remove(path: &Path) -> Result<(), GitError> {
 }
 
 /// The id that libgit2 knows a commit by.
-pub(super) fn oid(id: &crate::rollout::CommitId) -> Result<Oid, GitError> {
+pub(super) fn oid(id: &belay_core::rollout::CommitId) -> Result<Oid, GitError> {
     Oid::from_str(id.as_str()).map_err(while_doing("read a commit id"))
 }
 
 /// The id that the other rooms know a commit by.
-pub(super) fn commit_id(oid: Oid) -> crate::rollout::CommitId {
+pub(super) fn commit_id(oid: Oid) -> belay_core::rollout::CommitId {
     oid.to_string().parse().expect("libgit2 without SHA-256 writes 40 hexadecimal digits")
 }

@@ -6,7 +6,7 @@ use git2::{ErrorCode, Oid, Repository};
 
 use super::error::{GitError, while_doing};
 use super::mirror::{Mirror, commit_id, oid};
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// How many commits are looked at before the whole graph is loaded.
 const SOON: usize = 256;

@@ -9,7 +9,7 @@ use super::commits::told;
 use super::error::{GitError, while_doing};
 use super::mirror::oid;
 use super::working_copy::{WorkingCopy, wrong};
-use crate::rollout::Commit;
+use belay_core::rollout::Commit;
 
 /// How large a file may be that is read from a revision, in bytes.
 const LARGEST: usize = 64 << 20;

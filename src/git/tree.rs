@@ -9,7 +9,7 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree, TreeEntry};
 use super::error::GitError;
 use super::mirror::{Mirror, oid};
 use super::names::{OddPath, shown, usable};
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// No tree is larger, in bytes: room for 200,000 files and more in one folder.
 const TREE_LIMIT: usize = 16 << 20;

@@ -16,7 +16,7 @@ use super::location::Location;
 use super::mirror::commit_id;
 use super::signing::{self, Signing};
 use super::{settings, who};
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// A repository with files checked out, on a branch.
 pub struct WorkingCopy {

@@ -9,8 +9,10 @@ use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
 use super::{History, Opened, Query, Replaced, Update};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, TemplateMarks, Trigger};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
+    Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
+};
 
 /// One statement that has run: its text, how many steps it took, and how many of them went through a whole table.
 type Ran = (String, i32, i32);

@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::error::HistoryError;
 use super::file::History;
 use super::rows;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// An object that differs from Git by somebody else's hand.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::templates::Kept;
 use super::write::{Update, add_step, finish, update};
-use crate::rollout::{Outcome, Reason, RecordId, Step};
+use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 
 /// One thing to be written down.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::manifest::ObjectKey;
-use crate::rollout::{Outcome, RecordId};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, RecordId};
 
 /// Why something about the history failed.
 #[derive(Debug, thiserror::Error)]

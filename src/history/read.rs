@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
-use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};
 
 /// How many candidates are named when digits fit several commits.
 const CANDIDATES: i64 = 20;
@@ -336,7 +336,7 @@ fn commit(row: &Row<'_>) -> rusqlite::Result<Commit> {
         author: Person { name: row.get(2)?, email: row.get(3)? },
         authored: rows::parsed(row, 4)?,
         committed: rows::parsed(row, 5)?,
-        parents: parents.map_err(|error: crate::rollout::InvalidCommitId| rows::unreadable(6, error))?,
+        parents: parents.map_err(|error: belay_core::rollout::InvalidCommitId| rows::unreadable(6, error))?,
         trailers: rows::from_json(7, &trailers)?,
     })
 }

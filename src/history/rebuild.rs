@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, params};
 use super::error::HistoryError;
 use super::file::History;
 use super::{rows, write};
-use crate::manifest::ObjectKey;
-use crate::rollout::{Commit, Record, Trigger};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, Record, Trigger};
 
 /// What a source follows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
 use super::templates::checked;
-use crate::manifest::ObjectKey;
-use crate::rollout::TemplateMarks;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::TemplateMarks;
 
 /// A pod template that a workload had before a rollout, without having been seen complete.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
 use super::templates::forget_unused;
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 /// How many records one transaction forgets, so that the daemon's own writes never wait long.
 const AT_ONCE: usize = 500;

@@ -8,8 +8,8 @@ use rusqlite::{Connection, Error, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::manifest::{Complaint, ObjectKey, Place};
-use crate::rollout::{Evidence, Reason, Record, RecordId, Step, Trigger};
+use belay_core::manifest::{Complaint, ObjectKey, Place};
+use belay_core::rollout::{Evidence, Reason, Record, RecordId, Step, Trigger};
 
 /// The columns that [`record`] reads, in its order.
 pub(super) const RECORD: &str = "records.number, records.source, records.\"commit\", records.\"group\", records.kind, \

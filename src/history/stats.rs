@@ -8,8 +8,8 @@ use rusqlite::{Row, params};
 use super::error::HistoryError;
 use super::file::History;
 use super::rows;
-use crate::manifest::ObjectKey;
-use crate::rollout::Outcome;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Outcome;
 
 /// What the numbers are for.
 #[derive(Clone, Debug, PartialEq, Eq)]

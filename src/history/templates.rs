@@ -10,8 +10,8 @@ use super::file::{Failure, History};
 use super::read::completed;
 use super::replaced::forget_replaced;
 use super::rows;
-use crate::manifest::ObjectKey;
-use crate::rollout::{CommitId, Record};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Record};
 
 /// The largest template that is kept, in bytes of JSON. The API server takes objects of up to 1.5 MiB.
 const SIZE: usize = 512 << 10;

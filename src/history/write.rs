@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
-use crate::manifest::Complaint;
-use crate::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
+use belay_core::manifest::Complaint;
+use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
 
 /// The longest text of a step or a reason, in bytes. Longer ones are cut.
 const TEXT: usize = 4096;

@@ -58,7 +58,7 @@ fn respond(code: StatusCode, media_type: &str, body: String) -> Response<Full<By
 mod tests {
     use super::*;
     use crate::daemon::SourceStatus;
-    use crate::rollout::CommitId;
+    use belay_core::rollout::CommitId;
 
     const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
 

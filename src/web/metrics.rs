@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use crate::daemon::{SourceStatus, Status, UnderWay};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// All metrics, in the text format.
 pub(super) fn metrics(status: &Status) -> String {
@@ -19,8 +19,9 @@ pub(super) fn metrics(status: &Status) -> String {
         "Always 1; the commits are in the labels: where the ref is, and what was planned.",
     );
     for (name, source) in sources() {
-        let commit =
-            |commit: &Option<crate::rollout::CommitId>| commit.as_ref().map(ToString::to_string).unwrap_or_default();
+        let commit = |commit: &Option<belay_core::rollout::CommitId>| {
+            commit.as_ref().map(ToString::to_string).unwrap_or_default()
+        };
         let labels =
             [("source", name.as_str()), ("head", &commit(&source.head)), ("planned", &commit(&source.planned))];
         page.line("belay_source_info", &labels, 1);

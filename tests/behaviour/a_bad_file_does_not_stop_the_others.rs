@@ -1,6 +1,6 @@
 //! Strict manifests: each complaint has its place and a hint, and the other files go on.
 
-use belay::rollout::{Outcome, Record};
+use belay_core::rollout::{Outcome, Record};
 
 use crate::world::daemon::{World, deployment, path_of};
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use belay::cluster::{Cluster, Pace};
-use belay::rollout::rolling_update::{Ask, ByHand, RollingUpdate};
-use belay::rollout::{Hold, Outcome, Record, TemplateMarks, Trigger, marks, template_hash};
+use belay_core::rollout::rolling_update::{Ask, ByHand, RollingUpdate};
+use belay_core::rollout::{Hold, Outcome, Record, TemplateMarks, Trigger, marks, template_hash};
 use serde_json::Value;
 
 use crate::world::daemon::World;

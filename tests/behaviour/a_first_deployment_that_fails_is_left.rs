@@ -1,6 +1,6 @@
 //! A first deployment has nothing to go back to.
 
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
 
 use crate::world::daemon::{World, broken, deployment, path_of};
 

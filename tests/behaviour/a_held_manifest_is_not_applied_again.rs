@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome, marks};
+use belay_core::rollout::{Hold, Outcome, marks};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of, short};

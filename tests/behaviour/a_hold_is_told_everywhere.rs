@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use belay::rollout::Hold;
 use belay::web::Web;
+use belay_core::rollout::Hold;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tracing_subscriber::fmt::MakeWriter;

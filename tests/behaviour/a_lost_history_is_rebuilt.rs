@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use belay::history::Query;
-use belay::rollout::{Hold, Outcome, Record, Trigger};
+use belay_core::rollout::{Hold, Outcome, Record, Trigger};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 

@@ -1,6 +1,6 @@
 //! A newer commit that touches a workload replaces whatever is under way, at once: a rollout, or a rollback.
 
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
 
 use crate::world::daemon::{World, broken, deployment, path_of};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Outcome, StepKind};
+use belay_core::rollout::{Outcome, StepKind};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, deployment, path_of};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, image, path_of};

@@ -2,7 +2,7 @@
 //! is let go when the one that failed is put right.
 
 use belay::config::OnFailure;
-use belay::rollout::{Hold, Outcome, Trigger};
+use belay_core::rollout::{Hold, Outcome, Trigger};
 use serde_json::Value;
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};

@@ -1,6 +1,6 @@
 //! What `kubectl rollout undo` took back in the middle of a rollout stays so, whatever belay was doing meanwhile.
 
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 

@@ -1,6 +1,6 @@
 //! Manifests of any kind are applied, in an order in which they can be.
 
-use belay::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, marks};
 
 use crate::world::daemon::{WIDGETS, World};
 

@@ -1,6 +1,6 @@
 //! Whatever a repository holds: one clear error, nothing applied that should not be, and the daemon goes on.
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 
 use crate::world::daemon::{World, deployment, path_of};
 use crate::world::repository::Kind;

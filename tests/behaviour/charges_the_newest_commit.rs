@@ -1,6 +1,6 @@
 //! Several commits in one push: each object is charged to the newest commit that changed it.
 
-use belay::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, marks};
 
 use crate::world::daemon::{World, deployment, path_of};
 

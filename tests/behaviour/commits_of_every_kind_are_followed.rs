@@ -1,7 +1,7 @@
 //! Commits as people and tools make them: merges of two and of many, empty ones, squashed ones, with several authors, with
 //! huge subjects and texts that are none, with clocks that run backwards.
 
-use belay::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, marks};
 
 use crate::world::daemon::{World, deployment, path_of, short};
 

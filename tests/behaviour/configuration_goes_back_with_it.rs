@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome, Trigger};
+use belay_core::rollout::{Hold, Outcome, Trigger};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -100,7 +100,7 @@ async fn what_another_needs_stays_and_that_is_said_first() {
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack);
     let steps = world.history().steps(record.id).unwrap();
-    let back = steps.iter().find(|step| step.kind == belay::rollout::StepKind::GoingBack).unwrap();
+    let back = steps.iter().find(|step| step.kind == belay_core::rollout::StepKind::GoingBack).unwrap();
     assert!(
         back.detail.contains("ConfigMap default/settings") && back.detail.contains("Deployment default/other"),
         "{back:?}"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::config::Drift;
-use belay::rollout::{Hold, Outcome, Trigger};
+use belay_core::rollout::{Hold, Outcome, Trigger};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};

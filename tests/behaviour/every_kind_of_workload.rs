@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::daemon::SourceStatus;
-use belay::rollout::{Hold, Outcome, marks};
+use belay_core::rollout::{Hold, Outcome, marks};
 use serde_json::json;
 
 use crate::world::daemon::{World, image};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Outcome, Record, StepKind, Trigger, marks};
+use belay_core::rollout::{Outcome, Record, StepKind, Trigger, marks};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 
 use crate::world::daemon::{World, config_map, deployment, path_of};
 use crate::world::tap::{Fate, Tap};

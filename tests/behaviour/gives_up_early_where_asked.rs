@@ -1,6 +1,6 @@
 //! `fail_fast`: belay does not wait for the deadline once the pods show that they can't start.
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 
@@ -20,7 +20,7 @@ async fn after(fail_fast: bool, second: &str) -> (Outcome, i64, String) {
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
     let steps = world.history().steps(record.id).unwrap();
-    let ruled = steps.iter().find(|step| step.kind == belay::rollout::StepKind::Verdict);
+    let ruled = steps.iter().find(|step| step.kind == belay_core::rollout::StepKind::Verdict);
     let took = ruled.map_or(0, |step| step.at.duration_since(record.started).as_secs());
     if record.outcome == Outcome::RolledBack {
         assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");

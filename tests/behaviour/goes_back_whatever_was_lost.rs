@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
 use serde_json::Value;
 
 use crate::every_kind_of_workload::{DAEMON, STATEFUL, daemon, stateful};

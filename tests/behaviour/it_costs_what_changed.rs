@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use serde_json::json;
 
 use crate::world::daemon::{World, config_map, deployment};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! `kill -9` at each step of a rollout and of a rollback loses no record, repeats no write that matters, and ends as
 //! without the kill.
 
-use belay::rollout::{Hold, Outcome, marks};
+use belay_core::rollout::{Hold, Outcome, marks};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, path_of};

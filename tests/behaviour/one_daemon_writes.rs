@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use serde_json::Value;
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::config::OnFailure;
-use belay::rollout::{Hold, Outcome, Trigger, marks};
+use belay_core::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::daemon::Pruning;
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use serde_json::json;
 
 use crate::world::daemon::{WIDGETS, World, config_map, deployment, path_of};

@@ -1,7 +1,7 @@
 //! Pushes come faster than rollouts: only the newest head is planned, what was under way is superseded, and the commits
 //! that were skipped are known by the head that they came with. A slow rollout delays nobody.
 
-use belay::rollout::{CommitId, Outcome, Trigger};
+use belay_core::rollout::{CommitId, Outcome, Trigger};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 use crate::world::tap::Fate;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome, StepKind, marks};
+use belay_core::rollout::{Hold, Outcome, StepKind, marks};
 use serde_json::Value;
 
 use crate::world::daemon::{World, image};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Outcome, Trigger};
+use belay_core::rollout::{Outcome, Trigger};
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of, short};
 use crate::world::tap::Fate;
@@ -50,7 +50,7 @@ async fn one_begins_when_the_other_is_complete() {
             .steps(id)
             .unwrap()
             .into_iter()
-            .find(|step| step.kind == belay::rollout::StepKind::Applied)
+            .find(|step| step.kind == belay_core::rollout::StepKind::Applied)
             .unwrap()
             .at
     };

@@ -1,6 +1,6 @@
 //! A push becomes a rollout, and a record.
 
-use belay::rollout::{Outcome, StepKind, marks};
+use belay_core::rollout::{Outcome, StepKind, marks};
 
 use crate::world::daemon::{World, deployment, path_of, short};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::SourceConfig;
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use kube::client::Body;
 
 use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::history::Trouble;
-use belay::rollout::{Hold, Outcome, Trigger};
+use belay_core::rollout::{Hold, Outcome, Trigger};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, config_map, image, path_of};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome, StepKind, marks};
+use belay_core::rollout::{Hold, Outcome, StepKind, marks};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of, short};
@@ -116,7 +116,7 @@ async fn one_bad_workload_delays_no_other() {
     world.through(&mixed).await;
     let (bad, fine) = (world.record(&mixed, "Deployment default/a"), world.record(&mixed, "Deployment default/b"));
     assert_eq!((bad.outcome, fine.outcome), (Outcome::RolledBack, Outcome::Complete));
-    let took = |record: &belay::rollout::Record| record.ended.unwrap().duration_since(record.started).as_secs();
+    let took = |record: &belay_core::rollout::Record| record.ended.unwrap().duration_since(record.started).as_secs();
     assert!(took(&fine) < 15 && took(&bad) >= 30, "{} s and {} s", took(&fine), took(&bad));
 }
 

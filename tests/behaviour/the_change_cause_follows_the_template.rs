@@ -1,6 +1,6 @@
 //! The change-cause and the commit annotation are written only when the pod template changes.
 
-use belay::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, marks};
 
 use crate::world::daemon::{World, deployment, path_of};
 

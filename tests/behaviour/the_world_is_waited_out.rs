@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use belay::minicluster::{MiniCluster, Part, Random, controllers};
-use belay::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome};
+use minicluster::{MiniCluster, Part, Random, controllers};
 use serde_json::json;
 
 use crate::world::daemon::{EPOCH, World, broken, deployment, path_of};

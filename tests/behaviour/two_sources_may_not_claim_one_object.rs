@@ -1,6 +1,6 @@
 //! An object that two sources claim is a complaint of both, and belongs to the one that had it first.
 
-use belay::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, marks};
 
 use crate::world::daemon::{World, config_map};
 use crate::world::repository::Repository;

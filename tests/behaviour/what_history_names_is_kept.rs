@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::history::Retention;
-use belay::minicluster::{MiniCluster, Part};
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
+use minicluster::{MiniCluster, Part};
 
 use crate::world::daemon::{EPOCH, World, broken, config_map, deployment, image, path_of};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, config_map, deployment, image, path_of};

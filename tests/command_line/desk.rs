@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use belay::minicluster::{Listening, MiniCluster};
+use minicluster::{Listening, MiniCluster};
 use serde_json::Value;
 
 use crate::door;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use belay::minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
 
 /// Starts a cluster that listens, and writes a kubeconfig for it; its administrator's token is in it. The port is closed
 /// when the second part is dropped.

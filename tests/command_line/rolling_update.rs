@@ -23,7 +23,8 @@ async fn make(served: &Served, name: &str, image: &str, more: &str) {
 }
 
 fn yaml(text: &str) -> serde_json::Value {
-    let bytes = belay::manifest::read_file("one.yaml", text.as_bytes(), &belay::manifest::Scopes::new("default"));
+    let bytes =
+        belay_core::manifest::read_file("one.yaml", text.as_bytes(), &belay_core::manifest::Scopes::new("default"));
     bytes.manifests[0].value()
 }
 

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use belay::minicluster::{MiniCluster, Random, Script};
 use clap::Command;
+use minicluster::{MiniCluster, Random, Script};
 use serde_json::json;
 
 use crate::program::{Ran, belay, finish};

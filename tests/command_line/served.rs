@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use belay::minicluster::{Listening, MiniCluster};
+use minicluster::{Listening, MiniCluster};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belay::minicluster::MiniCluster;
+use minicluster::MiniCluster;
 use serde_json::Value;
 
 use crate::door;

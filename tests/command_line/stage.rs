@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use belay::minicluster::{Builder, Listening, MiniCluster};
+use minicluster::{Builder, Listening, MiniCluster};
 use tokio::time::Instant;
 
 use crate::door;

@@ -1,7 +1,7 @@
 //! `status`: what it says of a workload in each of its states, on a terminal, in a pipe, and while it is watched.
 
 use belay::history::{Drifted, History};
-use belay::rollout::{Hold, marks, template_hash};
+use belay_core::rollout::{Hold, marks, template_hash};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, path};
@@ -60,7 +60,7 @@ async fn told() -> Desk {
         desk.until(&path("deployments", name), "updated", |live| live["status"]["updatedReplicas"] == 2).await;
     }
     let (history, _) = History::open(&desk.state(), "2026-01-02T00:00:00Z".parse().unwrap()).unwrap();
-    let object = belay::manifest::ObjectKey {
+    let object = belay_core::manifest::ObjectKey {
         group: "apps".to_owned(),
         kind: "Deployment".to_owned(),
         namespace: Some("default".to_owned()),

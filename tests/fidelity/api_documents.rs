@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use belay::minicluster::{MiniCluster, Part};
 use kube::Client;
+use minicluster::{MiniCluster, Part};
 use serde_json::Value;
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};

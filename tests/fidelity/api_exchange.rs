@@ -15,9 +15,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authorization, MiniCluster, Part};
 use http_body_util::BodyExt;
 use kube::Client;
+use minicluster::{Access, Authorization, MiniCluster, Part};
 use serde_json::{Map, Value, json};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};

@@ -1,9 +1,9 @@
 //! Protocol buffers between the two servers: what one writes, the other reads, and both mean the same by it.
 
-use belay::minicluster::{MiniCluster, Part};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use kube::Client;
+use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
@@ -104,7 +104,7 @@ fn normal(answer: &[u8]) -> Value {
 fn path(object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap();
     let version = object["apiVersion"].as_str().unwrap();
-    let known = belay::kinds::facts().kinds.iter().find(|known| known.kind == kind && known.api_version() == version);
+    let known = kube_facts::facts().kinds.iter().find(|known| known.kind == kind && known.api_version() == version);
     let known = known.unwrap();
     let root = if version.contains('/') { "apis" } else { "api" };
     let namespace = if known.namespaced { "namespaces/default/" } else { "" };

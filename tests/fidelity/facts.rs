@@ -1,4 +1,4 @@
-//! `src/kinds/kubernetes.json` says what the real API server says of its kinds, in its documents and in the Go types that
+//! `crates/kube-facts/src/kubernetes.json` says what the real API server says of its kinds, in its documents and in the Go types that
 //! its program carries. `BELAY_WRITE_FACTS=1` writes it anew.
 
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::go_types;
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 
-const FILE: &str = "src/kinds/kubernetes.json";
+const FILE: &str = "crates/kube-facts/src/kubernetes.json";
 
 #[tokio::test]
 async fn the_facts_about_kinds_are_the_reference_servers_own() {

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use belay::kinds::facts;
+use kube_facts::facts;
 
 use crate::go_types::{ELEMENT, FIELD_SIZE, Image, POINTER, STRUCT, STRUCT_FIELDS, go_name};
 use crate::world::control_plane;
 
-const FILE: &str = "src/minicluster/api/protobuf/fields.txt";
+const FILE: &str = "crates/minicluster/src/api/protobuf/fields.txt";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 const BOOL: u8 = 1;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use belay::minicluster::{Door, MiniCluster, Part};
+use minicluster::{Door, MiniCluster, Part};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use belay::clock::Clock;
-use belay::minicluster::{PodLogs, Random, kubelet};
-use belay::rollout::{Hold, Outcome, marks};
+use belay_core::rollout::{Hold, Outcome, marks};
+use minicluster::{PodLogs, Random, kubelet};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 use crate::world::daemon::{WIDGETS, World, broken, deployment, path_of, short};

@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use belay::rollout::{Hold, Outcome, Trigger, marks};
+use belay_core::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::{Value, json};
 
 use super::main_job::real_world;

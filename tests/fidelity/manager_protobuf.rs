@@ -4,11 +4,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use belay::minicluster::{Access, Authority, Door, MiniCluster, Part, Token, User};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
+use minicluster::{Access, Authority, Door, MiniCluster, Part, Token, User};
 use serde_json::{Value, json};
 
 use crate::world::control_plane::{self, ControllerManager, Manager};

@@ -1,4 +1,4 @@
-//! `src/minicluster/api/access/roles.json` says which roles the real API server begins with, and who has them.
+//! `crates/minicluster/src/api/access/roles.json` says which roles the real API server begins with, and who has them.
 //! `BELAY_WRITE_FACTS=1` writes it anew.
 
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 
-const FILE: &str = "src/minicluster/api/access/roles.json";
+const FILE: &str = "crates/minicluster/src/api/access/roles.json";
 const GROUP: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 #[tokio::test]

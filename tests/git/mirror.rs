@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use belay::git::{Credentials, Fetched, Follow, GitError, Limits, Location, Mirror, Opened, Relation, Resolved};
-use belay::rollout::CommitId;
+use belay_core::rollout::CommitId;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::repository::Repository;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use belay::git::{Credentials, GitError, Limits, Mirror};
-use belay::rollout::CommitId;
+use belay_core::rollout::CommitId;
 
 use super::mirror::{fetch, id, location, open};
 use crate::world::repository::Repository;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use belay::git::{Credentials, Edit, GitError, Limits, Mirror, Signing, WorkingCopy, create_bare};
-use belay::rollout::CommitId;
+use belay_core::rollout::CommitId;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 

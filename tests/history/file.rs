@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use belay::history::{History, HistoryError, Opened, Query};
-use belay::rollout::Outcome;
+use belay_core::rollout::Outcome;
 
 use super::{at, recorded};
 
@@ -41,7 +41,7 @@ fn others_read_while_the_daemon_writes() {
         recorded(&history, number, "web", Outcome::Complete, i64::try_from(number).unwrap() * 100);
         assert_eq!(reader.records(&Query::default()).unwrap().len(), usize::try_from(number).unwrap());
     }
-    let refused = reader.finish(belay::rollout::RecordId(1), Outcome::Failed, None, at(0)).unwrap_err();
+    let refused = reader.finish(belay_core::rollout::RecordId(1), Outcome::Failed, None, at(0)).unwrap_err();
     assert!(matches!(refused, HistoryError::ReadOnly), "{refused}");
     // Without the daemon too, and where nothing may be written.
     drop(reader);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use belay::history::{History, Opened, Query};
-use belay::rollout::{Outcome, RecordId, Step, StepKind};
+use belay_core::rollout::{Outcome, RecordId, Step, StepKind};
 
 use super::{at, commit_id, deployment, record};
 

@@ -9,8 +9,8 @@ mod records;
 mod statistics;
 
 use belay::history::History;
-use belay::manifest::ObjectKey;
-use belay::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId};
 use jiff::Timestamp;
 
 /// A commit's id from a number.

@@ -1,7 +1,7 @@
 //! What was rebuilt after the file was lost, what sources follow, what has drifted, and who undid what.
 
 use belay::history::{By, Drifted, Followed, History, Query, StatsQuery, Trouble};
-use belay::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{Outcome, Record, Trigger};
 
 use super::{at, commit, commit_id, deployment, record, recorded};
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use belay::history::{Arrival, Heads, History, HistoryError, Query, Replaced, Resolved, Retention, Update};
-use belay::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
-use belay::rollout::{Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger};
+use belay_core::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
+use belay_core::rollout::{
+    Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
+};
 use jiff::SignedDuration;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Deployment frequency, lead time, failure rate, time to restore.
 
 use belay::history::{By, History, Spread, StatsQuery};
-use belay::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{Outcome, Record, Trigger};
 use jiff::SignedDuration;
 
 use super::{at, commit, commit_id, deployment, record};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use belay::manifest::{Scopes, read_file};
+use belay_core::manifest::{Scopes, read_file};
 use futures::StreamExt;
 use http::Request;
 use kube::Client;
@@ -66,7 +66,7 @@ fn path(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let kind = object["kind"].as_str().unwrap();
     let (group, bare) = version.split_once('/').unwrap_or(("", version));
-    let known = belay::kinds::facts().kind(group, bare, kind);
+    let known = kube_facts::facts().kind(group, bare, kind);
     let (plural, namespaced) = known.map_or(("backups", true), |kind| (kind.resource.as_str(), kind.namespaced));
     let root = if group.is_empty() { "/api".to_owned() } else { "/apis".to_owned() };
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");

@@ -1,7 +1,7 @@
 //! Nothing panics, nothing grows without bound: hostile texts give one complaint each.
 
-use belay::manifest::yaml::{self, Limits};
-use belay::manifest::{Scopes, read_file};
+use belay_core::manifest::yaml::{self, Limits};
+use belay_core::manifest::{Scopes, read_file};
 use proptest::prelude::*;
 
 fn repeat(part: &str) -> String {
@@ -182,7 +182,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         let word = complaint.message.rsplit(' ').next().unwrap_or_default();
         let of_the_file = bytes.windows(word.len().max(1)).any(|part| part == word.as_bytes());
         prop_assert!(!word.is_empty() && (!word.ends_with('.') || of_the_file), "{complaint}");
-        let shown = belay::manifest::render(complaint, belay::manifest::Colour::Off, 80);
+        let shown = belay_core::manifest::render(complaint, belay_core::manifest::Colour::Off, 80);
         prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
     }
     for manifest in &file.manifests {

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belay::manifest::{Colour, File, Scopes, read_file, render};
+use belay_core::manifest::{Colour, File, Scopes, read_file, render};
 
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/manifests")

@@ -1,7 +1,7 @@
 //! Edits touch only the lines that they must, and say what was wanted.
 
-use belay::manifest::edit::{EditError, New, Step, add_entry, add_item, remove_entry, remove_item, set};
-use belay::manifest::{Scopes, read_file, yaml};
+use belay_core::manifest::edit::{EditError, New, Step, add_entry, add_item, remove_entry, remove_item, set};
+use belay_core::manifest::{Scopes, read_file, yaml};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;

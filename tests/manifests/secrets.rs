@@ -1,6 +1,6 @@
 //! No value of a Secret is ever shown, whatever is wrong with it.
 
-use belay::manifest::{Colour, Scopes, read_file, render};
+use belay_core::manifest::{Colour, Scopes, read_file, render};
 use proptest::prelude::*;
 
 const VALUE: &str = "hunter2";

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belay::manifest::yaml::{self, YamlComplaint};
+use belay_core::manifest::yaml::{self, YamlComplaint};
 use serde_json::Value;
 
 use crate::kubectl::{self, Answer};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use belay::cluster::{Pace, RollError};
-use belay::rollout::TemplateMarks;
-use belay::rollout::rolling_update::{Ask, Bounds, Refused, To};
+use belay_core::rollout::TemplateMarks;
+use belay_core::rollout::rolling_update::{Ask, Bounds, Refused, To};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, controller};

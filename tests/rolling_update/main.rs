@@ -10,7 +10,7 @@ mod killed;
 mod stage;
 
 use belay::clock::Clock;
-use belay::minicluster::{PodLogs, Random, kubelet};
+use minicluster::{PodLogs, Random, kubelet};
 
 use stage::Stage;
 use world::control_plane::{self, ControlPlane, Controllers};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::cluster::{Cluster, Pace, RollError};
-use belay::minicluster::{MiniCluster, Part};
-use belay::rollout::rolling_update::{Ask, RollingUpdate};
+use belay_core::rollout::rolling_update::{Ask, RollingUpdate};
+use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::minicluster::Random;
+use minicluster::Random;
 
 use super::scenario::Fate;
 use super::weather::Weather;

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use belay::minicluster::Random;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
+use minicluster::Random;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -11,7 +11,7 @@ use belay::cluster::Cluster;
 use belay::config::{Drift, OnFailure, SourceConfig, Span};
 use belay::daemon::{Daemon, Status};
 use belay::history::History;
-use belay::minicluster::{MiniCluster, Part, Random, Script};
+use minicluster::{MiniCluster, Part, Random, Script};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};

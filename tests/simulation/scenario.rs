@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::minicluster::Random;
+use minicluster::Random;
 
 use super::events::{Edit, Event, Hand, Kill, Timed};
 

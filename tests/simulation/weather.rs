@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::minicluster::Random;
+use minicluster::Random;
 
 /// What can befall a request, and how often, in percent; and how long each way takes at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

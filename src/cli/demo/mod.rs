@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::{Globals, history, show, signals};
 use crate::clock::Clock;
 use crate::history::Query;
-use crate::rollout::Outcome;
+use belay_core::rollout::Outcome;
 use stage::Stage;
 use witness::Witness;
 
@@ -154,7 +154,7 @@ async fn tell(
 }
 
 /// Why it was taken back, with what belay kept of it.
-fn explain(stage: &Stage, commit: &crate::rollout::CommitId) -> anyhow::Result<()> {
+fn explain(stage: &Stage, commit: &belay_core::rollout::CommitId) -> anyhow::Result<()> {
     let query = Query { commit: Some(commit.to_string()), outcomes: [Outcome::RolledBack].into(), ..Query::default() };
     let record = stage.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
     let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();

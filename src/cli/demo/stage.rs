@@ -14,8 +14,8 @@ use crate::config::SourceConfig;
 use crate::daemon::Daemon;
 use crate::git::{Credentials, Edit, Location, Signing, WorkingCopy, create_bare};
 use crate::history::{History, Query};
-use crate::minicluster::MiniCluster;
-use crate::rollout::CommitId;
+use belay_core::rollout::CommitId;
+use minicluster::MiniCluster;
 
 /// The sample application, as it is in the repository of belay.
 const SAMPLE: &str = include_str!("../../../manifests/sample/web.yaml");

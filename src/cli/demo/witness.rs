@@ -5,7 +5,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::cli::output::Table;
-use crate::rollout::{CommitId, Hold, marks};
+use belay_core::rollout::{CommitId, Hold, marks};
 
 const NAMESPACE: &str = "shop";
 const NAME: &str = "web";

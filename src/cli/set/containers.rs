@@ -4,8 +4,8 @@ use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use crate::cli::pick::{at, key, pod_spec};
-use crate::manifest::ObjectKey;
-use crate::manifest::edit::Step;
+use belay_core::manifest::ObjectKey;
+use belay_core::manifest::edit::Step;
 
 /// One container of an object.
 #[derive(Clone, Debug)]

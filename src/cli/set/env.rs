@@ -12,8 +12,8 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::pick::{Op, key};
 use crate::cluster::{Part, Patch};
-use crate::manifest::ObjectKey;
-use crate::manifest::edit::{New, Step};
+use belay_core::manifest::ObjectKey;
+use belay_core::manifest::edit::{New, Step};
 
 /// Where a variable's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

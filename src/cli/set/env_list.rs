@@ -12,7 +12,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{Format, progress, say, say_value};
 use crate::cli::target::{For, On, find, named};
 use crate::cluster::Cluster;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> anyhow::Result<Exit> {
     let place = &args.place;

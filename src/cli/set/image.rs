@@ -9,8 +9,8 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::pick::{Op, key};
 use crate::cluster::{Part, Patch};
-use crate::manifest::ObjectKey;
-use crate::manifest::edit::New;
+use belay_core::manifest::ObjectKey;
+use belay_core::manifest::edit::New;
 
 /// What `belay set image` understands.
 #[derive(clap::Args, Debug)]

@@ -21,8 +21,8 @@ use super::pick::{self, Op, Pick};
 use super::target::{Act, For, On, Target, each};
 use super::working::{Desk, Finish, Where};
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::manifest::{Manifest, ObjectKey, Scopes, read_file, secret_lines};
-use crate::rollout::{applied_fields, marks, pod_spec_path};
+use belay_core::manifest::{Manifest, ObjectKey, Scopes, read_file, secret_lines};
+use belay_core::rollout::{applied_fields, marks, pod_spec_path};
 
 /// What `belay set` understands.
 #[derive(clap::Args, Debug)]

@@ -9,7 +9,7 @@ use super::containers::containers;
 use super::env::{Source, Variables};
 use super::image::Images;
 use crate::cli::pick;
-use crate::manifest::{File, Scopes, read_file};
+use belay_core::manifest::{File, Scopes, read_file};
 
 /// A manifest in the midst of others, and where it is.
 #[derive(Clone, Debug)]

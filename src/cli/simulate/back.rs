@@ -9,8 +9,8 @@ use super::ended::Back;
 use super::play::{Play, Troupe};
 use super::reel::{Reel, Watches};
 use crate::cluster::Written;
-use crate::rollout::health::is_ready;
-use crate::rollout::{Workload, same_template, template, way_back, with_template};
+use belay_core::rollout::health::is_ready;
+use belay_core::rollout::{Workload, same_template, template, way_back, with_template};
 
 /// How often the pods of a StatefulSet are looked at.
 const EVERY: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::output::counted;
 use super::film::{Film, Moment};
 use super::recording::Recording;
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// The bounds of a rollout, and how near it came to them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::input::{Before, Scene};
 use crate::config::Span;
-use crate::rollout::{same_template, template};
+use belay_core::rollout::{same_template, template};
 
 /// The annotation that says what a pod does.
 const FATE: &str = "kubelet.belay.dev/fate";

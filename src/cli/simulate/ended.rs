@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::rollout::Reason;
+use belay_core::rollout::Reason;
 
 /// What became of the rollout.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::Args;
 use crate::cli::workload::Named;
 use crate::cli::{Globals, folder};
 use crate::cluster::Refusal;
-use crate::manifest::{Complaint, Manifest, ObjectKey, Scopes, read_file};
+use belay_core::manifest::{Complaint, Manifest, ObjectKey, Scopes, read_file};
 
 /// Standard input is read so far.
 const LONGEST_INPUT: u64 = 16 << 20;
@@ -80,7 +80,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
 /// What a server's refusal says about a manifest, field by field.
 pub(super) fn complaints(scene: &Scene, refusal: &Refusal) -> Vec<Complaint> {
     let complaint = |field: &str, message: String| {
-        let nowhere = || crate::manifest::Place { path: scene.key.to_string().into(), line: 1, column: 1 };
+        let nowhere = || belay_core::manifest::Place { path: scene.key.to_string().into(), line: 1, column: 1 };
         let place = scene.manifest.as_ref().map(|manifest| manifest.place_of(field));
         Complaint {
             place: place.unwrap_or_else(nowhere),
@@ -179,7 +179,7 @@ fn without_the_servers(mut live: Value, version: &str, kind: &str) -> Value {
     }
     if let Some(annotations) = live.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.retain(|name, _| {
-            name != crate::rollout::marks::REVISION && name != "kubectl.kubernetes.io/last-applied-configuration"
+            name != belay_core::rollout::marks::REVISION && name != "kubectl.kubernetes.io/last-applied-configuration"
         });
     }
     live

@@ -10,7 +10,7 @@ use super::counts::{Counts, Side};
 use super::ended::{Back, Ended};
 use super::film::{Act, Film, PodLife, State, Step};
 use super::recording::Recording;
-use crate::rollout::{Reason, progress_deadline_seconds};
+use belay_core::rollout::{Reason, progress_deadline_seconds};
 
 /// What `belay simulate` prints. Times are seconds since the change.
 #[derive(Debug, Serialize, JsonSchema)]

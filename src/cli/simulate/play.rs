@@ -17,9 +17,9 @@ use super::recording::Recording;
 use super::reel::{Reel, Watches};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
-use crate::manifest::ObjectKey;
-use crate::minicluster::{MiniCluster, NodeSpec, Part};
-use crate::rollout::{Baseline, Judge, Reason, Ruling, Verdict};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict};
+use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the play begins, in seconds since 1970: what is shown counts from the change.
 const DAWN: i64 = 946_684_800;

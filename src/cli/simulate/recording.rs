@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde_json::Value;
 
 use super::ended::{Back, Ended};
-use crate::manifest::ObjectKey;
+use belay_core::manifest::ObjectKey;
 
 /// A rollout that was played.
 pub(super) struct Recording {

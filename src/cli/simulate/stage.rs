@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use serde_json::{Map, Value, json};
 
 use super::input::Scene;
-use crate::manifest::ObjectKey;
-use crate::minicluster::NodeSpec;
+use belay_core::manifest::ObjectKey;
+use minicluster::NodeSpec;
 
 /// Nodes, unless more are needed or it is said.
 const NODES: usize = 3;

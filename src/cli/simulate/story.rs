@@ -11,7 +11,7 @@ use super::ended::{Back, Ended};
 use super::film::{Act, Film, Side, Step};
 use super::recording::Recording;
 use crate::cli::output::{Cell, Table};
-use crate::rollout::progress_deadline_seconds;
+use belay_core::rollout::progress_deadline_seconds;
 
 /// Names that a step tells before it counts the others.
 const NAMES: usize = 3;

@@ -10,8 +10,8 @@ use super::ended::Ended;
 use super::film::{Act, Film, Side};
 use super::play::Play;
 use super::recording::Recording;
-use crate::manifest::ObjectKey;
-use crate::minicluster::NodeSpec;
+use belay_core::manifest::ObjectKey;
+use minicluster::NodeSpec;
 
 fn key(kind: &str) -> ObjectKey {
     ObjectKey {

@@ -12,8 +12,8 @@ use crate::cli::output::progress;
 use crate::cli::target::{Act, Target};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Pace, RollError};
-use crate::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
-use crate::rollout::{
+use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
+use belay_core::rollout::{
     Hold, Replicas, applied_fields, body, marks, same_template, template, template_hash, with_template,
 };
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::memory::Memory;
 use super::{in_words, no_such_commit};
 use crate::cli::target::Target;
-use crate::rollout::{Revision, TemplateMarks, Workload, marks, target as revision_meant};
+use belay_core::rollout::{Revision, TemplateMarks, Workload, marks, target as revision_meant};
 
 /// A pod template to go back to.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,8 +11,8 @@ use crate::cli::Globals;
 use crate::cli::target::Target;
 use crate::git::{EntryKind, Limits, Mirror, Resolved as InGit};
 use crate::history::{History, HistoryError, Query, Resolved};
-use crate::manifest::{ObjectKey, Scopes, is_manifest, read_file};
-use crate::rollout::{
+use belay_core::manifest::{ObjectKey, Scopes, is_manifest, read_file};
+use belay_core::rollout::{
     Commit, CommitId, Hold, Outcome, Record, configuration_hash, marks, named_configuration, template,
     without_controllers_labels,
 };

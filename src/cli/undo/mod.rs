@@ -13,7 +13,7 @@ use super::target::{Act, For, On, Target, each};
 use super::who;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
-use crate::rollout::{
+use belay_core::rollout::{
     Hold, Replicas, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
     same_template, template, template_hash, unchanged, with_template,
 };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belay::clock::Clock;
-use belay::minicluster::controllers::{self, Controller, Options, Running, Which};
-use belay::minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
 use kube::Client;
+use minicluster::controllers::{self, Controller, Options, Running, Which};
+use minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
 
 use super::kubelet::Kubelet;
 use super::observer::Observer;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belay::clock::Clock;
-use belay::minicluster::kubelet::{self, Options, Ports, Running};
-use belay::minicluster::{PodLogs, Random};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::ListParams;
+use minicluster::kubelet::{self, Options, Ports, Running};
+use minicluster::{PodLogs, Random};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::task::JoinSet;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use belay::minicluster::{MiniCluster, Part};
 use kube::Client;
+use minicluster::{MiniCluster, Part};
 use serde::Deserialize;
 
 use crate::world::control_plane::{self, ControlPlane, Controllers};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use belay::kinds::{Kind, facts};
+use kube_facts::{Kind, facts};
 
 /// A request.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! Growing random values of a type: mostly sound, now and then broken.
 
-use belay::kinds::{Field, Scalar, Type};
+use kube_facts::{Field, Scalar, Type};
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::sample::select;

@@ -1,6 +1,6 @@
 //! Random histories: an object is made, changed by several managers, and deleted.
 
-use belay::kinds::{Kind, Type, facts};
+use kube_facts::{Kind, Type, facts};
 use proptest::collection::vec;
 use proptest::sample::{Index, select};
 use proptest::strategy::{BoxedStrategy, Just, Strategy, Union};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use belay::git::{Changes, Credentials, EntryKind, Files, Limits, Mirror};
-use belay::rollout::CommitId;
+use belay_core::rollout::CommitId;
 use git2::{ObjectType, Oid};
 
 use super::text::{sections, steers};
@@ -156,7 +156,7 @@ pub fn commit(data: &[u8]) {
             assert!(told.trailers.len() <= 100);
             assert!(told.change_cause().chars().count() <= 200, "{}", told.change_cause());
             assert_eq!(told.id, commit);
-            let _ = belay::rollout::allowed_by_trailer(std::slice::from_ref(&told));
+            let _ = belay_core::rollout::allowed_by_trailer(std::slice::from_ref(&told));
             let _ = stage.mirror.files(&commit, "");
             let _ = stage.mirror.between(None, &commit, 10);
             let _ = stage.mirror.relation(&commit, &commit);

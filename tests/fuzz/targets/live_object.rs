@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use belay::manifest::ObjectKey;
-use belay::rollout::health::account_of_pod;
-use belay::rollout::rolling_update::{Ask, Live, RollingUpdate};
-use belay::rollout::{
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::account_of_pod;
+use belay_core::rollout::rolling_update::{Ask, Live, RollingUpdate};
+use belay_core::rollout::{
     self, Baseline, Hold, Judge, Known, Replicas, TemplateMarks, Workload, body, changes, differs, held_body, marks,
     same_template, way_back, with_template,
 };

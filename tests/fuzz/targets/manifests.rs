@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belay::manifest::yaml::{self, Limits, Span, YamlComplaint};
-use belay::manifest::{Colour, File, ManifestSet, Scopes, read_file, render};
+use belay_core::manifest::yaml::{self, Limits, Span, YamlComplaint};
+use belay_core::manifest::{Colour, File, ManifestSet, Scopes, read_file, render};
 use serde_json::Value;
 
 use super::text::{line_and_column, sections, steers};

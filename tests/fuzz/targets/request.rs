@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use belay::clock::Clock;
-use belay::minicluster::{MiniCluster, Part};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
+use minicluster::{MiniCluster, Part};
 use serde_json::Value;
 use tower::ServiceExt;
 

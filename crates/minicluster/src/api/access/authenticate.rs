@@ -1,0 +1,112 @@
+//! From what a client shows to who it is.
+
+use http::HeaderMap;
+
+use super::subject::subject;
+use crate::api::call::User;
+use crate::api::{ApiError, ApiServer};
+
+/// Who may do what.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Bearer tokens of users.
+    pub tokens: Vec<Token>,
+    /// Whether what users may do is looked up.
+    pub authorization: Authorization,
+}
+
+/// A bearer token and whose it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// The token.
+    pub token: String,
+    /// Whose it is.
+    pub user: User,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Token({})", self.user.name)
+    }
+}
+
+/// Whether what users may do is looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorization {
+    /// Everybody may do everything.
+    #[default]
+    AllowAll,
+    /// What the roles say that are bound to them.
+    Rbac,
+}
+
+/// What is known of the other end of a connection. Requests without it come from this process and are trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The certificate that was shown, in DER; an authority of the server's has signed it.
+    pub certificate: Option<Vec<u8>>,
+}
+
+impl ApiServer {
+    /// Who makes a request, after impersonation.
+    ///
+    /// # Errors
+    /// 401 for tokens that are nobody's, 403 where impersonation is not allowed, 400 where it names no user.
+    pub(in crate::api) fn authenticate(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {
+        let user = self.own_identity(headers, peer)?;
+        Ok(self.impersonated(&user, headers)?.unwrap_or(user))
+    }
+
+    fn own_identity(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {
+        let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let token = sent.and_then(|sent| {
+            let (scheme, token) = sent.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        if let Some(token) = token {
+            return self.user_of(token).ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"));
+        }
+        match peer {
+            None => Ok(User::admin()),
+            Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
+            Some(_) if self.access().tokens.is_empty() && self.access().authorization == Authorization::AllowAll => {
+                Ok(User::admin())
+            }
+            Some(_) => Ok(User {
+                name: "system:anonymous".to_owned(),
+                groups: vec!["system:unauthenticated".to_owned()],
+                ..User::default()
+            }),
+        }
+    }
+
+    /// Whose a token is.
+    pub(super) fn user_of(&self, token: &str) -> Option<User> {
+        if let Some(known) = self.access().tokens.iter().find(|known| known.token == token) {
+            let mut user = known.user.clone();
+            if !user.groups.iter().any(|group| group == "system:authenticated") {
+                user.groups.push("system:authenticated".to_owned());
+            }
+            return Some(user);
+        }
+        let (namespace, name, uid) = self.account_of(token)?;
+        Some(User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            uid,
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            extra: Vec::new(),
+        })
+    }
+}
+
+/// A certificate's common name is the user's, its organizations are the groups.
+fn certified(certificate: &[u8]) -> User {
+    let subject = subject(certificate).unwrap_or_default();
+    let mut groups = subject.organizations;
+    groups.push("system:authenticated".to_owned());
+    User { name: subject.common_name, groups, ..User::default() }
+}

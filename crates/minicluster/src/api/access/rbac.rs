@@ -1,0 +1,110 @@
+//! What users may do: the roles that are bound to them.
+
+use super::Authorization;
+use super::grain::Grain;
+use crate::api::call::{Call, User};
+use crate::api::route::Target;
+use crate::api::{ApiError, ApiServer};
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes<'a> {
+    /// The verb, `get`.
+    pub verb: &'a str,
+    /// The API group, for objects.
+    pub group: &'a str,
+    /// The resource, with a subresource as `pods/log`; empty where a path is meant.
+    pub resource: &'a str,
+    /// The namespace, where there is one.
+    pub namespace: Option<&'a str>,
+    /// The name; empty for all.
+    pub name: &'a str,
+    /// The path, where no object is meant.
+    pub path: &'a str,
+}
+
+impl Attributes<'_> {
+    fn grain(&self) -> Grain<'_> {
+        let Attributes { verb, group, resource, name, path, .. } = *self;
+        if resource.is_empty() {
+            Grain::Path { verb, path }
+        } else {
+            Grain::Resource { verb, group, resource, name: Some(name) }
+        }
+    }
+}
+
+impl ApiServer {
+    /// Refuses what a user may not do to objects.
+    ///
+    /// # Errors
+    /// 403.
+    pub(in crate::api) fn authorize(&self, call: &Call, target: &Target, verb: &str) -> Result<(), ApiError> {
+        let definition = &target.resource.definition;
+        let resource = match &target.subresource {
+            Some(subresource) => format!("{}/{subresource}", definition.resource),
+            None => definition.resource.clone(),
+        };
+        let name = target.name.as_deref().unwrap_or_default();
+        // A namespace lies in itself.
+        let itself = target.name.as_deref().filter(|_| target.resource.is("", "namespaces"));
+        let namespace = target.namespace.as_deref().or(itself);
+        self.demand(
+            &call.user,
+            &Attributes { verb, group: &definition.group, resource: &resource, namespace, name, path: "" },
+        )
+    }
+
+    /// Refuses paths that a user may not see.
+    ///
+    /// # Errors
+    /// 403.
+    pub(in crate::api) fn authorize_path(&self, call: &Call) -> Result<(), ApiError> {
+        let verb = call.method.as_str().to_ascii_lowercase();
+        let attributes =
+            Attributes { verb: &verb, group: "", resource: "", namespace: None, name: "", path: &call.path };
+        let Err(why) = self.decide(&call.user, &attributes) else { return Ok(()) };
+        let message = format!("forbidden: User {:?} cannot {verb} path {:?}", call.user.name, call.path);
+        Err(ApiError::generic(403, "Forbidden", because(message, &why)))
+    }
+
+    /// Refuses what a user may not do to objects.
+    ///
+    /// # Errors
+    /// 403.
+    pub(super) fn demand(&self, user: &User, wanted: &Attributes<'_>) -> Result<(), ApiError> {
+        let Err(why) = self.decide(user, wanted) else { return Ok(()) };
+        let place = match wanted.namespace {
+            Some(namespace) => format!("in the namespace {namespace:?}"),
+            None => "at the cluster scope".to_owned(),
+        };
+        let Attributes { verb, group, resource, name, .. } = wanted;
+        let message =
+            format!("User {:?} cannot {verb} resource {resource:?} in API group {group:?} {place}", user.name);
+        let plural = resource.split('/').next().unwrap_or_default();
+        Err(ApiError::forbidden(group, plural, name, &because(message, &why)))
+    }
+
+    /// Whether a user may do something.
+    pub(in crate::api) fn may(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+        self.decide(user, wanted).is_ok()
+    }
+
+    /// Whether a user may do something, and why or why not, as far as there is more to say.
+    pub(super) fn decide(&self, user: &User, wanted: &Attributes<'_>) -> Result<String, String> {
+        let master = user.groups.iter().any(|group| group == "system:masters");
+        if master || self.access().authorization == Authorization::AllowAll {
+            return Ok(String::new());
+        }
+        let grants = self.grants_of(user, wanted.namespace);
+        let grain = wanted.grain();
+        match grants.given.iter().find(|given| grain.is_in(&given.rule)) {
+            Some(given) => Ok(format!("RBAC: allowed by {}", given.through)),
+            None => Err(grants.complaint().map(|complaint| format!("RBAC: {complaint}")).unwrap_or_default()),
+        }
+    }
+}
+
+fn because(message: String, why: &str) -> String {
+    if why.is_empty() { message } else { format!("{message}: {why}") }
+}

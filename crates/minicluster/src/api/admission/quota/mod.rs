@@ -1,0 +1,166 @@
+//! Resource quotas: what a namespace may use, and what it uses.
+//!
+//! A quota's status says what is used. It changes together with the objects that use something, in one write, so that it
+//! is never wrong and nothing can slip past it.
+
+mod scopes;
+mod usage;
+
+use serde_json::{Value, json};
+
+use self::usage::{missing, usage};
+use super::resources::{Amounts, add, amounts};
+use super::{forbid, listed};
+use crate::api::object::{self, Quantity, Write};
+use crate::api::route::Target;
+use crate::api::store::{self, Scope, ShelfName, Stored};
+use crate::api::write::{own_meaning, text};
+use crate::api::{ApiError, ApiServer};
+
+impl ApiServer {
+    /// The changes of quotas that go with a change of an object, or why it can't be made.
+    pub(super) fn quota_changes(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<Vec<store::Write>, ApiError> {
+        let Some(namespace) = &target.namespace else { return Ok(Vec::new()) };
+        let quotas = self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
+        if quotas.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut changes = Vec::new();
+        for stored in quotas {
+            let quota = stored.value();
+            let counted = |object: Option<&Value>| -> Amounts {
+                let object = object.filter(|object| scopes::covers(&quota, &target.resource, object));
+                object.map(|object| usage(&target.resource, object)).unwrap_or_default()
+            };
+            let (before, after) = (counted(old), counted(new));
+            let delta = delta(&quota, &before, &after);
+            if let (None, Some(new)) = (old, new)
+                && !after.is_empty()
+                && let Some(why) = missing(&target.resource, new, &amounts(&quota["status"]["hard"]))
+            {
+                let why = format!("failed quota: {}: must specify {why}", stored.name());
+                return Err(forbid(target, new, &why));
+            }
+            if delta.is_empty() {
+                continue;
+            }
+            if let Some(why) = exceeded(&quota, &delta) {
+                return Err(forbid(target, new.or(old).unwrap_or(&Value::Null), &why));
+            }
+            changes.extend(self.charged(&stored, &quota, &delta));
+        }
+        Ok(changes)
+    }
+
+    /// A quota's status with what has changed.
+    fn charged(&self, stored: &Stored, quota: &Value, delta: &Amounts) -> Option<store::Write> {
+        let mut next = quota.clone();
+        let mut used = amounts(&quota["status"]["used"]);
+        add(&mut used, delta);
+        for name in delta.keys() {
+            next["status"]["used"][name] = json!(used.get(name).map(Quantity::canonical));
+        }
+        self.quota_status(stored, quota, next, "kube-apiserver")
+    }
+
+    fn quota_status(&self, stored: &Stored, old: &Value, next: Value, manager: &str) -> Option<store::Write> {
+        let registry = self.registry();
+        let resource = registry.any_version("", "resourcequotas")?;
+        let write = Write { subresource: Some("status"), manager, ..own_meaning(resource, self.now()) };
+        let next = object::update(&write, old, next).ok()?.object;
+        (next != *old).then(|| store::Write {
+            shelf: resource.shelf.clone(),
+            path: stored.path.to_string(),
+            expected: Some(stored.revision),
+            object: Some(next),
+            fields: Vec::new(),
+        })
+    }
+
+    /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses
+    /// is counted.
+    pub(in crate::api) fn quotas_after(&self, shelf: &ShelfName, path: &str) {
+        if !shelf.group.is_empty() || *shelf.resource != *"resourcequotas" {
+            return;
+        }
+        // Others may write to it at the same time; they will count too.
+        let Some(stored) = self.store().get(shelf, path) else { return };
+        let quota = stored.value();
+        if quota["status"]["hard"] == quota["spec"]["hard"] {
+            return;
+        }
+        let mut next = quota.clone();
+        next["status"]["hard"] = quota["spec"]["hard"].clone();
+        let used = self.counted(&quota);
+        let zero = Quantity::from_whole(0);
+        let shown = amounts(&quota["spec"]["hard"]).into_keys().map(|name| {
+            let amount = used.get(&name).unwrap_or(&zero).canonical();
+            (name, Value::from(amount))
+        });
+        next["status"]["used"] = shown.collect();
+        let change = self.quota_status(&stored, &quota, next, "kube-controller-manager");
+        drop(self.store().write(change.into_iter().collect()));
+    }
+
+    /// All that a quota's namespace uses of what it limits.
+    fn counted(&self, quota: &Value) -> Amounts {
+        let namespace = text(quota, "/metadata/namespace").to_owned();
+        let hard = amounts(&quota["spec"]["hard"]);
+        let mut used = Amounts::new();
+        let registry = self.registry();
+        for resource in registry.resources().filter(|resource| resource.is_stored_version()) {
+            if !hard.keys().any(|name| usage::may_count(resource, name)) {
+                continue;
+            }
+            let scope = Scope::Namespace(namespace.clone());
+            let Ok(snapshot) = self.store().snapshot(&resource.shelf, &scope, &store::Page::default()) else {
+                continue;
+            };
+            for object in snapshot.objects {
+                let object = object.value();
+                if scopes::covers(quota, resource, &object) {
+                    add(&mut used, &usage(resource, &object));
+                }
+            }
+        }
+        used
+    }
+}
+
+/// What is used more, or less, of what a quota limits.
+fn delta(quota: &Value, before: &Amounts, after: &Amounts) -> Amounts {
+    let zero = Quantity::from_whole(0);
+    let hard = amounts(&quota["status"]["hard"]);
+    let changed = hard.into_keys().filter_map(|name| {
+        let (before, after) = (before.get(&name).unwrap_or(&zero), after.get(&name).unwrap_or(&zero));
+        let more = after.minus(before);
+        (more.sign() != 0).then_some((name, more))
+    });
+    changed.collect()
+}
+
+/// Why a quota forbids to use more, if it does.
+fn exceeded(quota: &Value, delta: &Amounts) -> Option<String> {
+    let (hard, used) = (amounts(&quota["status"]["hard"]), amounts(&quota["status"]["used"]));
+    let zero = Quantity::from_whole(0);
+    let mut over = [Vec::new(), Vec::new(), Vec::new()];
+    for (name, more) in delta.iter().filter(|(_, more)| more.sign() > 0) {
+        let (Some(bound), used) = (hard.get(name), used.get(name).unwrap_or(&zero)) else { continue };
+        if used.plus(more).is_more(bound) {
+            for (list, amount) in over.iter_mut().zip([more, used, bound]) {
+                list.push(format!("{name}={}", amount.canonical()));
+            }
+        }
+    }
+    let [requested, used, limited] = over.map(|list| list.join(","));
+    if requested.is_empty() {
+        return None;
+    }
+    let name = text(quota, "/metadata/name");
+    Some(listed(&[format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}")]))
+}

@@ -1,0 +1,254 @@
+//! Addresses of services: each is an object of its own, so that it can't be given out twice.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::api::object::{
+    self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
+};
+use crate::api::route::Target;
+use crate::api::store::{self, Scope, ShelfName};
+use crate::api::time::rfc3339;
+use crate::api::write::{own_meaning, text};
+use crate::api::{ApiError, ApiServer, Cause};
+
+/// Where addresses of services lie: 65,534 of them.
+pub const RANGE: &str = "10.0.0.0/16";
+
+const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+const ADDRESSES: u32 = 65_534;
+
+/// How often an address is drawn before the next free one is looked for.
+const DRAWS: usize = 16;
+
+impl ApiServer {
+    /// Gives a service its addresses and ports, and says what has to be written for that.
+    pub(super) fn address_changes(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        new: Option<&mut Value>,
+        effect: Effect,
+    ) -> Result<Vec<store::Write>, ApiError> {
+        let held: Vec<String> = old.map(addresses).unwrap_or_default();
+        let kept = match new {
+            None => Vec::new(),
+            Some(service) => {
+                self.assign(target, old, service, effect)?;
+                addresses(service)
+            }
+        };
+        let mut changes = Vec::new();
+        for address in held.iter().filter(|address| !kept.contains(address)) {
+            if let Some(known) = self.store().get(&shelf(), address) {
+                changes.push(store::Write {
+                    shelf: shelf(),
+                    path: address.clone(),
+                    expected: Some(known.revision),
+                    object: None,
+                    fields: Vec::new(),
+                });
+            }
+        }
+        for address in kept.into_iter().filter(|address| !held.contains(address)) {
+            let object = self.address_object(target, &address)?;
+            changes.push(store::Write {
+                shelf: shelf(),
+                path: address,
+                expected: None,
+                object: Some(object),
+                fields: Vec::new(),
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Gives a service the addresses and ports that it lacks; nothing is kept of that.
+    pub(super) fn assign(
+        &self,
+        target: &Target,
+        old: Option<&Value>,
+        service: &mut Value,
+        effect: Effect,
+    ) -> Result<(), ApiError> {
+        let mut allocator = Allocator { server: self, old, ports: None, effect };
+        assign_addresses(service, old, &mut allocator).map_err(|refused| {
+            if refused.field.ends_with(HEALTH_CHECK) {
+                return no_health_check(refused.wanted.as_i64().unwrap_or_default(), &refused.why);
+            }
+            let address = refused.field.starts_with("spec.clusterIPs");
+            let (field, value, why) = if address {
+                let why =
+                    format!("failed to allocate IP {}: {}", refused.wanted.as_str().unwrap_or_default(), refused.why);
+                ("spec.clusterIPs".to_owned(), json!([refused.wanted]), why)
+            } else {
+                (refused.field, refused.wanted, refused.why)
+            };
+            let message = format!("Invalid value: {value}: {why}");
+            let cause = Cause { reason: "FieldValueInvalid", message, field: Some(field) };
+            let definition = &target.resource.definition;
+            ApiError::invalid(&definition.group, &definition.kind, text(service, "/metadata/name"), vec![cause])
+        })
+    }
+
+    fn address_object(&self, target: &Target, address: &str) -> Result<Value, ApiError> {
+        let registry = self.registry();
+        let Some(resource) = registry.any_version("networking.k8s.io", "ipaddresses") else {
+            return Err(ApiError::no_such_resource());
+        };
+        let now = self.now();
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {
+                "name": address, "uid": self.random().uid(), "creationTimestamp": rfc3339(now),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": "IPv4",
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+            },
+            "spec": { "parentRef": {
+                "resource": "services", "namespace": target.namespace, "name": target.name,
+            }},
+        });
+        Ok(object::create(&own_meaning(resource, now), object, &|_| Ok(()))?.object)
+    }
+}
+
+/// An address names the service that it was given to, so a name that can't be named gets none.
+pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
+    let name = text(service, "/metadata/name");
+    let problems = object::path_segment_problems(name);
+    let spec = &service["spec"];
+    let (wanted, ty) = (text(spec, "/clusterIP"), text(spec, "/type"));
+    if problems.is_empty() || ty == "ExternalName" || wanted == "None" {
+        return Ok(());
+    }
+    let (whose, address) = if wanted.is_empty() {
+        (String::new(), Ipv4Addr::from(FIRST).to_string())
+    } else {
+        (format!(" {wanted}"), wanted.to_owned())
+    };
+    let why = problems.join(", ");
+    let message = format!(
+        "Invalid value: {}: failed to allocate IP{whose}: IPAddress.networking.k8s.io {address:?} is invalid: \
+         spec.parentRef.name: Invalid value: {name:?}: {why}",
+        spec["clusterIPs"]
+    );
+    let field = Some("spec.clusterIPs".to_owned());
+    Err(ApiError::invalid("", "Service", name, vec![Cause { reason: "FieldValueInvalid", message, field }]))
+}
+
+/// Gives a service the ports that it could have, to be looked at with them.
+pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
+    let tried = tried["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for (port, tried) in ports.zip(tried).filter(|(_, tried)| tried["nodePort"].is_i64()) {
+        port["nodePort"] = tried["nodePort"].clone();
+    }
+}
+
+/// Takes ports back that `asked` does not name: they are given out when the service is stored.
+pub fn take_back_ports(asked: &Value, service: &mut Value) {
+    let asked = asked["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for (port, _) in ports.zip(asked).filter(|(_, asked)| asked["nodePort"].as_i64().unwrap_or_default() == 0) {
+        if let Some(fields) = port.as_object_mut() {
+            fields.remove("nodePort");
+        }
+    }
+}
+
+fn shelf() -> ShelfName {
+    ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
+}
+
+/// The addresses that a service holds.
+fn addresses(service: &Value) -> Vec<String> {
+    let list = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    list.filter(|address| *address != "None").map(str::to_owned).collect()
+}
+
+struct Allocator<'a> {
+    server: &'a ApiServer,
+    old: Option<&'a Value>,
+    /// The ports that are taken, once they have been looked up.
+    ports: Option<Vec<i64>>,
+    effect: Effect,
+}
+
+impl Allocator<'_> {
+    fn is_free(&self, address: &str) -> bool {
+        self.server.store().get(&shelf(), address).is_none()
+    }
+
+    fn taken_ports(&mut self) -> &mut Vec<i64> {
+        let (server, old) = (self.server, self.old);
+        self.ports.get_or_insert_with(|| {
+            let own = old.map(|old| text(old, "/metadata/uid")).unwrap_or_default();
+            let services = server.all("", "services", &Scope::All);
+            let others = services.iter().filter(|service| *service.uid != *own);
+            others.flat_map(|service| ports(&service.value())).collect()
+        })
+    }
+}
+
+fn ports(service: &Value) -> Vec<i64> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    let numbers = ports.filter_map(|port| port["nodePort"].as_i64());
+    numbers.chain(service["spec"][HEALTH_CHECK].as_i64()).filter(|port| *port != 0).collect()
+}
+
+impl Allocate for Allocator<'_> {
+    fn address(&mut self, wanted: Option<&str>) -> Result<String, String> {
+        if let Some(wanted) = wanted {
+            if self.old.is_some_and(|old| addresses(old).iter().any(|held| held == wanted)) {
+                return Ok(wanted.to_owned());
+            }
+            let within = wanted
+                .parse::<Ipv4Addr>()
+                .is_ok_and(|address| u32::from(address).checked_sub(FIRST).is_some_and(|offset| offset < ADDRESSES));
+            return match (within, self.effect == Effect::DryRun || self.is_free(wanted)) {
+                (false, _) if self.effect == Effect::DryRun => Err(format!(
+                    "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}"
+                )),
+                (false, _) => Err("the provided network does not match the current range".to_owned()),
+                (true, false) => Err("provided IP is already allocated".to_owned()),
+                (true, true) => Ok(wanted.to_owned()),
+            };
+        }
+        let address = |offset: u32| Ipv4Addr::from(FIRST + offset % ADDRESSES).to_string();
+        let mut start = 0;
+        for _ in 0..DRAWS {
+            // The first addresses are left to those who ask for them.
+            start = 256 + u32::try_from(self.server.random().below(u64::from(ADDRESSES - 256))).unwrap_or_default();
+            if self.is_free(&address(start)) {
+                return Ok(address(start));
+            }
+        }
+        let next = (0..ADDRESSES).map(|step| address(start + step)).find(|address| self.is_free(address));
+        next.ok_or_else(|| "range is full".to_owned())
+    }
+
+    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
+        if let Some(wanted) = wanted {
+            if self.effect == Effect::Stored {
+                check_range(wanted)?;
+            }
+            if self.taken_ports().contains(&wanted) {
+                return Err("provided port is already allocated".to_owned());
+            }
+            self.taken_ports().push(wanted);
+            return Ok(wanted);
+        }
+        let count = NODE_PORTS.end() - NODE_PORTS.start() + 1;
+        let draw = self.server.random().below(count.unsigned_abs());
+        let start = i64::try_from(draw).unwrap_or_default();
+        let taken = self.taken_ports();
+        let free =
+            (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
+        let port = free.ok_or_else(|| "range is full".to_owned())?;
+        taken.push(port);
+        Ok(port)
+    }
+}

@@ -1,0 +1,53 @@
+//! Coming from `kubectl apply`: its annotation says what it applied, so `kubectl apply --server-side` may take that over.
+
+use serde_json::{Value, json};
+
+use super::super::Write;
+use super::super::look::Look;
+use super::check;
+use super::own;
+use super::update::Conflict;
+use kube_facts::Type;
+
+/// The manager of `kubectl apply --server-side`.
+pub const KUBECTL: &str = "kubectl";
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// So much may all annotations be together.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Whether an object was applied on the client's side.
+pub fn is_on(live: &Value) -> bool {
+    !live["metadata"]["annotations"].text(ANNOTATION).is_empty()
+}
+
+/// Takes out the conflicts about fields that were applied on the client's side.
+pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &Write<'_>, ty: &Type) {
+    let text = live["metadata"]["annotations"].text(ANNOTATION);
+    let Ok(last) = serde_json::from_str::<Value>(text) else { return };
+    let same_version = last.text("apiVersion") == super::api_version(write.definition);
+    if same_version && check::misfits(&last, ty).is_empty() {
+        let paths = own::fields(&last, ty).paths();
+        conflicts.retain(|conflict| !paths.contains(&conflict.path));
+    }
+}
+
+/// Brings the annotation up to date with what was applied now.
+pub fn renew(object: &mut Value, applied: &Value) {
+    let mut applied = applied.clone();
+    if let Some(metadata) = applied["metadata"].as_object_mut() {
+        {
+            let name = "managedFields";
+            metadata.remove(name);
+        }
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove(ANNOTATION);
+        }
+    }
+    let text = format!("{applied}\n");
+    let annotations = &mut object["metadata"]["annotations"];
+    annotations[ANNOTATION] = json!(text);
+    let size = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
+    if annotations.as_object().into_iter().flatten().map(size).sum::<usize>() > MOST_BYTES {
+        super::super::strategy::remove(annotations, ANNOTATION);
+    }
+}

@@ -1,0 +1,92 @@
+//! Types as server-side apply sees them: maps, lists and single values, each owned as a whole or part by part.
+
+use serde_json::Value;
+
+use kube_facts::{List, ListKind, Map, Scalar, Struct, Type};
+
+/// What a type is to server-side apply.
+#[derive(Clone, Copy, Debug)]
+pub enum Atom<'a> {
+    /// Fields, each of its own type.
+    Struct(&'a Struct),
+    /// Entries of one type.
+    Map(&'a Map),
+    /// Items of one type.
+    List(&'a List),
+    /// One value.
+    Scalar(Scalar),
+    /// Anything, owned as a whole.
+    Whole,
+    /// Anything; what it is shows in the value, which is owned field by field.
+    Deduced(Kind),
+}
+
+/// What a value is, where its type does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A map of anything.
+    Map,
+    /// A list, owned as a whole.
+    List,
+    /// One value.
+    Scalar,
+}
+
+/// The type of what is in a map or struct of which nothing is known.
+pub static OPEN: Type = Type::Struct(Struct {
+    fields: std::collections::BTreeMap::new(),
+    required: Vec::new(),
+    always_written: Vec::new(),
+    atomic: false,
+    open: true,
+    embedded: false,
+});
+
+/// What a type is to server-side apply; `value` decides where the type leaves it open.
+pub fn atom<'a>(ty: &'a Type, value: Option<&Value>) -> Atom<'a> {
+    match ty.resolve() {
+        Type::Struct(inner) if inner.open && inner.fields.is_empty() && !inner.atomic => Atom::Deduced(match value {
+            Some(Value::Array(_)) => Kind::List,
+            Some(Value::Object(_)) | None => Kind::Map,
+            Some(_) => Kind::Scalar,
+        }),
+        Type::Struct(inner) => Atom::Struct(inner),
+        Type::Map(map) => Atom::Map(map),
+        Type::List(list) => Atom::List(list),
+        Type::Scalar(scalar) => Atom::Scalar(*scalar),
+        Type::Any | Type::Named(_) => Atom::Whole,
+    }
+}
+
+/// The type of a field or entry.
+pub fn entry_type<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    match atom(ty, None) {
+        Atom::Struct(inner) => match inner.fields.get(name) {
+            Some(field) => Some(&field.ty),
+            None => inner.open.then_some(&OPEN),
+        },
+        Atom::Map(map) => Some(&map.values),
+        Atom::Deduced(_) => Some(&OPEN),
+        _ => None,
+    }
+}
+
+/// The type of what an element of a path leads to.
+pub fn below<'a>(ty: &'a Type, element: &str) -> Option<&'a Type> {
+    match (element.split_once(':'), atom(ty, None)) {
+        (Some(("f", name)), _) => entry_type(ty, name),
+        (_, Atom::List(list)) => Some(&list.items),
+        _ => None,
+    }
+}
+
+/// Whether a map, struct or list is owned as a whole.
+pub fn is_whole(atom: Atom<'_>) -> bool {
+    match atom {
+        Atom::Struct(inner) => inner.atomic,
+        Atom::Map(map) => map.atomic,
+        Atom::List(list) => list.kind == ListKind::Atomic,
+        Atom::Deduced(kind) => kind == Kind::List,
+        Atom::Scalar(_) | Atom::Whole => true,
+    }
+}

@@ -1,0 +1,213 @@
+//! How ownership moves: what a write changes is the writer's, what it removes is nobody's, what is applied is owned by
+//! everyone who applies it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::read::api_version;
+use super::super::{Custom, Write, shape};
+use super::check::misfits;
+use super::compare::{Comparison, compare};
+use super::field_set::FieldSet;
+use super::managers::{Manager, Managers, Operation, Owned};
+use super::merge::merge;
+use super::remove::without;
+use super::{manager, own, owner_of_nothing, reset, touch};
+use kube_facts::Type;
+
+/// A field that somebody else owns with another value.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// Who, as errors name it.
+    pub manager: String,
+    /// Which field, `.spec.replicas`.
+    pub path: String,
+}
+
+/// An object that does not fit a version in which somebody owns fields of it: nobody can tell who owns what then.
+#[derive(Debug)]
+pub struct Misfit;
+
+/// Records a write that is no apply.
+///
+/// # Errors
+/// If the object, before or after, does not fit its type in the version of the write or of a manager. That happens only to
+/// custom kinds, whose definition changes.
+pub fn update(
+    managers: &mut Managers,
+    before: &Value,
+    after: &Value,
+    ty: &Type,
+    write: &Write<'_>,
+) -> Result<(), Misfit> {
+    let writer = manager(write, Operation::Update);
+    if let Some(custom) = &write.definition.custom {
+        fits([before, after], ty)?;
+        take_away_elsewhere(managers, before, after, custom, write)?;
+    }
+    record(managers, writer, changed(before, after, ty, write), write);
+    Ok(())
+}
+
+/// What a write changes of what it reaches.
+pub fn changed(before: &Value, after: &Value, ty: &Type, write: &Write<'_>) -> Comparison {
+    compare(before, after, ty).outside(reset::fields(write))
+}
+
+/// Records a write that is no apply in `managedFields`, of which only those are read to whom it matters.
+///
+/// # Errors
+/// For entries that are not as the server writes them.
+pub fn update_entries(entries: Vec<Value>, changed: Comparison, write: &Write<'_>) -> Result<Vec<Value>, String> {
+    let writer = manager(write, Operation::Update);
+    let matters = |entry: &Value| writer.has(entry) || changed.meets(&entry["fieldsV1"]);
+    let (touched, others): (Vec<Value>, Vec<Value>) = entries.into_iter().partition(matters);
+    let mut managers = Managers::read(&touched)?;
+    record(&mut managers, writer, changed, write);
+    Ok(managers.write_beside(others))
+}
+
+fn record(managers: &mut Managers, writer: Manager, changed: Comparison, write: &Write<'_>) {
+    if let Some(taken) = take(managers, changed) {
+        let owned = managers.0.entry(writer.clone()).or_insert_with(|| owner_of_nothing(write));
+        owned.fields.unite(taken);
+        touch(managers, &writer, write);
+    }
+}
+
+fn fits(objects: [&Value; 2], ty: &Type) -> Result<(), Misfit> {
+    if objects.iter().all(|object| misfits(object, ty).is_empty()) { Ok(()) } else { Err(Misfit) }
+}
+
+/// What changed is nobody's any more who owned it in another version, as that version sees it. Who wrote in a version that
+/// there is no more, owns nothing.
+fn take_away_elsewhere(
+    managers: &mut Managers,
+    before: &Value,
+    after: &Value,
+    custom: &Custom,
+    write: &Write<'_>,
+) -> Result<(), Misfit> {
+    let own = api_version(write.definition);
+    let others: BTreeSet<String> =
+        managers.0.values().map(|owned| owned.version.clone()).filter(|version| *version != own).collect();
+    for version in others {
+        let schema = version.rsplit_once('/').filter(|(group, _)| *group == write.definition.group);
+        let Some(schema) = schema.and_then(|(_, name)| custom.versions.get(name)) else {
+            managers.0.retain(|_, owned| owned.version != version);
+            continue;
+        };
+        let ty = shape(schema);
+        let [mut before, mut after] = [before.clone(), after.clone()];
+        before["apiVersion"] = Value::from(version.as_str());
+        after["apiVersion"] = Value::from(version.as_str());
+        fits([&before, &after], &ty)?;
+        let comparison = compare(&before, &after, &ty).outside(reset::fields(write));
+        for owned in managers.0.values_mut().filter(|owned| owned.version == version) {
+            owned.fields.subtract(&comparison.modified);
+            owned.fields.subtract(&comparison.added);
+            owned.fields.subtract(&comparison.removed);
+        }
+    }
+    Ok(())
+}
+
+/// What an object held before anybody's ownership was recorded belongs to an entry of its own.
+pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &Write<'_>) {
+    let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, Operation::Update) };
+    if let Some(taken) = take(managers, changed(empty, live, ty, write)) {
+        managers.0.insert(writer.clone(), Owned { fields: taken, ..owner_of_nothing(write) });
+        touch(managers, &writer, write);
+    }
+}
+
+/// Takes what changed away from all managers; what the writer gets, if anything.
+fn take(managers: &mut Managers, changed: Comparison) -> Option<FieldSet> {
+    take_away(managers, &changed, None);
+    let mut taken = changed.modified;
+    taken.unite(changed.added);
+    taken.subtract(reset::never_owned());
+    (!taken.is_empty()).then_some(taken)
+}
+
+fn take_away(managers: &mut Managers, comparison: &Comparison, except: Option<&Manager>) {
+    for (manager, owned) in &mut managers.0 {
+        if Some(manager) != except {
+            owned.fields.subtract(&comparison.modified);
+            owned.fields.subtract(&comparison.added);
+            owned.fields.subtract(&comparison.removed);
+        }
+    }
+    managers.drop_empty();
+}
+
+/// Applies: the merged object, and who owns what then.
+///
+/// # Errors
+/// The conflicts, unless forced.
+pub fn apply(
+    managers: Managers,
+    live: &Value,
+    applied: &Value,
+    ty: &Type,
+    write: &Write<'_>,
+    force: bool,
+) -> Result<(Value, Managers), Vec<Conflict>> {
+    let mut managers = managers;
+    let applier = manager(write, Operation::Apply);
+    let merged = merge(Some(live), Some(applied), ty).unwrap_or(Value::Null);
+    let last = managers.0.get(&applier).cloned();
+    let mut set = own::fields(applied, ty);
+    set.leave(reset::fields(write));
+    let time = last.as_ref().and_then(|last| last.time.clone());
+    let version = api_version(write.definition);
+    managers.0.insert(applier.clone(), Owned { fields: set, version, time });
+    let merged = match &last {
+        Some(last) if !last.fields.is_empty() => prune(&merged, &managers, &last.fields, ty),
+        _ => merged,
+    };
+    let comparison = changed(live, &merged, ty, write);
+    if !force {
+        let conflicts = conflicts(&managers, &comparison, &applier);
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+    }
+    take_away(&mut managers, &comparison, Some(&applier));
+    if let Some(owned) = managers.0.get_mut(&applier) {
+        owned.fields.subtract(reset::never_owned());
+    }
+    managers.drop_empty();
+    Ok((merged, managers))
+}
+
+fn conflicts(managers: &Managers, comparison: &Comparison, applier: &Manager) -> Vec<Conflict> {
+    let mut changed = comparison.modified.clone();
+    changed.unite(comparison.added.clone());
+    let mut conflicts = Vec::new();
+    for (manager, owned) in managers.0.iter().filter(|(manager, _)| *manager != applier) {
+        for path in owned.fields.intersection(&changed).paths() {
+            conflicts.push(Conflict { manager: manager.shown(), path });
+        }
+    }
+    conflicts
+}
+
+/// Takes out what the applier applied last time and does not any more, unless somebody else owns it.
+fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Value {
+    let last = last.with_named_fields(ty);
+    let pruned = without(merged, &last, ty);
+    // What was taken out with it, but is owned, is put back.
+    let mut owned = FieldSet::default();
+    for other in managers.0.values() {
+        owned.unite(other.fields.clone());
+    }
+    let merged_fields = own::fields(merged, ty).with_named_fields(ty);
+    let mut kept = own::fields(&pruned, ty).with_named_fields(ty);
+    kept.unite(owned.with_named_fields(ty));
+    let pruned = without(merged, &merged_fields.difference(&kept), ty);
+    // What is gone now must have been the applier's own; anything else in it stays.
+    let pruned_fields = own::fields(&pruned, ty).with_named_fields(ty);
+    without(merged, &merged_fields.difference(&pruned_fields).intersection(&last), ty)
+}

@@ -1,0 +1,389 @@
+//! What an object means: how a body is read, defaulted, validated, patched and applied. Pure: no store, no I/O.
+//!
+//! The API server calls [`read`], [`create`], [`update`], [`patch`] and [`apply`] with what a client sent and what is
+//! stored, and stores what comes back. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself;
+//! everything else that happens to an object on a write happens here.
+//!
+//! A write goes the way it goes in the real server: read, defaults, managed fields, admission, what may not change put
+//! back, validation.
+
+mod apply;
+mod canonical;
+mod conversions;
+mod custom;
+mod defaults;
+mod look;
+mod patch;
+mod quantity;
+mod read;
+mod rescale;
+mod schema_props;
+mod strategy;
+mod times;
+mod validate;
+mod warn;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::ApiError;
+use canonical::EmptyLists;
+use kube_facts::Type;
+use look::Look;
+
+pub use custom::{Schema, from_version, shape, to_version};
+pub use patch::check_name;
+pub use quantity::Quantity;
+pub use rescale::{applied as applied_scale, rescale, written as written_scale};
+pub use strategy::{
+    Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check, quality_of_service,
+};
+pub use validate::path_segment_problems;
+
+/// A kind as it is served: built in, or defined by a custom resource definition.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The API group; empty for core.
+    pub group: String,
+    /// The version, `v1`.
+    pub version: String,
+    /// The kind, `Deployment`.
+    pub kind: String,
+    /// The plural, `deployments`.
+    pub resource: String,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// The shape of an object.
+    pub schema: Type,
+    /// For a custom kind: its structural schema (`openAPIV3Schema`) and whether it has a status subresource.
+    pub custom: Option<Custom>,
+}
+
+/// What only custom kinds have.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    /// The definition's `openAPIV3Schema`.
+    pub schema: Arc<Schema>,
+    /// Those of all versions, by their names, served or not.
+    pub versions: Arc<BTreeMap<String, Schema>>,
+    /// Whether `/status` is served, so that status and the rest are written apart.
+    pub status: bool,
+    /// Where the scale subresource finds its numbers, if it is served.
+    pub scale: Option<ScalePaths>,
+}
+
+/// Where the scale subresource of a custom kind finds its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// `.spec.replicas`
+    pub spec: Vec<String>,
+    /// `.status.replicas`
+    pub status: Vec<String>,
+    /// The selector as text, where there is one.
+    pub selector: Option<Vec<String>>,
+}
+
+/// What to do about fields that a kind does not have, and keys that are written twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drop them.
+    Ignore,
+    /// Drop them and say so.
+    Warn,
+    /// Refuse the object.
+    Strict,
+}
+
+/// One write: by whom, where, when.
+#[derive(Clone, Debug)]
+pub struct Write<'a> {
+    /// The kind written.
+    pub definition: &'a Definition,
+    /// The subresource written through, `status`.
+    pub subresource: Option<&'a str>,
+    /// The field manager: `fieldManager`, or the first part of the user agent.
+    pub manager: &'a str,
+    /// The present moment.
+    pub now: Timestamp,
+    /// What to do about unknown and duplicate fields.
+    pub field_validation: FieldValidation,
+    /// What becomes of it.
+    pub effect: Effect,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is stored.
+    Stored,
+    /// It is only tried: the real server then does not look whether what is asked for can be had.
+    DryRun,
+}
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// The kinds of patch, by their media types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+}
+
+/// An object as read, and what to warn its sender of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// The object, in the form in which it would be stored: canonical quantities, no empty optional fields.
+    pub object: Value,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// What the cluster around an object adds to a new one, once it is complete and before it is looked at by itself.
+pub type Admit<'a> = &'a dyn Fn(&mut Value) -> Result<(), ApiError>;
+
+/// Reads a body as an object of a kind: types checked, unknown and duplicate fields treated as asked, canonical form.
+///
+/// # Errors
+/// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
+pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiError> {
+    read::read(write, body, format)
+}
+
+/// Reads the body of an apply patch (YAML or JSON) for [`apply`]: exactly as it is written, since what is not written is
+/// not owned.
+///
+/// # Errors
+/// 400 where the text is no map, or, if strict, for keys that are written twice.
+pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
+    read::read_applied(write, body)
+}
+
+/// A new object, ready to be stored: what a client may not set removed, defaulted, validated, with managed fields.
+/// `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
+///
+/// # Errors
+/// 422 with all causes, and what `admit` refuses.
+pub fn create(write: &Write<'_>, object: Value, admit: Admit<'_>) -> Result<Read, ApiError> {
+    let mut object = object;
+    strategy::wipe(&mut object);
+    let warnings = single_owners(&mut object);
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    apply::track_update(write, None, &mut object);
+    finish_create(write, object, warnings, admit)
+}
+
+/// An object after a PUT of `object` (from [`read`]) over `old`, through [`Write::subresource`]: only what may change
+/// there changes, generation counted, defaulted, validated, managed fields brought up to date. Equal to `old` where
+/// nothing changes.
+///
+/// # Errors
+/// 422 with all causes.
+pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, ApiError> {
+    patch::check_name(old, &object)?;
+    let mut object = object;
+    let warnings = single_owners(&mut object);
+    complete_changed(write.definition, old, &mut object, EmptyLists::Stay);
+    apply::track_update(write, Some(old), &mut object);
+    finish_update(write, old, object, warnings)
+}
+
+/// `old` with a patch laid over it, read like a body; [`update`] comes next.
+///
+/// # Errors
+/// 400 for a malformed patch, 422 where it can't be applied, 415 for a kind of patch that the object does not take.
+pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
+    patch::patch(write, old, kind, body)
+}
+
+/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`] over `old`. Equal to
+/// `old` where nothing changes.
+///
+/// # Errors
+/// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
+pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Result<Read, ApiError> {
+    let mut object = apply::apply(write, Some(old), applied, force)?;
+    complete_changed(write.definition, old, &mut object, EmptyLists::Stay);
+    finish_update(write, old, object, Vec::new())
+}
+
+/// A new object from a server-side apply of `applied`, exactly as it was sent. `identity` is what the server gives it:
+/// name, namespace, uid and creation time.
+///
+/// # Errors
+/// As [`apply`], and 400 where `applied` does not say its name.
+pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value, admit: Admit<'_>) -> Result<Read, ApiError> {
+    let mut object = apply::apply(write, None, applied, false)?;
+    patch::check_name(&json!({ "metadata": identity }), &object)?;
+    for (name, value) in identity.as_object().into_iter().flatten() {
+        object["metadata"][name] = value.clone();
+    }
+    complete(write.definition, &mut object, EmptyLists::Stay);
+    strategy::wipe(&mut object);
+    finish_create(write, object, Vec::new(), admit)
+}
+
+/// Whether an update of an object must name the resource version that it was made for.
+#[must_use]
+pub fn needs_version(definition: &Definition) -> bool {
+    strategy::of(definition).versions == strategy::Versions::Required
+}
+
+/// A new service as addresses are given to it, if those that it names, and their families, go together.
+///
+/// # Errors
+/// 422 with all causes.
+pub fn prepared_service(service: &Value) -> Result<Value, ApiError> {
+    let mut service = service.clone();
+    strategy::prepare_service(&mut service);
+    check_families(&service)?;
+    Ok(service)
+}
+
+/// Whether the addresses of a service, and their families, go together.
+fn check_families(service: &Value) -> Result<(), ApiError> {
+    let mut errors = validate::Errors::new();
+    validate::service_families(service, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid("", "Service", service["metadata"].text("name"), errors.0))
+}
+
+/// Defaults, and the stored form, in which an object is before but for empty lists.
+fn complete(definition: &Definition, object: &mut Value, empty: EmptyLists) {
+    if let Some(custom) = &definition.custom {
+        return custom::complete(custom, object);
+    }
+    let filled = defaults::fill(definition, object);
+    settle_filled(definition, object, filled, empty);
+}
+
+/// Brings an object, or a part of it, into its stored form once its defaults are in. If none was `filled` in, it is in that
+/// form already, but for empty lists.
+fn settle_filled(definition: &Definition, object: &mut Value, filled: bool, empty: EmptyLists) {
+    if filled || empty == EmptyLists::AreNull {
+        read::settle(definition, object, empty);
+    } else {
+        debug_assert!(
+            is_settled(definition, object),
+            "what is there of a {} is not in its stored form",
+            definition.kind
+        );
+    }
+}
+
+/// Whether what is there of an object is in its stored form.
+fn is_settled(definition: &Definition, object: &Value) -> bool {
+    let mut settled = object.clone();
+    read::settle(definition, &mut settled, EmptyLists::Stay);
+    look::entries_of(Some(object)).iter().all(|(name, value)| settled.get(name) == Some(value))
+}
+
+/// The same of an object that was complete as `old`. Most writes change nothing but the status.
+fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, empty: EmptyLists) {
+    if definition.custom.is_some() || !apply::same_but_status(old, object) {
+        return complete(definition, object, empty);
+    }
+    let Value::Object(fields) = object else { return };
+    let mut part = Value::Object(fields.remove_entry("status").into_iter().collect());
+    // Where there is none, its stored form may have one.
+    let filled = part.get_mut("status").is_none_or(|status| defaults::fill_status(definition, status));
+    settle_filled(definition, &mut part, filled, empty);
+    if let Some(status) = part.get_mut("status").map(Value::take) {
+        fields.insert("status".to_owned(), status);
+    }
+}
+
+/// What happens to a new object once its managed fields are known.
+fn finish_create(
+    write: &Write<'_>,
+    mut object: Value,
+    mut warnings: Vec<String>,
+    admit: Admit<'_>,
+) -> Result<Read, ApiError> {
+    let definition = write.definition;
+    strategy::admit(definition, &mut object);
+    admit(&mut object)?;
+    strategy::prepare_create(write, &mut object);
+    let bare = object["metadata"].get("labels").is_none();
+    complete(definition, &mut object, EmptyLists::AreNull);
+    // Labels that a job takes over from those that its pods were given are not looked at again.
+    let taken =
+        if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
+    let errors = validate::create(definition, &object);
+    refuse(definition, &object, errors)?;
+    if let Some(labels) = taken {
+        object["metadata"]["labels"] = labels;
+    }
+    warnings.extend(warn::create(definition, &object));
+    Ok(Read { object, warnings })
+}
+
+/// What happens to a changed object once its managed fields are known.
+fn finish_update(write: &Write<'_>, old: &Value, object: Value, warnings: Vec<String>) -> Result<Read, ApiError> {
+    let Read { object, warnings } = changed(write, old, object, warnings)?;
+    // A write that changes nothing but when its manager last wrote changes nothing.
+    let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
+    Ok(Read { object, warnings })
+}
+
+/// A changed object as it is stored.
+fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
+    let definition = write.definition;
+    if write.subresource.is_none() {
+        strategy::admit_change(definition, &mut object);
+    }
+    strategy::prepare_update(write, old, &mut object);
+    complete_changed(definition, old, &mut object, EmptyLists::AreNull);
+    if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
+        // Addresses and ports are given out first, so what is wrong with them is told alone.
+        check_families(&object)?;
+        strategy::check_node_ports(old, &object, write.effect)?;
+    }
+    let errors = validate::update(definition, write.subresource, old, &object);
+    refuse(definition, &object, errors)?;
+    warnings.extend(warn::update(write, old, &object));
+    Ok(Read { object, warnings })
+}
+
+/// An owner that is named twice counts once; what is said of that.
+fn single_owners(object: &mut Value) -> Vec<String> {
+    let Some(Value::Array(owners)) = object["metadata"].get_mut("ownerReferences") else { return Vec::new() };
+    let (mut seen, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    owners.retain(|owner| {
+        let fresh = !seen.contains(owner);
+        if fresh {
+            seen.push(owner.clone());
+        } else {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        }
+        fresh
+    });
+    if twice.is_empty() { Vec::new() } else { vec![warn::duplicate_owners(&twice)] }
+}
+
+fn refuse(definition: &Definition, object: &Value, errors: validate::Errors) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let kind = if definition.custom.is_some() { object["kind"].as_str().unwrap_or_default() } else { &definition.kind };
+    // Events of both groups are one kind inside, and are refused as that.
+    let group = if definition.group == "events.k8s.io" { "" } else { &definition.group };
+    Err(ApiError::invalid(group, kind, name, errors.0))
+}

@@ -1,0 +1,235 @@
+//! Options of lists and watches.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::{forbidden, refuse, unsupported};
+use crate::api::ApiError;
+use crate::api::query::{Query, not_a_number};
+use crate::api::resource::Resource;
+use crate::api::selector::{FieldSelector, LabelSelector};
+
+/// What a list or a watch is asked for.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    /// Whether it is a watch.
+    pub watch: bool,
+    /// Which labels.
+    pub labels: LabelSelector,
+    /// Which fields.
+    pub fields: FieldSelector,
+    /// At most so many objects; 0 for all.
+    pub limit: usize,
+    /// Where the list before this one ended.
+    pub next: Option<Continue>,
+    /// As of when.
+    pub start: Start,
+    /// Whether the revision in `start` is meant exactly.
+    pub exact: bool,
+    /// How long the watch goes on, in seconds; 0 for the server's choice.
+    pub timeout_seconds: u64,
+    /// Whether the watch may tell of revisions without events.
+    pub bookmarks: bool,
+    /// Whether the watch begins with the present objects, and says when these are through.
+    pub initial_events: Option<bool>,
+}
+
+/// As of when a list or watch is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing said: now.
+    Unset,
+    /// `0`: whatever is at hand.
+    Any,
+    /// A revision.
+    At(u64),
+}
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continue {
+    /// The revision of the first part; `None` if that is forgotten and the present must do.
+    pub revision: Option<u64>,
+    /// After this path.
+    pub after: String,
+}
+
+const MATCH: &str = "resourceVersionMatch";
+
+impl ListOptions {
+    /// Reads and checks the parameters.
+    ///
+    /// # Errors
+    /// 400, 422 and 500 as the real server gives them.
+    pub fn new(query: &Query, resource: &Resource, path_says_watch: bool) -> Result<ListOptions, ApiError> {
+        let limit = query.number("limit")?.unwrap_or_default();
+        let timeout = query.number("timeoutSeconds")?.unwrap_or_default();
+        let watch = path_says_watch || query.flag("watch").unwrap_or_default();
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?;
+        let fields = resource.field_selector(query.get("fieldSelector").unwrap_or_default())?;
+        check(query, watch)?;
+        let next = match query.text("continue") {
+            Some(token) if !watch => Some(Continue::read(token)?),
+            _ => None,
+        };
+        if next.is_some() && query.text("resourceVersion").is_some_and(|version| version != "0") {
+            let message = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(message));
+        }
+        Ok(ListOptions {
+            watch,
+            labels,
+            fields,
+            limit: usize::try_from(limit).unwrap_or_default(),
+            next,
+            start: start(query, watch)?,
+            exact: query.get(MATCH) == Some("Exact"),
+            timeout_seconds: u64::try_from(timeout).unwrap_or(1),
+            bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
+            initial_events: query.flag("sendInitialEvents"),
+        })
+    }
+
+    /// Whether only some of the objects are asked for.
+    #[must_use]
+    pub fn selects(&self) -> bool {
+        !self.labels.is_empty() || !self.fields.is_empty()
+    }
+}
+
+fn start(query: &Query, watch: bool) -> Result<Start, ApiError> {
+    match query.text("resourceVersion") {
+        None => Ok(Start::Unset),
+        Some(text) => match text.parse() {
+            Ok(0) => Ok(Start::Any),
+            Ok(revision) => Ok(Start::At(revision)),
+            Err(_) => {
+                let wrong = format!("resourceVersion: Invalid value: {text:?}: {}", not_a_number("ParseUint", text));
+                // A slip of the real server: the same mistake is an internal error on a watch.
+                Err(if watch {
+                    ApiError::internal(wrong)
+                } else {
+                    ApiError::bad_request(format!("invalid resource version: {wrong}"))
+                })
+            }
+        },
+    }
+}
+
+fn check(query: &Query, watch: bool) -> Result<(), ApiError> {
+    let matched = query.text(MATCH);
+    let version = query.text("resourceVersion");
+    let initial = query.flag("sendInitialEvents").is_some();
+    let continues = query.text("continue").is_some();
+    let mut causes = Vec::new();
+    if watch {
+        if initial && matched != Some("NotOlderThan") {
+            causes.push(forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        }
+        if !initial && matched.is_some() {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
+        }
+        if let Some(other) = matched.filter(|matched| *matched != "NotOlderThan") {
+            causes.push(unsupported(MATCH, &format!("{other:?}"), &["NotOlderThan"]));
+        }
+        if continues {
+            causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        return refuse("ListOptions", causes);
+    }
+    if let Some(matched) = matched {
+        if version.is_none() {
+            causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
+        if continues {
+            causes.push(forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if !matches!(matched, "Exact" | "NotOlderThan") {
+            causes.push(unsupported(MATCH, &format!("{matched:?}"), &["Exact", "NotOlderThan", ""]));
+        }
+        if matched == "Exact" && version == Some("0") {
+            causes.push(forbidden(MATCH, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+        }
+    }
+    if initial {
+        causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    refuse("ListOptions", causes)
+}
+
+impl Continue {
+    fn read(token: &str) -> Result<Continue, ApiError> {
+        let refuse = |why: &str| {
+            let message = format!("invalid continue token: continue key is not valid: {why}");
+            ApiError::bad_request(message)
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(&error.to_string()))?;
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(refuse(&format!("server does not recognize this encoded version {version}")));
+        }
+        let start = value["start"].as_str().unwrap_or_default();
+        let after = start.trim_start_matches('/').trim_end_matches('\0');
+        let revision = value["rv"].as_i64().unwrap_or_default();
+        if after.is_empty() || revision == 0 {
+            return Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        Ok(Continue { revision: u64::try_from(revision).ok(), after: after.to_owned() })
+    }
+
+    /// The token that a client sends to go on from here.
+    #[must_use]
+    pub fn token(&self) -> String {
+        let revision = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
+        let value = json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}\0", self.after) });
+        URL_SAFE_NO_PAD.encode(value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::registry::Registry;
+
+    fn options(query: &str) -> Result<ListOptions, ApiError> {
+        let registry = Registry::built_in();
+        ListOptions::new(&Query::new(query), registry.resource("", "v1", "pods").unwrap(), false)
+    }
+
+    #[test]
+    fn options_are_read() {
+        let read = options("labelSelector=a&fieldSelector=status.phase%3DRunning&limit=5&resourceVersion=7").unwrap();
+        assert_eq!((read.limit, read.start, read.exact, read.selects()), (5, Start::At(7), false, true));
+        let read = options("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").unwrap();
+        assert_eq!((read.watch, read.initial_events), (true, Some(true)));
+        assert_eq!(options("limit=-2&resourceVersion=0").unwrap().start, Start::Any);
+    }
+
+    #[test]
+    fn wrong_combinations_are_refused() {
+        let code = |query: &str| options(query).unwrap_err().code;
+        assert_eq!(code("watch=1&sendInitialEvents=true"), 422);
+        assert_eq!(code("watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=5"), 422);
+        assert_eq!(code("resourceVersionMatch=Exact"), 422);
+        assert_eq!(code("resourceVersionMatch=Exact&resourceVersion=0"), 422);
+        assert_eq!(code("sendInitialEvents=true"), 422);
+        assert_eq!(code("resourceVersion=x"), 400);
+        assert_eq!(code("watch=1&resourceVersion=x"), 500);
+        assert_eq!(code("continue=abc"), 400);
+    }
+
+    #[test]
+    fn a_token_leads_back_to_its_place() {
+        let place = Continue { revision: Some(892), after: "a/s2".to_owned() };
+        assert_eq!(Continue::read(&place.token()).unwrap(), place);
+        let lost = Continue { revision: None, after: "s2".to_owned() };
+        assert_eq!(Continue::read(&lost.token()).unwrap(), lost);
+        let theirs = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODkyLCJzdGFydCI6Ii9zMlx1MDAwMCJ9";
+        assert_eq!(Continue::read(theirs).unwrap(), Continue { revision: Some(892), after: "s2".to_owned() });
+    }
+}

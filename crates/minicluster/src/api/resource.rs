@@ -1,0 +1,276 @@
+//! One resource as it is served: what discovery says of it, where its objects lie, what is special about it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ApiError;
+use super::object::{Definition, ScalePaths};
+use super::selector::{FieldSelector, Selectable};
+use super::store::ShelfName;
+use kube_facts::{Kind, Subresource, Type};
+
+/// A resource of one version of a group.
+#[derive(Debug)]
+pub struct Resource {
+    /// What its objects are.
+    pub definition: Definition,
+    /// The kind of a list of them, `DeploymentList`.
+    pub list_kind: String,
+    /// The singular, `deployment`.
+    pub singular: String,
+    /// Short names, `deploy`.
+    pub short_names: Vec<String>,
+    /// Categories, `all`.
+    pub categories: Vec<String>,
+    /// The verbs that it answers, sorted.
+    pub verbs: Vec<String>,
+    /// What lies below an object of it.
+    pub subresources: Vec<Subresource>,
+    /// Where its objects lie, together with those of the other versions.
+    pub shelf: ShelfName,
+    /// The version in which they lie there.
+    pub storage_version: String,
+    /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
+    /// have the same list; what this one does not know has no name in it.
+    pub selectable: Vec<Option<String>>,
+    /// Where these fields are.
+    pub selectable_paths: Vec<Vec<String>>,
+    /// For a custom kind: what its definition says beyond that.
+    pub custom: Option<Arc<CustomFacts>>,
+}
+
+/// What a custom resource definition says about a version, beyond the shape of its objects.
+#[derive(Debug, Default, PartialEq)]
+pub struct CustomFacts {
+    /// The columns of tables.
+    pub columns: Vec<Value>,
+    /// Where the scale subresource finds its numbers, if it is served.
+    pub scale: Option<ScalePaths>,
+    /// The schemas of its objects and lists, by their names in OpenAPI.
+    pub schemas: Vec<(String, Value)>,
+    /// Whether it is served only to be left: a warning goes with every answer.
+    pub deprecation: Option<String>,
+}
+
+impl Resource {
+    /// A built-in resource.
+    #[must_use]
+    pub fn built_in(kind: &Kind, schema: Type) -> Resource {
+        let (shelf_group, storage_version) = match (kind.group.as_str(), kind.resource.as_str()) {
+            // One kind under two names.
+            ("events.k8s.io", "events") => ("", "v1"),
+            ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
+            (group, _) => (group, kind.version.as_str()),
+        };
+        let (selectable, selectable_paths) = selectable(&kind.group, &kind.resource);
+        Resource {
+            list_kind: format!("{}List", kind.kind),
+            singular: kind.singular.clone(),
+            short_names: kind.short_names.clone(),
+            categories: kind.categories.clone(),
+            verbs: kind.verbs.clone(),
+            subresources: kind.subresources.clone(),
+            shelf: ShelfName { group: shelf_group.into(), resource: kind.resource.as_str().into() },
+            storage_version: storage_version.to_owned(),
+            selectable,
+            selectable_paths,
+            custom: None,
+            definition: Definition {
+                group: kind.group.clone(),
+                version: kind.version.clone(),
+                kind: kind.kind.clone(),
+                resource: kind.resource.clone(),
+                namespaced: kind.namespaced,
+                schema,
+                custom: None,
+            },
+        }
+    }
+
+    /// A kind that is only spoken, never stored: Scale.
+    #[must_use]
+    pub fn spoken(definition: Definition) -> Resource {
+        Resource {
+            list_kind: format!("{}List", definition.kind),
+            singular: definition.kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            shelf: ShelfName { group: definition.group.as_str().into(), resource: definition.resource.as_str().into() },
+            storage_version: definition.version.clone(),
+            selectable: Vec::new(),
+            selectable_paths: Vec::new(),
+            custom: None,
+            definition,
+        }
+    }
+
+    /// `apps/v1`, or `v1` for core.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        let Definition { group, version, .. } = &self.definition;
+        if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
+    }
+
+    /// Whether objects lie in the store in the version in which they are served here.
+    #[must_use]
+    pub fn is_stored_version(&self) -> bool {
+        *self.shelf.group == *self.definition.group && self.storage_version == self.definition.version
+    }
+
+    /// Whether objects are served byte by byte as they lie in the store. Those of custom kinds are not: what their
+    /// definition says may have changed since they were written.
+    #[must_use]
+    pub fn is_served_as_stored(&self) -> bool {
+        self.custom.is_none() && self.is_stored_version()
+    }
+
+    /// Whether it is a built-in resource of this group and plural.
+    #[must_use]
+    pub fn is(&self, group: &str, resource: &str) -> bool {
+        self.custom.is_none() && self.definition.group == group && self.definition.resource == resource
+    }
+
+    /// What goes with every answer about a kind that is on its way out.
+    #[must_use]
+    pub fn deprecation(&self) -> Option<String> {
+        if let Some(facts) = &self.custom {
+            return facts.deprecation.clone();
+        }
+        match (self.definition.group.as_str(), self.definition.kind.as_str()) {
+            ("", "Endpoints") => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
+            }
+            ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Whether it answers a verb.
+    #[must_use]
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// A subresource.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// Reads a field selector.
+    ///
+    /// # Errors
+    /// 400 for text that is none, and for fields that can't be asked for.
+    pub fn field_selector(&self, text: &str) -> Result<FieldSelector, ApiError> {
+        let Definition { group, version, kind, namespaced, .. } = &self.definition;
+        let refusal = |field: &str| match (group.as_str(), kind.as_str()) {
+            ("batch", "Job") => format!("field label {field:?} not supported for Job"),
+            ("resource.k8s.io", _) if !self.selectable.is_empty() => {
+                format!("field label not supported for {group}/{version}, Kind={kind}: {field}")
+            }
+            _ if self.has_fields_of_its_own() => format!("field label not supported: {field}"),
+            _ => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        };
+        let namespace = *namespaced || !self.has_fields_of_its_own();
+        FieldSelector::parse(text, &Selectable { fields: &self.selectable, namespace, refusal: &refusal })
+    }
+
+    /// Whether it has a list of its own of what can be asked for, rather than name and namespace as any kind.
+    fn has_fields_of_its_own(&self) -> bool {
+        self.custom.is_some() || !self.selectable.is_empty()
+    }
+
+    /// What field selectors find in an object of the stored version.
+    #[must_use]
+    pub fn field_values(&self, object: &Value) -> Vec<String> {
+        self.selectable_paths.iter().map(|path| field_value(object, path)).collect()
+    }
+}
+
+fn field_value(object: &Value, path: &[String]) -> String {
+    let value = path.iter().fold(object, |value, key| &value[key.as_str()]);
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => absent(path).to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Flags and counts that are left out of an object are false and zero to a selector.
+fn absent(path: &[String]) -> &'static str {
+    match path.last().map(String::as_str) {
+        Some("hostNetwork" | "unschedulable") => "false",
+        Some("replicas" | "succeeded") => "0",
+        _ => "",
+    }
+}
+
+/// The fields that field selectors can ask for, as the client names them and where they are in the stored version.
+fn selectable(group: &str, resource: &str) -> (Vec<Option<String>>, Vec<Vec<String>>) {
+    const POD: &[&str] = &[
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ];
+    const EVENT: &[(&str, &str)] = &[
+        ("involvedObject.kind", "involvedObject.kind"),
+        ("involvedObject.namespace", "involvedObject.namespace"),
+        ("involvedObject.name", "involvedObject.name"),
+        ("involvedObject.uid", "involvedObject.uid"),
+        ("involvedObject.apiVersion", "involvedObject.apiVersion"),
+        ("involvedObject.resourceVersion", "involvedObject.resourceVersion"),
+        ("involvedObject.fieldPath", "involvedObject.fieldPath"),
+        ("reason", "reason"),
+        ("reportingComponent", "reportingComponent"),
+        ("source", "source.component"),
+        ("type", "type"),
+    ];
+    let same = |names: &[&'static str]| names.iter().map(|name| (*name, *name)).collect::<Vec<_>>();
+    let fields = match (group, resource) {
+        ("", "pods") => same(POD),
+        ("", "events") => EVENT.to_vec(),
+        ("events.k8s.io", "events") => EVENT
+            .iter()
+            .map(|(name, path)| match *name {
+                "reportingComponent" => ("reportingController", *path),
+                "source" => ("deprecatedSource", *path),
+                name => (regarding(name), *path),
+            })
+            .collect(),
+        ("", "namespaces") => same(&["status.phase"]),
+        ("", "nodes") => same(&["spec.unschedulable"]),
+        ("", "replicationcontrollers") => same(&["status.replicas"]),
+        ("", "secrets") => same(&["type"]),
+        ("", "services") => same(&["spec.clusterIP", "spec.type"]),
+        ("batch", "jobs") => vec![("status.successful", "status.succeeded")],
+        ("certificates.k8s.io", "certificatesigningrequests") => same(&["spec.signerName"]),
+        ("resource.k8s.io", "resourceslices") => same(&["spec.nodeName", "spec.driver"]),
+        _ => Vec::new(),
+    };
+    fields
+        .into_iter()
+        .map(|(name, path)| (Some(name.to_owned()), path.split('.').map(str::to_owned).collect::<Vec<_>>()))
+        .unzip()
+}
+
+fn regarding(name: &'static str) -> &'static str {
+    match name {
+        "involvedObject.kind" => "regarding.kind",
+        "involvedObject.namespace" => "regarding.namespace",
+        "involvedObject.name" => "regarding.name",
+        "involvedObject.uid" => "regarding.uid",
+        "involvedObject.apiVersion" => "regarding.apiVersion",
+        "involvedObject.resourceVersion" => "regarding.resourceVersion",
+        "involvedObject.fieldPath" => "regarding.fieldPath",
+        other => other,
+    }
+}

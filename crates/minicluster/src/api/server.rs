@@ -1,0 +1,330 @@
+//! The service: takes a request, finds out what it names, has it answered.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::access::{Access, Peer};
+use super::body::Body;
+use super::call::{Call, User, read_body};
+use super::negotiate::Negotiated;
+use super::query::Query;
+use super::registry::Registry;
+use super::reply::Reply;
+use super::route::{Route, Target, route};
+use super::store::{KeepError, Store, Stored, path};
+use super::subresource::hmac;
+use super::{ApiError, convert, object};
+use crate::Clock;
+use crate::{PodLogs, Random};
+
+/// How long the body of a request may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an API server is given.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Tells the time.
+    pub clock: Clock,
+    /// Gives uids, generated names, addresses.
+    pub random: Random,
+    /// What containers have written.
+    pub logs: PodLogs,
+    /// Who may do what.
+    pub access: Access,
+    /// What there is already, and where it is kept; nothing, and nowhere, if `None`.
+    pub kept: Option<Kept>,
+    /// What tokens are signed with; drawn from `random` if `None`, which who knows the seed can guess.
+    pub signing_key: Option<[u8; 32]>,
+}
+
+/// State that outlives its server.
+#[derive(Clone, Debug)]
+pub struct Kept(Store);
+
+impl Kept {
+    /// What lies in a folder, which is made if there is none. Only one server at a time can have it.
+    ///
+    /// # Errors
+    /// As [`KeepError`] says.
+    pub fn open(folder: &Path) -> Result<Kept, KeepError> {
+        Store::open(folder).map(Kept)
+    }
+
+    /// The revision of the latest write; 0 before the first.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.0.revision()
+    }
+}
+
+/// The API server. Cheap to clone; all clones are one server.
+#[derive(Clone)]
+pub struct ApiServer(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    registry: Mutex<Arc<Registry>>,
+    settings: Settings,
+    key: [u8; 32],
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "ApiServer(revision {})", self.0.store.revision())
+    }
+}
+
+impl ApiServer {
+    /// A server with nothing in it but what every cluster begins with.
+    #[must_use]
+    pub fn new(settings: Settings) -> ApiServer {
+        let registry = Mutex::new(Registry::built_in());
+        let mut key = [0; 32];
+        key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
+        let key = settings.signing_key.unwrap_or(key);
+        let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
+        let server = ApiServer(Arc::new(Inner { store, registry, settings, key }));
+        server.serve_definitions();
+        server
+    }
+
+    /// Is cancelled when a write could not be kept; never, where nothing is kept.
+    #[must_use]
+    pub fn lost(&self) -> CancellationToken {
+        self.store().failed()
+    }
+
+    /// Ends every watch, now and from now on.
+    pub fn close(&self) {
+        self.0.store.close();
+    }
+
+    /// Forgets all events so far: watches and lists that need them are answered with 410, as after the real server's
+    /// compaction.
+    pub fn compact(&self) {
+        self.0.store.compact();
+    }
+
+    /// The revision of the latest write.
+    #[must_use]
+    pub fn store_revision(&self) -> u64 {
+        self.0.store.revision()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.settings.clock
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.settings.clock.now()
+    }
+
+    pub(super) fn random(&self) -> &Random {
+        &self.0.settings.random
+    }
+
+    /// The server's signature under a text.
+    pub(super) fn sign(&self, text: &[u8]) -> [u8; 32] {
+        hmac(&self.0.key, text)
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.0.settings.access
+    }
+
+    pub(super) fn logs(&self) -> &PodLogs {
+        &self.0.settings.logs
+    }
+
+    pub(super) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.0.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_registry(&self, registry: Registry) {
+        *self.0.registry.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
+    }
+
+    /// The object that a path names.
+    ///
+    /// # Errors
+    /// 404.
+    pub(super) fn find(&self, target: &Target) -> Result<Arc<Stored>, ApiError> {
+        let definition = &target.resource.definition;
+        let name = target.name.as_deref().unwrap_or_default();
+        let problems = object::path_segment_problems(name);
+        if !problems.is_empty() {
+            let why = format!("Name parameter invalid: {name:?}: {}", problems.join(";"));
+            return Err(ApiError::bad_request(why));
+        }
+        let found = self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name));
+        found.ok_or_else(|| ApiError::not_found(&definition.group, &definition.resource, name))
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+    {
+        let (parts, body) = request.into_parts();
+        let user = self.authenticate(&parts.headers, parts.extensions.get::<Peer>());
+        let mut call = Call {
+            path: parts.uri.path().to_owned(),
+            query: Query::new(parts.uri.query().unwrap_or_default()),
+            method: parts.method,
+            headers: parts.headers,
+            body: Bytes::new(),
+            user: User::default(),
+        };
+        match user {
+            Ok(user) => call.user = user,
+            Err(error) => return Reply::from(error).write(&Negotiated::for_errors(&call)),
+        }
+        if call.method != Method::GET && call.method != Method::HEAD {
+            let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
+            let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
+            match read.unwrap_or_else(|_| late()) {
+                Ok(bytes) => {
+                    if let Err(error) = call.read(bytes) {
+                        return Reply::from(error).write(&Negotiated::for_errors(&call));
+                    }
+                }
+                Err(error) => return Reply::from(error).write(&Negotiated::plain(&call)),
+            }
+        }
+        let how = Negotiated::for_errors(&call);
+        let headers_alone = call.method == Method::HEAD;
+        let reply = AssertUnwindSafe(self.dispatch(&call)).catch_unwind().await.unwrap_or_else(|_| {
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(ApiError::new(500, "InternalError", message))
+        });
+        let response = reply.unwrap_or_else(Reply::from).write(&how);
+        if headers_alone { response.map(|_| Body::full(Bytes::new())) } else { response }
+    }
+
+    async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
+        let route = route(&self.registry(), &call.path);
+        if !matches!(route, Route::Objects(_) | Route::NotBelow(_)) {
+            self.authorize_path(call)?;
+        }
+        match route {
+            Route::Objects(target) => {
+                let reply = self.objects(call, &target).await;
+                Ok(reply.unwrap_or_else(Reply::from).warn_first(target.resource.deprecation()))
+            }
+            Route::NotBelow(target) => {
+                let definition = &target.resource.definition;
+                let name = target.name.as_deref().unwrap_or_default();
+                let warning = target.resource.deprecation();
+                let missing = ApiError::not_found(&definition.group, &definition.resource, name);
+                Ok(Reply::from(missing).warn(warning.into_iter().collect()))
+            }
+            Route::UnknownResource => Err(ApiError::no_such_resource()),
+            Route::Health { endpoint, check } => self.health(call, &endpoint, check.as_deref()),
+            Route::Unknown => Ok(Reply::text(404, "404 page not found\n")),
+            _ if call.method != Method::GET => Err(ApiError::method_not_allowed()),
+            Route::Paths => Ok(self.paths()),
+            Route::CoreVersions => self.core_versions(call),
+            Route::Groups => self.groups(call),
+            Route::Group(group) => self.group(call, &group),
+            Route::Resources { group, version } => self.resources(call, &group, &version),
+            Route::Version => Ok(self.version()),
+            Route::OpenApi2 => self.openapi_version2(call),
+            Route::OpenApi3 => Ok(self.openapi_index()),
+            Route::OpenApi3Document(path) => self.openapi_document(call, &path),
+        }
+    }
+
+    async fn objects(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let single = target.name.is_some();
+        let status = target.subresource.as_deref() == Some("status");
+        let verb = verb(call, target).filter(|verb| match &target.subresource {
+            Some(name) => {
+                target.resource.subresource(name).is_some_and(|known| known.verbs.iter().any(|has| has == verb))
+            }
+            None => target.resource.has_verb(verb),
+        });
+        let plain = target.subresource.is_none();
+        // What is asked for is refused before it is known whether there is such a thing.
+        self.authorize(call, target, verb.unwrap_or("get"))?;
+        match verb {
+            Some("get") if single && (plain || status) => self.get(call, target),
+            Some("list" | "watch") if plain => self.list(call, target),
+            Some(verb) if !plain && !status => {
+                let name = target.subresource.as_deref().unwrap_or_default();
+                self.below(call, target, name, verb).await
+            }
+            Some("create") if plain => {
+                if target.resource.definition.namespaced && target.namespace.is_none() {
+                    return Err(ApiError::method_not_allowed());
+                }
+                match target.resource.definition.group.as_str() {
+                    "authentication.k8s.io" | "authorization.k8s.io" => self.review(call, target),
+                    "" if target.resource.is("", "bindings") => self.bind(call, target),
+                    _ => self.create(call, target),
+                }
+            }
+            Some("update") if plain || status => self.update(call, target),
+            Some("patch") if plain || status => self.patch(call, target),
+            Some("delete") if plain => self.delete(call, target),
+            Some("deletecollection") if plain => self.delete_collection(call, target).await,
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+}
+
+/// The verb that discovery knows for a method on such a path.
+fn verb(call: &Call, target: &Target) -> Option<&'static str> {
+    let single = target.name.is_some();
+    Some(match call.method {
+        Method::GET if target.watch => "watch",
+        Method::GET if single => "get",
+        Method::GET if call.query.flag("watch") == Some(true) => "watch",
+        Method::GET => "list",
+        Method::POST if !single || target.subresource.is_some() => "create",
+        Method::PUT if single => "update",
+        Method::PATCH if single => "patch",
+        Method::DELETE if single => "delete",
+        Method::DELETE => "deletecollection",
+        _ => return None,
+    })
+}
+
+impl ApiServer {
+    /// A stored object as a resource serves it.
+    pub(super) fn served(target: &Target, stored: &Stored) -> serde_json::Value {
+        convert::from_storage(&target.resource, stored.value())
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.clone().answer(request).map(Ok))
+    }
+}

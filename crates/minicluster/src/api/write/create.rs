@@ -1,0 +1,209 @@
+//! New objects.
+
+use serde_json::Value;
+
+use super::{Outcome, TRIES, meaning, own_meaning, settle_namespace, text};
+use crate::api::admission::take_back_ports;
+use crate::api::call::Call;
+use crate::api::negotiate::{Delivery, Negotiated};
+use crate::api::object::{self, Read};
+use crate::api::options::WriteOptions;
+use crate::api::read::View;
+use crate::api::reply::Reply;
+use crate::api::resource::Resource;
+use crate::api::route::Target;
+use crate::api::store::{ShelfName, Stale, path};
+use crate::api::time::rfc3339;
+use crate::api::{ApiError, ApiServer, Cause};
+
+/// The letters that a generated name keeps of its prefix.
+const PREFIX: usize = 58;
+
+/// The letters that are added to it.
+const SUFFIX: usize = 5;
+
+impl ApiServer {
+    /// POST to a collection.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::api) fn create(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::create(call)?.asked_by(call, &target.resource);
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let (outcome, more) = self.create_object(target, &options, object)?;
+        let view = View::new(&target.resource, &how, now);
+        Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more))
+    }
+
+    /// Stores a new object.
+    pub(super) fn create_object(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut object: Value,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        settle_namespace(target, &mut object)?;
+        self.check_namespace(&target.resource, target.namespace.as_deref(), text(&object, "/metadata/name"))?;
+        self.may_grant(target, options.requester.as_ref(), None, &object)?;
+        let mut refused = None;
+        // Only under a name that is made up can it be tried again.
+        let tries = if text(&object, "/metadata/name").is_empty() { TRIES } else { 1 };
+        for left in (0..tries).rev() {
+            let next = if left > 0 { object.clone() } else { Value::Null };
+            let named = self.name(target, std::mem::replace(&mut object, next))?;
+            let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
+            let asked = keeps_asked(target).then(|| named.clone());
+            let Read { object: mut new, warnings } = {
+                let admit = |object: &mut Value| self.admit_new(target, options, object);
+                let done = object::create(&meaning(target, options, self.now()), named, &admit);
+                self.for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
+            };
+            if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
+                take_back_ports(&asked, &mut new);
+            }
+            if sets_version {
+                return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+            }
+            match self.store_new(target, options, new) {
+                Ok(outcome) => return Ok((outcome, warnings)),
+                Err(error) if error.code == 409 && tries > 1 => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Self::modified(target)))
+    }
+
+    pub(super) fn store_new(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut new: Value,
+    ) -> Result<Outcome, ApiError> {
+        let definition = &target.resource.definition;
+        let name = text(&new, "/metadata/name").to_owned();
+        let exists = || ApiError::already_exists(&definition.group, &definition.resource, &name);
+        let place = path(target.namespace.as_deref(), &name);
+        if let Some(metadata) = new["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        self.permit_new(target, &new)?;
+        let named = Target { name: Some(name.clone()), ..target.clone() };
+        for _ in 0..TRIES {
+            if let Some(other) = self.store().get(&target.resource.shelf, &place) {
+                let leaving = other.value()["metadata"]["deletionTimestamp"].is_string();
+                let error = exists();
+                let message =
+                    if leaving { format!("object is being deleted: {}", error.message) } else { error.message.clone() };
+                return Err(ApiError { message, ..error });
+            }
+            let unaddressed = target.resource.is("", "services").then(|| new.clone());
+            let more = self.alongside(&named, None, Some(&mut new), options.effect())?;
+            if options.dry_run {
+                return Ok(Outcome::DryRun(new));
+            }
+            // What is written alone can't be too late for anything but itself.
+            let again = if more.is_empty() { Value::Null } else { unaddressed.unwrap_or_else(|| new.clone()) };
+            let changes = std::iter::once(Self::change(target, &name, None, new)).chain(more).collect();
+            match self.commit(changes) {
+                Ok(stored) => return Ok(Outcome::Stored(stored)),
+                Err(Stale(0)) => return Err(exists()),
+                // Somebody else used up some of what is counted.
+                Err(Stale(_)) => new = again,
+            }
+        }
+        Err(Self::modified(&named))
+    }
+
+    /// Gives a new object its name, uid and time of creation.
+    fn name(&self, target: &Target, mut object: Value) -> Result<Value, ApiError> {
+        let definition = &target.resource.definition;
+        let metadata = &mut object["metadata"];
+        let prefix = text(metadata, "/generateName");
+        if text(metadata, "/name").is_empty() {
+            if prefix.is_empty() {
+                return Err(ApiError::invalid(
+                    &definition.group,
+                    &definition.kind,
+                    "",
+                    vec![Cause {
+                        reason: "FieldValueRequired",
+                        message: "Required value: name or generateName is required".to_owned(),
+                        field: Some("metadata.name".to_owned()),
+                    }],
+                ));
+            }
+            let mut kept = prefix.len().min(PREFIX);
+            while !prefix.is_char_boundary(kept) {
+                kept -= 1;
+            }
+            metadata["name"] = Value::from(format!("{}{}", &prefix[..kept], self.random().suffix(SUFFIX)));
+        }
+        metadata["uid"] = Value::from(self.random().uid());
+        metadata["creationTimestamp"] = Value::from(rfc3339(self.now()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.remove("deletionTimestamp");
+            metadata.remove("deletionGracePeriodSeconds");
+            metadata.remove("selfLink");
+        }
+        Ok(object)
+    }
+
+    /// Refuses new objects in namespaces that do not exist or are on their way out.
+    pub(super) fn check_namespace(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let Some(namespace) = namespace.filter(|_| resource.definition.namespaced) else { return Ok(()) };
+        let shelf = ShelfName { group: "".into(), resource: "namespaces".into() };
+        let found = self.store().get(&shelf, namespace);
+        let Some(found) = found else { return Err(ApiError::not_found("", "namespaces", namespace)) };
+        let phase = found.fields.first().map_or("", |phase| phase);
+        if phase != "Terminating" {
+            return Ok(());
+        }
+        let definition = &resource.definition;
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        Err(ApiError {
+            causes: vec![Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {namespace} is being terminated"),
+                field: Some("metadata.namespace".to_owned()),
+            }],
+            ..ApiError::forbidden(&definition.group, &definition.resource, name, &why)
+        })
+    }
+
+    /// Stores an object of the server's own, if there is none of its name.
+    pub(in crate::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
+        let Read { object, .. } = {
+            let write = own_meaning(&target.resource, self.now());
+            object::read(&write, object.to_string().as_bytes(), object::Format::Json)?
+        };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        // Before it is judged: what it asks for, an address say, is taken by the one that is there.
+        if self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name)).is_some() {
+            return Ok(());
+        }
+        let options = WriteOptions {
+            dry_run: false,
+            manager: "kube-apiserver".to_owned(),
+            field_validation: object::FieldValidation::Ignore,
+            force: false,
+            requester: None,
+        };
+        match self.create_object(target, &options, object) {
+            Err(error) if error.code != 409 => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether what was asked for still counts when an object is made of it.
+fn keeps_asked(target: &Target) -> bool {
+    target.resource.is("", "services") || target.resource.definition.group == "resource.k8s.io"
+}

@@ -1,0 +1,143 @@
+//! Patches: JSON, merge, strategic merge; and apply, which also creates.
+
+use serde_json::{Value, json};
+
+use super::update::{check_name, check_version};
+use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use crate::api::admission::take_back_ports;
+use crate::api::call::Call;
+use crate::api::negotiate::{Delivery, Negotiated};
+use crate::api::object::{self, PatchKind, Read};
+use crate::api::options::WriteOptions;
+use crate::api::read::View;
+use crate::api::reply::Reply;
+use crate::api::route::Target;
+use crate::api::time::rfc3339;
+use crate::api::{ApiError, ApiServer};
+
+impl ApiServer {
+    /// PATCH of an object, or of its status.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::api) fn patch(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let kind = match call.content_type().as_str() {
+            "application/json-patch+json" => PatchKind::Json,
+            "application/merge-patch+json" => PatchKind::Merge,
+            "application/strategic-merge-patch+json" => PatchKind::Strategic,
+            "application/apply-patch+yaml" => return self.apply(call, target),
+            _ => return Err(unsupported_patch()),
+        };
+        let options = WriteOptions::patch(call, false)?.asked_by(call, &target.resource);
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let mut noticed = Vec::new();
+        let (outcome, more) = self.change_object(target, &options, |old| {
+            let write = meaning(target, &options, self.now());
+            let patched = object::patch(&write, old, kind, &call.body);
+            let Read { mut object, warnings } = patched.map_err(outermost)?;
+            noticed = warnings;
+            check_name_if_said(target, &object)?;
+            settle_namespace(target, &mut object)?;
+            check_version(target, old, &object)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
+            object::update(&write, old, object)
+        })?;
+        let view = View::new(&target.resource, &how, self.now());
+        Ok(outcome.reply(&view)?.warn(noticed).warn(more))
+    }
+
+    fn apply(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::patch(call, true)?.asked_by(call, &target.resource);
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { mut object, warnings } = object::read_applied(&write, &call.body)?;
+        check_name_if_said(target, &object)?;
+        // What is said of an object names it as it names itself.
+        let as_sent = object.clone();
+        settle_namespace(target, &mut object)?;
+        let view = View::new(&target.resource, &how, now);
+        let definition = &target.resource.definition;
+        for _ in 0..TRIES {
+            let outcome = match self.find(target) {
+                Ok(_) => self.apply_over(target, &options, &as_sent),
+                Err(error) if error.code != 404 => return Err(error),
+                // Of all things below an object, only the status of a service makes one that is not there.
+                Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
+                    return Err(missing);
+                }
+                Err(_) => {
+                    self.authorize(call, target, "create")?;
+                    self.apply_new(target, &options, &as_sent).map(|done| (done.0, done.1, 201))
+                }
+            };
+            match outcome {
+                // It appeared, or vanished, in between.
+                Err(error) if error.reason == "AlreadyExists" => {}
+                Err(error) if error.reason == "NotFound" && error.kind.as_ref() == Some(&definition.resource) => {}
+                Err(error) => return Err(error),
+                Ok((outcome, more, code)) => {
+                    return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));
+                }
+            }
+        }
+        Err(Self::modified(target))
+    }
+
+    fn apply_over(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        applied: &Value,
+    ) -> Result<(Outcome, Vec<String>, u16), ApiError> {
+        let (outcome, warnings) = self.change_object(target, options, |old| {
+            check_version(target, old, applied)?;
+            let write = meaning(target, options, self.now());
+            let read = object::apply(&write, old, applied, options.force)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
+            Ok(read)
+        })?;
+        Ok((outcome, warnings, 200))
+    }
+
+    fn apply_new(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        as_sent: &Value,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        let name = target.name.as_deref().unwrap_or_default();
+        self.check_namespace(&target.resource, target.namespace.as_deref(), name)?;
+        let now = self.now();
+        let mut applied = as_sent.clone();
+        if let Some(metadata) = applied["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        let mut identity = json!({ "name": name, "uid": self.random().uid(), "creationTimestamp": rfc3339(now) });
+        if let Some(namespace) = &target.namespace {
+            identity["namespace"] = Value::from(namespace.as_str());
+        }
+        self.may_grant(target, options.requester.as_ref(), None, &applied)?;
+        let admit = |object: &mut Value| self.admit_new(target, options, object);
+        let done = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit);
+        let Read { mut object, warnings } = self.for_administrators(target, &applied, done)?;
+        if target.resource.is("", "services") {
+            take_back_ports(&applied, &mut object);
+        }
+        Ok((self.store_new(target, options, object)?, warnings))
+    }
+}
+
+fn check_name_if_said(target: &Target, object: &Value) -> Result<(), ApiError> {
+    if text(object, "/metadata/name").is_empty() { Ok(()) } else { check_name(target, object) }
+}
+
+/// A patch that can't be laid over an object is refused by the outermost layer.
+fn outermost(error: ApiError) -> ApiError {
+    let generic = error.code == 422 && error.causes.is_empty();
+    ApiError { generic: error.generic || generic, ..error }
+}
+
+fn unsupported_patch() -> ApiError {
+    ApiError::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+}

@@ -1,0 +1,190 @@
+//! Objects replaced by PUT, and what all changes of present objects have in common.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use crate::api::call::Call;
+use crate::api::negotiate::{Delivery, Negotiated};
+use crate::api::object::{self, Read};
+use crate::api::options::WriteOptions;
+use crate::api::query::not_a_number;
+use crate::api::read::View;
+use crate::api::reply::Reply;
+use crate::api::route::Target;
+use crate::api::store::Stored;
+use crate::api::{ApiError, ApiServer, Cause};
+
+impl ApiServer {
+    /// PUT of an object, or of its status.
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub(in crate::api) fn update(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        let options = WriteOptions::update(call)?.asked_by(call, &target.resource);
+        let how = Negotiated::new(call, Delivery::Whole)?;
+        let now = self.now();
+        let write = meaning(target, &options, now);
+        let Read { mut object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        check_name(target, &object)?;
+        settle_namespace(target, &mut object)?;
+        let changed = self.change_object(target, &options, |old| {
+            check_uid(target, old, &object)?;
+            needs_version(target, &object)?;
+            check_version(target, old, &object)?;
+            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
+            object::update(&meaning(target, &options, self.now()), old, object.clone())
+        });
+        let (outcome, more) = match changed {
+            Err(error) if error.code == 404 && creates_on_update(target) => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                self.authorize(call, target, "create")?;
+                let (outcome, more) = self.create_object(target, &options, object)?;
+                let view = View::new(&target.resource, &how, now);
+                return Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more));
+            }
+            changed => changed?,
+        };
+        let view = View::new(&target.resource, &how, now);
+        Ok(outcome.reply(&view)?.warn(warnings).warn(more))
+    }
+
+    /// Changes a present object: `change` is given the object as it is and says what becomes of it, again and again if
+    /// others are faster.
+    pub(in crate::api) fn change_object(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        mut change: impl FnMut(&Value) -> Result<Read, ApiError>,
+    ) -> Result<(Outcome, Vec<String>), ApiError> {
+        for _ in 0..TRIES {
+            let stored = self.find(target)?;
+            let old = Self::served(target, &stored);
+            let Read { object: new, warnings } = change(&old)?;
+            if let Some(outcome) = self.store_changed(target, options, &stored, &old, new)? {
+                return Ok((outcome, warnings));
+            }
+        }
+        Err(Self::modified(target))
+    }
+
+    /// Stores a changed object; `None` if somebody was faster.
+    fn store_changed(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        stored: &Arc<Stored>,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<Option<Outcome>, ApiError> {
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        let ends = is_over(&new);
+        let more = if ends {
+            self.alongside(target, Some(old), None, options.effect())?
+        } else if new == *old {
+            return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
+        } else {
+            self.alongside(target, Some(old), Some(&mut new), options.effect())?
+        };
+        if options.dry_run {
+            return Ok(Some(Outcome::DryRun(new)));
+        }
+        if ends {
+            // The client sees the object as it would have been; those who watch, as it was.
+            let changes = std::iter::once(Self::removal(target, stored)).chain(more).collect();
+            return Ok(self.commit(changes).ok().map(|_| Outcome::DryRun(new)));
+        }
+        let change = Self::change(target, stored.name(), Some(stored.revision), new);
+        let changes = std::iter::once(change).chain(more).collect();
+        Ok(self.commit(changes).ok().map(Outcome::Stored))
+    }
+}
+
+/// Whether a PUT of what is not there makes it.
+fn creates_on_update(target: &Target) -> bool {
+    const KINDS: [(&str, &[&str]); 5] = [
+        ("", &["endpoints", "events", "limitranges", "services"]),
+        ("events.k8s.io", &["events"]),
+        ("rbac.authorization.k8s.io", &["clusterroles", "roles", "clusterrolebindings", "rolebindings"]),
+        ("coordination.k8s.io", &["leases"]),
+        ("node.k8s.io", &["runtimeclasses"]),
+    ];
+    let is = |(group, kinds): &(&str, &[&str])| kinds.iter().any(|kind| target.resource.is(group, kind));
+    target.subresource.is_none() && KINDS.iter().any(is)
+}
+
+/// Whether nothing holds an object back any more that is to be deleted.
+fn is_over(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+    metadata["deletionTimestamp"].is_string()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0
+        && empty(&metadata["finalizers"])
+        && (!is_namespace || empty(&object["spec"]["finalizers"]))
+}
+
+pub(in crate::api) fn check_name(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let wanted = target.name.as_deref().unwrap_or_default();
+    match text(object, "/metadata/name") {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        sent if sent == wanted => Ok(()),
+        sent => Err(ApiError::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({wanted})"
+        ))),
+    }
+}
+
+pub(in crate::api) fn check_uid(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+    let (sent, known) = (text(object, "/metadata/uid"), text(old, "/metadata/uid"));
+    if sent.is_empty() || sent == known {
+        return Ok(());
+    }
+    let definition = &target.resource.definition;
+    let name = target.name.as_deref().unwrap_or_default();
+    let group = target.resource.custom.is_some().then_some(definition.group.as_str());
+    let parts = group.into_iter().chain([definition.resource.as_str()]);
+    let place: Vec<&str> = parts.chain(target.namespace.as_deref()).chain([name]).collect();
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {sent}, UID in object meta: {known}",
+        place.join("/")
+    );
+    Err(ApiError::conflict(&definition.group, &definition.resource, name, &why))
+}
+
+/// Refuses a write that does not say which revision it was made for, of kinds where it must.
+fn needs_version(target: &Target, object: &Value) -> Result<(), ApiError> {
+    let definition = &target.resource.definition;
+    let said = !matches!(text(object, "/metadata/resourceVersion"), "" | "0");
+    if said || !object::needs_version(definition) {
+        return Ok(());
+    }
+    let cause = Cause {
+        reason: "FieldValueInvalid",
+        message: "Invalid value: 0: must be specified for an update".to_owned(),
+        field: Some("metadata.resourceVersion".to_owned()),
+    };
+    let name = target.name.as_deref().unwrap_or_default();
+    // The one refusal of its kind that names the plural.
+    Err(ApiError::invalid(&definition.group, &definition.resource, name, vec![cause]))
+}
+
+/// Refuses a write that was made for another revision of the object.
+pub(in crate::api) fn check_version(target: &Target, old: &Value, object: &Value) -> Result<(), ApiError> {
+    let sent = text(object, "/metadata/resourceVersion");
+    if sent.is_empty() {
+        return Ok(());
+    }
+    match sent.parse::<u64>() {
+        Err(_) => Err(ApiError::internal(not_a_number("ParseUint", sent))),
+        Ok(0) => Ok(()),
+        Ok(_) if sent == text(old, "/metadata/resourceVersion") => Ok(()),
+        Ok(_) => Err(ApiServer::modified(target)),
+    }
+}

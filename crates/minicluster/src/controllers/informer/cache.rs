@@ -1,0 +1,135 @@
+//! The objects of one kind as last seen, with the ways in which controllers look them up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::{Cached, Tag};
+use crate::controllers::key::{Key, version_of};
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Cache<K> {
+    objects: BTreeMap<Key, Arc<K>>,
+    tagged: BTreeMap<Tag, BTreeMap<Key, Arc<K>>>,
+    /// Up to which `resourceVersion` everything that happened to the kind has been seen.
+    version: u64,
+}
+
+/// What happened to an object.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// It is there now.
+    Added(Arc<K>),
+    /// It was `old`, and is `new`.
+    Modified {
+        /// As it was.
+        old: Arc<K>,
+        /// As it is.
+        new: Arc<K>,
+    },
+    /// It is gone; this is the last that was seen of it.
+    Deleted(Arc<K>),
+}
+
+impl<K> Change<K> {
+    /// The object as it is, or last was.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Change::Added(object) | Change::Deleted(object) | Change::Modified { new: object, .. } => object,
+        }
+    }
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Cache<K> {
+        Cache { objects: BTreeMap::new(), tagged: BTreeMap::new(), version: 0 }
+    }
+}
+
+impl<K: Cached> Cache<K> {
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.objects.get(key).cloned()
+    }
+
+    pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
+        self.tagged.get(tag).into_iter().flatten().map(|(_, object)| object.clone()).collect()
+    }
+
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let from = Bound::Included(Key::new(namespace, ""));
+        let range = self.objects.range((from, Bound::Unbounded));
+        range.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+    }
+
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.objects.values().cloned().collect()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Everything up to `version` has been seen.
+    pub fn reached(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// An object was added or modified: what that changes goes to `changes`. An object of the same name with another
+    /// uid is another object: the old one is gone.
+    pub fn put(&mut self, object: K, changes: &mut Vec<Change<K>>) {
+        self.reached(version_of(object.metadata()));
+        let key = Key::of(object.metadata());
+        let new = Arc::new(object);
+        let old = self.objects.insert(key.clone(), new.clone());
+        if let Some(old) = &old {
+            if version_of(old.metadata()) == version_of(new.metadata()) {
+                return;
+            }
+            self.untag(&key, old);
+        }
+        for tag in new.tags() {
+            self.tagged.entry(tag).or_default().insert(key.clone(), new.clone());
+        }
+        match old {
+            Some(old) if old.metadata().uid == new.metadata().uid => changes.push(Change::Modified { old, new }),
+            Some(old) => changes.extend([Change::Deleted(old), Change::Added(new)]),
+            None => changes.push(Change::Added(new)),
+        }
+    }
+
+    /// An object was deleted. `last` is its last state.
+    pub fn remove(&mut self, last: &K, changes: &mut Vec<Change<K>>) {
+        self.reached(version_of(last.metadata()));
+        changes.extend(self.take(&Key::of(last.metadata())));
+    }
+
+    /// The whole kind was read anew: `objects`, as of `version`.
+    pub fn replace(&mut self, objects: Vec<K>, version: u64) -> Vec<Change<K>> {
+        let present: BTreeSet<Key> = objects.iter().map(|object| Key::of(object.metadata())).collect();
+        let gone: Vec<Key> = self.objects.keys().filter(|key| !present.contains(*key)).cloned().collect();
+        let mut changes: Vec<Change<K>> = gone.iter().filter_map(|key| self.take(key)).collect();
+        for object in objects {
+            self.put(object, &mut changes);
+        }
+        self.reached(version);
+        changes
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Change<K>> {
+        let old = self.objects.remove(key)?;
+        self.untag(key, &old);
+        Some(Change::Deleted(old))
+    }
+
+    fn untag(&mut self, key: &Key, object: &K) {
+        for tag in object.tags() {
+            if let Some(keys) = self.tagged.get_mut(&tag) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.tagged.remove(&tag);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Informers: one watch per kind, shared by all controllers, with the kind's objects kept in memory.
+//!
+//! An informer lists its kind once, then follows its watch; it survives lost connections and expired versions with
+//! back-off. Handlers are told of every change, in order, on the informer's own task; they only put keys into queues.
+
+mod cache;
+mod follow;
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::key::{Key, namespace_of, uid_of};
+use super::ownership::controller_of;
+use crate::Random;
+use cache::Cache;
+pub use cache::Change;
+
+/// What an informer keeps of an object.
+pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
+    /// The object's metadata.
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// The object's metadata, to be changed.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    /// Drops what no controller reads, to save memory.
+    fn trim(&mut self) {
+        self.metadata_mut().managed_fields = None;
+    }
+
+    /// Under what the object can be looked up, besides its name.
+    fn tags(&self) -> Vec<Tag> {
+        vec![Tag::of_owner(self.metadata())]
+    }
+}
+
+/// What objects are looked up by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tag {
+    /// The uid of the controller.
+    Controller(String),
+    /// No controller, in this namespace.
+    Orphan(String),
+    /// The node that a pod is bound to.
+    Node(String),
+    /// A claim, `namespace/name`, that a pod names.
+    Claim(Key),
+}
+
+impl Tag {
+    /// The tag for who controls the object, or that nobody does.
+    pub fn of_owner(metadata: &ObjectMeta) -> Tag {
+        match controller_of(metadata) {
+            Some(owner) => Tag::Controller(owner.uid.clone()),
+            None => Tag::Orphan(namespace_of(metadata).to_owned()),
+        }
+    }
+}
+
+/// How much of an object is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its metadata only.
+    Metadata,
+}
+
+type Handler<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+
+/// An object of which only the metadata is kept, and of that only what says who owns it and whether it goes.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OwnerInfo {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+impl Cached for OwnerInfo {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn trim(&mut self) {
+        let whole = std::mem::take(&mut self.metadata);
+        self.metadata = ObjectMeta {
+            name: whole.name,
+            namespace: whole.namespace,
+            uid: whole.uid,
+            resource_version: whole.resource_version,
+            owner_references: whole.owner_references,
+            finalizers: whole.finalizers,
+            deletion_timestamp: whole.deletion_timestamp,
+            ..ObjectMeta::default()
+        };
+    }
+}
+
+/// The watch of one kind. Cheap to clone.
+pub struct Informer<K>(Arc<Shared<K>>);
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Informer<K> {
+        Informer(self.0.clone())
+    }
+}
+
+struct Shared<K> {
+    /// The path of the kind, `/apis/apps/v1/deployments`.
+    path: String,
+    extent: Extent,
+    /// Which objects only, `metadata.name=default`; empty for all.
+    fields: &'static str,
+    cache: Mutex<Cache<K>>,
+    handlers: Mutex<Vec<Handler<K>>>,
+    /// Handlers and caches are needed; nothing is watched otherwise.
+    wanted: Mutex<bool>,
+    synced: watch::Sender<bool>,
+}
+
+impl<K: Cached> Informer<K> {
+    /// An informer of the kind at `path`. It does nothing until it is run.
+    pub fn new(path: impl Into<String>, extent: Extent) -> Informer<K> {
+        Informer::of_some(path, extent, "")
+    }
+
+    /// An informer of those objects only that a field selector takes.
+    pub fn of_some(path: impl Into<String>, extent: Extent, fields: &'static str) -> Informer<K> {
+        Informer(Arc::new(Shared {
+            path: path.into(),
+            extent,
+            fields,
+            cache: Mutex::default(),
+            handlers: Mutex::default(),
+            wanted: Mutex::new(false),
+            synced: watch::Sender::new(false),
+        }))
+    }
+
+    /// Says that the cache is needed, though no handler is.
+    pub fn want(&self) {
+        *lock(&self.0.wanted) = true;
+    }
+
+    /// Whether anybody needs it.
+    pub fn is_wanted(&self) -> bool {
+        *lock(&self.0.wanted)
+    }
+
+    /// Calls `handler` on every change. To be called before the informer runs; the objects that are there first arrive
+    /// as added.
+    pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
+        self.want();
+        lock(&self.0.handlers).push(Box::new(handler));
+    }
+
+    /// The path of the kind, `/apis/apps/v1/deployments`.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The object as last seen.
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        lock(&self.0.cache).get(key)
+    }
+
+    /// The objects with a tag, by namespace and name.
+    pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
+        lock(&self.0.cache).tagged(tag)
+    }
+
+    /// The objects that the one with this uid controls, by namespace and name.
+    pub fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.tagged(&Tag::Controller(uid.to_owned()))
+    }
+
+    /// What an owner may claim: what it controls, then what nobody does in its namespace.
+    pub fn candidates(&self, owner: &ObjectMeta) -> Vec<Arc<K>> {
+        let mut candidates = self.controlled_by(uid_of(owner));
+        candidates.extend(self.tagged(&Tag::Orphan(namespace_of(owner).to_owned())));
+        candidates
+    }
+
+    /// The objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        lock(&self.0.cache).in_namespace(namespace)
+    }
+
+    /// All objects, by namespace and name.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        lock(&self.0.cache).all()
+    }
+
+    /// Everything that happened to the kind up to this `resourceVersion` has been seen.
+    pub fn version(&self) -> u64 {
+        lock(&self.0.cache).version()
+    }
+
+    /// Waits until the kind has been listed for the first time.
+    pub async fn synced(&self) {
+        // The sender lives in the shared part, so it can't be gone.
+        drop(self.0.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// Follows the kind until `stop`.
+    pub async fn run(&self, client: kube::Client, random: Random, stop: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = follow::follow(self, &client, &random) => {}
+        }
+    }
+
+    fn announce(&self, changes: &[Change<K>]) {
+        let handlers = lock(&self.0.handlers);
+        for change in changes {
+            for handler in handlers.iter() {
+                handler(change);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

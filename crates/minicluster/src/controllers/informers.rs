@@ -1,0 +1,146 @@
+//! All informers: one for each kind, whoever needs it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota,
+    Service, ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::garbage_collector::GarbageCollector;
+use super::informer::{Cached, Extent, Informer};
+use super::node::Node;
+use super::pod::Pod;
+use crate::Random;
+
+/// Lets the typed kinds be kept by informers.
+macro_rules! cached {
+    ($($kind:ty),* $(,)?) => {
+        $(impl Cached for $kind {
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        })*
+    };
+}
+
+/// One informer per line: its name and its kind.
+macro_rules! informers {
+    ($($name:ident: $kind:ty,)*) => {
+        /// The informers. Cheap to clone; only those that somebody wants are run.
+        #[derive(Clone)]
+        pub struct Informers {
+            $(pub $name: Informer<$kind>,)*
+        }
+
+        impl Informers {
+            /// Informers that do not run yet.
+            pub fn new() -> Informers {
+                Informers { $($name: whole(),)* }
+            }
+
+            /// Runs those that are wanted.
+            pub fn run(&self, client: &kube::Client, random: &Random, tracker: &TaskTracker, stop: &CancellationToken) {
+                let run = Run { client, random, tracker, stop };
+                $(run.start(&self.$name);)*
+            }
+
+            /// Waits until those that are wanted have listed their kinds.
+            pub async fn synced(&self) {
+                $(synced(&self.$name).await;)*
+            }
+
+            /// Lets the garbage collector see what those that are wanted see.
+            pub fn join(&self, collector: &Arc<GarbageCollector>) {
+                $(collector.join(&self.$name);)*
+            }
+        }
+    };
+}
+
+cached!(
+    ClusterRole,
+    ConfigMap,
+    ControllerRevision,
+    CronJob,
+    DaemonSet,
+    Deployment,
+    EndpointSlice,
+    Endpoints,
+    Job,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    ResourceQuota,
+    Service,
+    ServiceAccount,
+    StatefulSet,
+    StorageClass,
+);
+
+informers! {
+    namespaces: Namespace,
+    deployments: Deployment,
+    replica_sets: ReplicaSet,
+    replication_controllers: ReplicationController,
+    stateful_sets: StatefulSet,
+    daemon_sets: DaemonSet,
+    controller_revisions: ControllerRevision,
+    jobs: Job,
+    cron_jobs: CronJob,
+    pod_disruption_budgets: PodDisruptionBudget,
+    resource_quotas: ResourceQuota,
+    services: Service,
+    endpoints: Endpoints,
+    endpoint_slices: EndpointSlice,
+    persistent_volumes: PersistentVolume,
+    persistent_volume_claims: PersistentVolumeClaim,
+    storage_classes: StorageClass,
+    nodes: Node,
+    pods: Pod,
+    cluster_roles: ClusterRole,
+}
+
+fn whole<K: Cached + Resource<DynamicType = ()>>() -> Informer<K> {
+    Informer::new(K::url_path(&(), None), Extent::Whole)
+}
+
+async fn synced<K: Cached>(informer: &Informer<K>) {
+    if informer.is_wanted() {
+        informer.synced().await;
+    }
+}
+
+struct Run<'a> {
+    client: &'a kube::Client,
+    random: &'a Random,
+    tracker: &'a TaskTracker,
+    stop: &'a CancellationToken,
+}
+
+impl Run<'_> {
+    fn start<K: Cached>(&self, informer: &Informer<K>) {
+        if informer.is_wanted() {
+            let (informer, client, stop) = (informer.clone(), self.client.clone(), self.stop.clone());
+            let random = self.random.fork();
+            self.tracker.spawn(async move { informer.run(client, random, stop).await });
+        }
+    }
+}

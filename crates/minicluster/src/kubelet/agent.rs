@@ -1,0 +1,337 @@
+//! The agent of all nodes: one entry for each pod that is bound to one of them, stepped when it is due, written when its
+//! status changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PodStatus;
+use serde_json::{Map, Value, json};
+
+use super::Options;
+use super::desk::{Desk, Moment, after, pause};
+use super::directory::Directory;
+use super::events::{Events, Teller};
+use super::fate::Rules;
+use super::life::{Effect, Found, Home, Life, Rejection, World};
+use super::nodes::{Addresses, Place};
+use super::pod::SeenPod;
+use super::requests::{Error, KUBELET, PodName, Requests};
+use super::writes::{Done, What};
+use crate::{PodLogs, Random};
+
+/// Names of images kept for each node; beyond that it forgets them all, as if it had made room.
+const IMAGES_KEPT: usize = 10_000;
+
+/// The slowest and the fastest that pods may live.
+const SPEEDS: (f64, f64) = (0.001, 1_000_000.0);
+
+/// The nodes and the pods that live on them.
+pub struct Agent {
+    nodes: BTreeMap<String, NodeState>,
+    pods: BTreeMap<String, Entry>,
+    rules: Rules,
+    random: Random,
+    speed: f64,
+    logs: PodLogs,
+    /// For those who ask for logs by name, if any can.
+    directory: Option<Directory>,
+}
+
+struct NodeState {
+    place: Place,
+    addresses: Addresses,
+    images: BTreeSet<String>,
+}
+
+struct Entry {
+    life: Life,
+    node: String,
+    address: Option<u32>,
+    /// What the API server was last told: the status as JSON, since there is one for every pod, and a copy of it,
+    /// which takes no more than it needs. Empty for nothing.
+    written: Box<[u8]>,
+    /// Whether it may have another status by now.
+    moved: bool,
+    busy: bool,
+    removed: bool,
+    failures: u32,
+}
+
+impl Agent {
+    /// The agent of the nodes that have these places.
+    pub fn new(places: BTreeMap<String, Place>, options: &Options, directory: Option<Directory>) -> Agent {
+        let nodes = places.into_iter().map(|(name, place)| {
+            let addresses = Addresses::new(&place);
+            (name, NodeState { place, addresses, images: BTreeSet::new() })
+        });
+        Agent {
+            nodes: nodes.collect(),
+            pods: BTreeMap::new(),
+            rules: Rules::new(options.script.clone()),
+            random: options.random.clone(),
+            speed: if options.speed.is_finite() { options.speed.clamp(SPEEDS.0, SPEEDS.1) } else { 1.0 },
+            logs: options.logs.clone(),
+            directory,
+        }
+    }
+
+    /// Whether a pod has just come to one of these nodes, which must decide whether to take it.
+    pub fn is_new(&self, pod: &SeenPod, status: &PodStatus) -> bool {
+        let ours = pod.node().is_some_and(|node| self.nodes.contains_key(node));
+        ours && status.start_time.is_none() && !self.pods.contains_key(&pod.uid)
+    }
+
+    /// A pod came or changed; `refused` says why its node does not take it. Pods on other nodes are left alone.
+    pub fn see(
+        &mut self,
+        desk: &mut Desk,
+        events: &mut Events,
+        pod: &Arc<SeenPod>,
+        status: &PodStatus,
+        refused: Option<Rejection>,
+    ) {
+        let Some(node) = pod.node() else { return };
+        let Some(state) = self.nodes.get_mut(node) else { return };
+        let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
+        if let Some(entry) = self.pods.get_mut(&pod.uid) {
+            let known = entry.life.pod();
+            let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
+            let gated = pod.spec.readiness_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+            entry.life.see(pod.clone(), &mut world);
+            entry.moved = true;
+            // Most of what the watch tells is the echo of what was written here.
+            if same && !gated {
+                return;
+            }
+        } else {
+            // Of a pod that has ended, at most its removal is left to do.
+            if pod.finished() && pod.deletion.is_none_or(|deletion| deletion.grace == 0) {
+                return;
+            }
+            let host_network = pod.spec.host_network == Some(true);
+            let address =
+                if host_network { None } else { Some(state.addresses.take(status.pod_ip.as_deref(), &state.place)) };
+            let own = address.map(|address| state.place.pod_address(address));
+            let home = Home { node: state.place.address, pod: own.unwrap_or(state.place.address) };
+            let life = match status.start_time {
+                Some(_) => Life::take_up(pod.clone(), status, home, &mut world),
+                None => Life::begin(pod.clone(), home, refused, &mut world),
+            };
+            let written = Box::from(serde_json::to_vec(status).unwrap_or_default().as_slice());
+            let node = node.to_owned();
+            let entry = Entry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
+            self.pods.insert(pod.uid.clone(), entry);
+        }
+        let effects = std::mem::take(&mut world.effects);
+        self.apply(desk, events, &pod.id(), effects);
+        self.step(desk, events, &pod.uid);
+    }
+
+    /// A pod is gone.
+    pub fn gone(&mut self, desk: &mut Desk, uid: &str) {
+        if let Some(entry) = self.pods.remove(uid) {
+            desk.moments.clear(&Moment::Pod(uid.to_owned()));
+            if let (Some(state), Some(address)) = (self.nodes.get_mut(&entry.node), entry.address) {
+                state.addresses.free(address);
+            }
+            if let Some(directory) = &self.directory {
+                directory.remove(entry.life.pod());
+            }
+        }
+        self.logs.forget(uid);
+    }
+
+    /// Brings a pod to the present moment and writes what changed.
+    pub fn step(&mut self, desk: &mut Desk, events: &mut Events, uid: &str) {
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        let Some(state) = self.nodes.get_mut(&entry.node) else { return };
+        if state.images.len() > IMAGES_KEPT {
+            state.images.clear();
+        }
+        let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
+        entry.life.step(&mut world);
+        entry.moved = true;
+        let wake = entry.life.wake(&world);
+        let effects = std::mem::take(&mut world.effects);
+        if let Some(at) = wake {
+            desk.moments.set(Moment::Pod(uid.to_owned()), at);
+        }
+        if entry.life.is_over()
+            && let Some(address) = entry.address.take()
+        {
+            state.addresses.free(address);
+        }
+        if let Some(directory) = &self.directory {
+            directory.update(&entry.life);
+        }
+        let pod = entry.life.pod().id();
+        entry.write(desk);
+        self.apply(desk, events, &pod, effects);
+    }
+
+    /// A write of a pod is done.
+    pub fn written(&mut self, desk: &mut Desk, uid: &str, result: Result<(), Error>) {
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        entry.busy = false;
+        match result {
+            Ok(()) => {
+                entry.failures = 0;
+                entry.write(desk);
+            }
+            // The watch will tell that it is gone.
+            Err(error) if error.code() == Some(404) => {}
+            Err(error) => {
+                entry.failures += 1;
+                entry.written = Box::default();
+                entry.moved = true;
+                entry.removed = false;
+                let pod = entry.life.pod();
+                tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to write what became of a pod; trying again");
+                desk.moments.set(Moment::Pod(uid.to_owned()), after(desk.clock.now(), pause(entry.failures)));
+            }
+        }
+    }
+
+    /// What a pod needs was looked for.
+    pub fn found(&mut self, desk: &mut Desk, events: &mut Events, uid: &str, found: Result<Found, Error>) {
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        match found {
+            Ok(found) => {
+                entry.life.found(&found, desk.clock.now());
+                self.step(desk, events, uid);
+            }
+            Err(error) => {
+                entry.failures += 1;
+                entry.life.not_found_out();
+                let pod = entry.life.pod();
+                tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to look for what a pod needs; trying again");
+                desk.moments.set(Moment::Pod(uid.to_owned()), after(desk.clock.now(), pause(entry.failures)));
+            }
+        }
+    }
+
+    fn apply(&self, desk: &mut Desk, events: &mut Events, pod: &PodName, effects: Vec<Effect>) {
+        let now = desk.clock.now();
+        for effect in effects {
+            match effect {
+                Effect::Event(told) => {
+                    let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
+                    events.tell(desk, pod, Teller::Kubelet(node), &told);
+                }
+                Effect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
+                Effect::LogEnds { container } => self.logs.end(&pod.uid, &container),
+                Effect::Log { container, text } => self.logs.append(&pod.uid, &container, now, &text),
+                Effect::LookUp => {
+                    let Some(entry) = self.pods.get(&pod.uid) else { continue };
+                    let (needs, requests) = (entry.life.needs().objects(), desk.requests.clone());
+                    let pod = pod.clone();
+                    desk.writes.add(async move {
+                        let found = look_up(&requests, &pod.namespace, needs).await;
+                        Done { what: What::LookUp(pod.uid, found), result: Ok(()) }
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn world<'a>(
+    desk: &Desk,
+    speed: f64,
+    rules: &'a mut Rules,
+    random: &'a Random,
+    images: &'a mut BTreeSet<String>,
+) -> World<'a> {
+    World { now: desk.clock.now(), speed, rules, random, images, effects: Vec::new() }
+}
+
+async fn look_up(requests: &Requests, namespace: &str, needs: BTreeSet<super::life::Name>) -> Result<Found, Error> {
+    let mut found = Found::new();
+    for (kind, name) in needs {
+        let keys = requests.keys(kind.resource(), namespace, &name).await?;
+        found.insert((kind, name), keys);
+    }
+    Ok(found)
+}
+
+impl Entry {
+    /// What the API server is to be told, and then was.
+    fn changed(&mut self) -> Map<String, Value> {
+        let status = self.life.status();
+        let Ok(text) = serde_json::to_vec(&status) else { return Map::new() };
+        if *text == *self.written {
+            return Map::new();
+        }
+        let Ok(Value::Object(status)) = serde_json::to_value(status) else { return Map::new() };
+        let changed = changes(&read(&self.written), status);
+        self.written = Box::from(text.as_slice());
+        changed
+    }
+
+    fn write(&mut self, desk: &mut Desk) {
+        if self.busy || self.removed {
+            return;
+        }
+        let changed = if std::mem::take(&mut self.moved) { self.changed() } else { Map::new() };
+        let pod = self.life.pod().id();
+        let requests = desk.requests.clone();
+        if !changed.is_empty() {
+            self.busy = true;
+            desk.writes.add(async move {
+                let result = requests.patch_pod_status(&pod, Value::Object(changed), KUBELET).await;
+                Done { what: What::Pod(pod.uid), result }
+            });
+        } else if self.life.may_be_deleted() {
+            self.busy = true;
+            self.removed = true;
+            desk.writes.add(async move {
+                let result = requests.delete_pod(&pod, Some(0)).await;
+                Done { what: What::Pod(pod.uid), result }
+            });
+        }
+    }
+}
+
+/// A status by its keys; of nothing, none.
+fn read(text: &[u8]) -> Map<String, Value> {
+    serde_json::from_slice(text).unwrap_or_default()
+}
+
+/// The strategic merge patch from one status to another: whole keys, but of the conditions only those that differ, and
+/// their order.
+fn changes(before: &Map<String, Value>, status: Map<String, Value>) -> Map<String, Value> {
+    let mut changed = Map::new();
+    for (key, value) in status {
+        let old = before.get(&key);
+        if old == Some(&value) {
+            continue;
+        }
+        let conditions = match value {
+            Value::Array(conditions) if key == "conditions" => conditions,
+            value => {
+                changed.insert(key, value);
+                continue;
+            }
+        };
+        let known = old.and_then(Value::as_array);
+        let before = |condition: &Value| known.into_iter().flatten().find(|old| old["type"] == condition["type"]);
+        let order: Vec<Value> = conditions.iter().map(|condition| json!({"type": condition["type"]})).collect();
+        let differ = conditions.into_iter().filter(|condition| before(condition) != Some(condition));
+        let differ: Vec<Value> = differ.map(|condition| with_nulls(before(&condition), condition)).collect();
+        if !differ.is_empty() {
+            changed.insert("$setElementOrder/conditions".to_owned(), order.into());
+            changed.insert(key, differ.into());
+        }
+    }
+    changed
+}
+
+/// A condition that says of each key that it had before and has no more that it is gone.
+fn with_nulls(before: Option<&Value>, mut condition: Value) -> Value {
+    for key in before.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+        if condition.get(key).is_none() {
+            condition[key] = Value::Null;
+        }
+    }
+    condition
+}

@@ -1,0 +1,92 @@
+//! What every part of the kubelet writes with: requests, writes under way, moments that are waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::requests::Requests;
+use super::writes::Writes;
+use crate::Clock;
+
+/// What is due at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// The nodes renew their leases.
+    Heartbeat,
+    /// Something happens to the pod with this uid, or a write of it is tried again.
+    Pod(String),
+    /// The pod with this uid is looked at again by the scheduler.
+    Binding(String),
+}
+
+/// Requests, writes under way, moments that are waited for.
+pub struct Desk {
+    /// Makes requests.
+    pub requests: Requests,
+    /// Those under way.
+    pub writes: Writes,
+    /// What is due, and when.
+    pub moments: Moments,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+/// Moments in order; each thing is due at most once.
+#[derive(Default)]
+pub struct Moments {
+    order: BTreeSet<(Timestamp, Moment)>,
+    of: BTreeMap<Moment, Timestamp>,
+}
+
+impl Moments {
+    /// Makes `what` due at `at`, and no longer at any other moment.
+    pub fn set(&mut self, what: Moment, at: Timestamp) {
+        if let Some(before) = self.of.insert(what.clone(), at) {
+            self.order.remove(&(before, what.clone()));
+        }
+        self.order.insert((at, what));
+    }
+
+    /// Makes `what` not due at all.
+    pub fn clear(&mut self, what: &Moment) {
+        if let Some(before) = self.of.remove(what) {
+            self.order.remove(&(before, what.clone()));
+        }
+    }
+
+    /// The next moment at which anything is due.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// Takes out what is due by `now`, the earliest first.
+    pub fn pop(&mut self, now: Timestamp) -> Option<Moment> {
+        if self.next()? > now {
+            return None;
+        }
+        let (_, what) = self.order.pop_first()?;
+        self.of.remove(&what);
+        Some(what)
+    }
+}
+
+/// `by` after `at`; the end of time where that lies beyond it.
+pub fn after(at: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// A length of time as it passes where all goes `speed` times as fast.
+pub fn scaled(length: Duration, speed: f64) -> Duration {
+    // The usual speed needs no arithmetic, which would round.
+    if (speed - 1.0).abs() < f64::EPSILON {
+        return length;
+    }
+    Duration::try_from_secs_f64(length.as_secs_f64() / speed).unwrap_or(Duration::MAX)
+}
+
+/// The pause after so many failures in a row: 200 ms, doubling to 10 s.
+pub fn pause(failures: u32) -> Duration {
+    Duration::from_millis(200 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(10))
+}

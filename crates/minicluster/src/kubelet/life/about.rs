@@ -1,0 +1,111 @@
+//! What a container may know of its pod.
+
+use super::container::{Container, Role};
+use super::needs::Missing;
+use super::world::{Effect, World};
+use crate::kubelet::fate::{Fate, Fates};
+use crate::kubelet::pod::SeenPod;
+
+/// What a container may know of its pod.
+pub struct About<'a> {
+    /// The pod as last seen.
+    pub pod: &'a SeenPod,
+    /// The pod's own words about its containers' fates.
+    pub fates: &'a Result<Fates, String>,
+    /// What of the configuration that the pod names does not exist, where that is known.
+    pub missing: Option<&'a Missing>,
+    /// Whether that was asked for and is not answered yet.
+    pub asked: bool,
+    /// Whether the pod is on its way out, so that nothing is started any more.
+    pub ending: bool,
+}
+
+/// When a container is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    Always,
+    OnFailure,
+    Never,
+}
+
+impl Restart {
+    fn read(text: &str) -> Restart {
+        match text {
+            "Never" => Restart::Never,
+            "OnFailure" => Restart::OnFailure,
+            _ => Restart::Always,
+        }
+    }
+
+    /// Whether a container that ended with `code` is started again.
+    pub fn after(self, code: i32) -> bool {
+        match self {
+            Restart::Always => true,
+            Restart::OnFailure => code != 0,
+            Restart::Never => false,
+        }
+    }
+}
+
+impl About<'_> {
+    /// When the pod's containers are started again.
+    pub fn policy(&self) -> Restart {
+        Restart::read(self.pod.spec.restart_policy.as_deref().unwrap_or("Always"))
+    }
+
+    /// When this container is started again.
+    pub fn restart(&self, container: &Container) -> Restart {
+        let own = container.spec(self).and_then(|spec| spec.restart_policy.as_deref()).map(Restart::read);
+        match container.role {
+            Role::Sidecar => Restart::Always,
+            Role::App => own.unwrap_or(self.policy()),
+            // An init container that succeeded has done its part.
+            Role::Init => match own.unwrap_or(self.policy()) {
+                Restart::Never => Restart::Never,
+                Restart::Always | Restart::OnFailure => Restart::OnFailure,
+            },
+        }
+    }
+
+    /// Asks for what of the pod's configuration exists, unless that is under way; whether it did.
+    pub fn ask(&self, world: &mut World<'_>) -> bool {
+        // Others of the pod's containers may have asked in the same step.
+        let asks = !self.asked && world.effects.last() != Some(&Effect::LookUp);
+        if asks {
+            world.effects.push(Effect::LookUp);
+        }
+        asks
+    }
+
+    /// What a container will do now: what its pod says, else what the rules say of its image, else the ordinary.
+    ///
+    /// # Errors
+    /// What is wrong with the pod's words.
+    pub fn fate(&self, container: &Container, world: &mut World<'_>) -> Result<Fate, String> {
+        let fates = self.fates.as_ref().map_err(Clone::clone)?;
+        let all = if container.role == Role::App { fates.all.as_ref() } else { None };
+        let said = fates.named.get(&container.name).or(all).cloned();
+        let (now, speed) = (world.now, world.speed);
+        let (namespace, name) = (&self.pod.namespace, &self.pod.name);
+        let said = said.or_else(|| world.rules.fate(&container.image, namespace, name, now, speed));
+        let fate = said.unwrap_or_default();
+        let finite = match container.role {
+            Role::Init => true,
+            Role::Sidecar => false,
+            Role::App => self.restart(container) != Restart::Always,
+        };
+        Ok(if finite { fate.or_finite() } else { fate })
+    }
+}
+
+/// Checks that the fates name containers that there are.
+///
+/// # Errors
+/// Which one there is not.
+pub fn check(fates: Fates, containers: &[Container]) -> Result<Fates, String> {
+    let unknown = fates.named.keys().find(|name| !containers.iter().any(|container| container.name == **name));
+    match unknown {
+        Some(name) => Err(format!("the fate names a container {name:?} that the pod does not have")),
+        None => Ok(fates),
+    }
+}

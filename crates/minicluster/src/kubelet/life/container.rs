@@ -1,0 +1,265 @@
+//! One container: what it is doing, and what it does next.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Container as Spec;
+
+use super::about::About;
+use super::backoff::Backoff;
+use super::timeline::Timeline;
+use super::world::{Effect, World};
+use crate::kubelet::fate::Fate;
+use crate::kubelet::image::Image;
+
+/// What a container is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It runs before the others and ends.
+    Init,
+    /// It starts before the others and runs beside them.
+    Sidecar,
+    /// It is what the pod is for.
+    App,
+}
+
+/// One container of a pod.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// Its place among the init containers or the others.
+    pub index: usize,
+    /// The part of the pod that events are about.
+    pub field: String,
+    /// Its image as the pod names it.
+    pub image: String,
+    /// Its image as the node knows it, once it was there.
+    pub found: Option<Image>,
+    /// What it is doing.
+    pub state: State,
+    /// How the run before the present one ended.
+    pub last: Option<Exit>,
+    /// How often it was started again.
+    pub restarts: i32,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Whether it has started, for its startup probe.
+    pub started: bool,
+    /// The id of the present run, or the one that ended.
+    pub id: Option<String>,
+    /// What it does in this run, or will do in the next.
+    pub fate: Fate,
+    /// The waits before it is started again.
+    pub restarting: Backoff,
+    /// The waits before its image is pulled again.
+    pub pulling: Backoff,
+    /// When its image was first asked for.
+    pub asked: Option<Timestamp>,
+}
+
+/// What a container is doing.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// It is not its turn.
+    Idle,
+    /// It is being created.
+    Creating(Creation),
+    /// Something keeps it from running.
+    Held(Held),
+    /// It runs.
+    Running(Run),
+    /// It has ended; what comes next, if anything.
+    Ended(Exit, Option<(Timestamp, Next)>),
+}
+
+/// A container's creation.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    /// When it is done.
+    pub due: Timestamp,
+    /// How long its image is pulled for, if it is.
+    pub pull: Option<Duration>,
+    /// What kept it from running before, which shows until it runs.
+    pub shown: Option<Held>,
+}
+
+/// What keeps a container from running.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// One word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+    /// What comes next, if anything.
+    pub next: Option<(Timestamp, Next)>,
+}
+
+/// What a container does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is started, or started again.
+    Attempt,
+    /// Its image is not pulled again before this moment.
+    PullBackoff(Timestamp),
+    /// It is not started again before this moment.
+    CrashLoop(Timestamp),
+}
+
+/// One run of a container.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// When it began.
+    pub since: Timestamp,
+    /// What happens when.
+    pub timeline: Timeline,
+    /// When it ends because it was told to, and with which exit code.
+    pub stop: Option<(Timestamp, i32)>,
+    /// When its readiness fails its probe next, and how often it did.
+    pub failing: Option<(Timestamp, u32)>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code.
+    pub code: i32,
+    /// One word.
+    pub reason: &'static str,
+    /// Its termination message.
+    pub message: Option<String>,
+    /// When it began.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub finished: Option<Timestamp>,
+    /// Its id.
+    pub id: Option<String>,
+}
+
+impl Container {
+    /// A container whose turn has not come.
+    pub fn new(spec: &Spec, role: Role, index: usize) -> Container {
+        let list = if role == Role::App { "containers" } else { "initContainers" };
+        Container {
+            name: spec.name.clone(),
+            role,
+            index,
+            field: format!("spec.{list}{{{}}}", spec.name),
+            image: spec.image.clone().unwrap_or_default(),
+            found: None,
+            state: State::Idle,
+            last: None,
+            restarts: 0,
+            ready: false,
+            started: false,
+            id: None,
+            fate: Fate::default(),
+            restarting: Backoff::default(),
+            pulling: Backoff::default(),
+            asked: None,
+        }
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
+    /// Whether it has ended and will not be started again.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended(_, None))
+    }
+
+    /// Whether the containers after it may begin, if it is an init container or a sidecar.
+    pub fn lets_others_begin(&self) -> bool {
+        match (self.role, &self.state) {
+            (Role::Init, State::Ended(exit, None)) => exit.code == 0,
+            // Once started, a sidecar that crashes does not hold up the others any more.
+            (Role::Sidecar, _) => self.started || self.restarts > 0 || self.last.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether it ended badly for good.
+    pub fn has_failed(&self) -> bool {
+        matches!(&self.state, State::Ended(exit, None) if exit.code != 0)
+    }
+
+    /// Does what is due now, if anything is.
+    pub fn advance(&mut self, about: &About<'_>, world: &mut World<'_>) -> bool {
+        match &self.state {
+            State::Idle => {
+                self.attempt(about, world);
+                true
+            }
+            State::Creating(creation) if creation.due > world.now => false,
+            State::Creating(..) if about.missing.is_some() => {
+                self.create(about, world);
+                true
+            }
+            State::Creating(..) => about.ask(world),
+            State::Held(Held { next: Some((due, next)), .. }) | State::Ended(_, Some((due, next)))
+                if *due <= world.now =>
+            {
+                match *next {
+                    // What it was shows until it can start, so that nothing is written in between.
+                    Next::Attempt if about.missing.is_none() => return about.ask(world),
+                    Next::Attempt => self.attempt(about, world),
+                    Next::PullBackoff(until) => self.back_off_pull(until, world),
+                    Next::CrashLoop(until) => self.loop_back(until, about, world),
+                }
+                true
+            }
+            State::Running(_) => self.run(about, world),
+            State::Held(_) | State::Ended(..) => false,
+        }
+    }
+
+    /// The next moment at which something is due by itself.
+    pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
+        match &self.state {
+            State::Idle => None,
+            State::Creating(creation) => Some(creation.due),
+            State::Held(held) => held.next.map(|(due, _)| due),
+            State::Ended(_, next) => next.map(|(due, _)| due),
+            State::Running(run) => {
+                let stop = run.stop.map(|(at, _)| at);
+                let failing = run.failing.map(|(at, _)| at);
+                [stop, failing, run.timeline.next(now)].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Its part of the pod.
+    pub fn spec<'a>(&self, about: &About<'a>) -> Option<&'a Spec> {
+        let spec = &about.pod.spec;
+        match self.role {
+            Role::App => spec.containers.get(self.index),
+            Role::Init | Role::Sidecar => spec.init_containers.as_ref()?.get(self.index),
+        }
+    }
+
+    /// Starts over, as after a change of its image or fate.
+    pub fn start_over(&mut self) {
+        self.remember();
+        self.state = State::Idle;
+    }
+
+    /// Keeps how it ended before that is overwritten.
+    pub fn remember(&mut self) {
+        if let State::Ended(exit, _) = &self.state {
+            self.last = Some(exit.clone());
+        }
+    }
+
+    pub(super) fn hold(&mut self, reason: &'static str, message: String, next: Option<(Timestamp, Next)>) {
+        self.remember();
+        self.state = State::Held(Held { reason, message, next });
+    }
+
+    pub(super) fn log(&self, world: &mut World<'_>, text: impl Into<String>) {
+        world.effects.push(Effect::Log { container: self.name.clone(), text: text.into() });
+    }
+}

@@ -1,0 +1,149 @@
+//! How a pod ends: by itself, because it is deleted, because its time is up, or because its node needs room.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::about::About;
+use super::container::{Container, Role};
+use super::run::USUAL_GRACE;
+use super::world::{Tone, World};
+use super::{Life, Phase};
+use crate::kubelet::desk::after;
+
+/// A pod on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// When its containers are killed.
+    deadline: Timestamp,
+}
+
+/// Why a node ends a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doom {
+    /// It ran for longer than it may.
+    TimeIsUp,
+    /// Its node runs out of memory.
+    Evicted,
+}
+
+const EVICTED: &str = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 99Mi. ";
+const TIME_IS_UP: &str = "Pod was active on the node longer than the specified deadline";
+
+impl Life {
+    /// When its node will end it, and why.
+    pub(super) fn doom(&self, world: &World<'_>) -> Option<(Timestamp, Doom)> {
+        let spec = &self.pod.spec;
+        let limit = spec.active_deadline_seconds.and_then(|limit| u64::try_from(limit).ok());
+        let time = limit.map(|limit| (world.after(self.came, Duration::from_secs(limit)), Doom::TimeIsUp));
+        let fates = self.containers.iter().filter_map(|container| container.fate.evict_after);
+        let evicted = fates.min().map(|wait| (world.after(self.came, wait), Doom::Evicted));
+        [time, evicted].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+
+    /// Whether it begins to end now.
+    pub(super) fn begin_to_end(&mut self, world: &mut World<'_>) -> bool {
+        if let Some(deletion) = self.pod.deletion {
+            let grace = Duration::from_secs(u64::try_from(deletion.grace).unwrap_or(0));
+            self.end_by(world.later(grace), world);
+            return true;
+        }
+        match self.doom(world) {
+            Some((at, doom)) if at <= world.now => {
+                self.meet(doom, world);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What happens while it ends.
+    pub(super) fn advance_ending(&mut self, world: &mut World<'_>) -> bool {
+        // A second deletion may leave it less time.
+        if let (Some(deletion), Some(ending)) = (self.pod.deletion, &mut self.ending) {
+            let grace = Duration::from_secs(u64::try_from(deletion.grace).unwrap_or(0));
+            ending.deadline = ending.deadline.min(world.later(grace));
+        }
+        let deadline = self.ending.map_or(world.now, |ending| ending.deadline);
+        let about = About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: true };
+        let apps_run = self.containers.iter().any(|c| c.role != Role::Sidecar && c.is_running());
+        let mut changed = false;
+        for container in self.containers.iter_mut().filter(|container| container.is_running()) {
+            // Sidecars stop after those that they serve.
+            if container.role != Role::Sidecar || !apps_run {
+                container.stop(deadline, &about, world);
+            }
+            changed |= container.advance(&about, world);
+        }
+        if self.containers.iter().any(Container::is_running) {
+            return changed;
+        }
+        for container in &mut self.containers {
+            container.give_up();
+        }
+        self.over = true;
+        true
+    }
+
+    /// Ends it where its containers have all ended by themselves.
+    pub(super) fn finish(&mut self, world: &mut World<'_>) -> bool {
+        let stuck = self.containers.iter().any(|container| container.role == Role::Init && container.has_failed());
+        let done = self.containers.iter().filter(|container| container.role == Role::App).all(Container::is_over);
+        if !stuck && !done {
+            return false;
+        }
+        if self.containers.iter().any(Container::is_running) {
+            let grace = self.grace();
+            self.end_by(world.later(grace), world);
+        } else {
+            self.over = true;
+        }
+        true
+    }
+
+    /// The phase that follows from what its containers do.
+    pub(super) fn phase_now(&self) -> Phase {
+        if self.verdict.is_some() && self.over {
+            return Phase::Failed;
+        }
+        let init_done = self.containers.iter().filter(|c| c.role != Role::App).all(Container::lets_others_begin);
+        let apps = || self.containers.iter().filter(|container| container.role == Role::App);
+        if self.over {
+            let failed = self.containers.iter().any(|c| c.role != Role::Sidecar && c.has_failed());
+            return if failed || !apps().all(Container::is_over) { Phase::Failed } else { Phase::Succeeded };
+        }
+        let waits = |container: &Container| !container.is_running() && !container.has_run();
+        if !init_done || apps().any(waits) { Phase::Pending } else { Phase::Running }
+    }
+
+    fn end_by(&mut self, deadline: Timestamp, world: &mut World<'_>) {
+        self.ending = Some(Ending { deadline });
+        for container in self.containers.iter().filter(|container| container.is_running()) {
+            let message = format!("Stopping container {}", container.name);
+            world.tell_of(&container.field, Tone::Normal, "Killing", message);
+        }
+    }
+
+    fn meet(&mut self, doom: Doom, world: &mut World<'_>) {
+        match doom {
+            Doom::TimeIsUp => {
+                world.tell(Tone::Normal, "DeadlineExceeded", TIME_IS_UP);
+                self.verdict = Some(("DeadlineExceeded".to_owned(), TIME_IS_UP.to_owned()));
+                let grace = self.grace();
+                self.end_by(world.later(grace), world);
+            }
+            Doom::Evicted => {
+                world.tell(Tone::Warning, "Evicted", EVICTED);
+                self.verdict = Some(("Evicted".to_owned(), EVICTED.to_owned()));
+                self.conditions.disrupt(&self.pod, EVICTED, world.now);
+                // A node that runs out of memory does not wait.
+                self.end_by(after(world.now, Duration::ZERO), world);
+            }
+        }
+    }
+
+    fn grace(&self) -> Duration {
+        let grace = self.pod.spec.termination_grace_period_seconds;
+        grace.and_then(|grace| u64::try_from(grace).ok()).map_or(USUAL_GRACE, Duration::from_secs)
+    }
+}

@@ -1,0 +1,207 @@
+//! How a container runs and ends: readiness, probes, crashes, being told to stop.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Probe;
+
+use super::about::About;
+use super::container::{Container, Exit, Next, Role, Run, State};
+use super::timeline::Probed;
+use super::world::{Effect, Told, Tone, World};
+use crate::kubelet::desk::scaled;
+use crate::kubelet::fate::{Cause, End, Stop};
+
+/// How long an end is shown before what follows it.
+const SHOWN: Duration = Duration::from_secs(1);
+/// The exit code of a container that was killed.
+const KILLED: i32 = 137;
+/// Failures of a probe are told with ever longer pauses up to this one, since each costs a write.
+const LONGEST_SILENCE: Duration = Duration::from_secs(300);
+/// How long a container has to stop when neither the pod nor the deletion says.
+pub const USUAL_GRACE: Duration = Duration::from_secs(30);
+
+impl Container {
+    /// What is due while it runs.
+    pub(super) fn run(&mut self, about: &About<'_>, world: &mut World<'_>) -> bool {
+        let State::Running(run) = &self.state else { return false };
+        let (now, timeline) = (world.now, &run.timeline);
+        if let Some((_, code)) = run.stop.filter(|(at, _)| *at <= now) {
+            self.end(code, None, about, world);
+            return true;
+        }
+        if let Some((_, end)) = timeline.end.filter(|(at, _)| *at <= now) {
+            self.end(end.code.into(), Some(end), about, world);
+            return true;
+        }
+        let killed = timeline.killed.filter(|(at, _)| *at <= now && run.stop.is_none());
+        let (ready, started) = (timeline.is_ready(now), timeline.has_started(now));
+        let failing = run.failing.filter(|(at, _)| *at <= now);
+        if let Some((_, probed)) = killed {
+            self.kill(probed, about, world);
+            return true;
+        }
+        if let Some((_, count)) = failing {
+            self.fail_probe(count, about, world);
+            return true;
+        }
+        if (ready, started) == (self.ready, self.started) {
+            return false;
+        }
+        if ready && !self.ready && self.role != Role::Init {
+            self.log(world, "ready");
+        }
+        (self.ready, self.started) = (ready, started);
+        true
+    }
+
+    /// Tells it to stop by `deadline`; it may take less. Where it was told before, only an earlier deadline counts.
+    pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, world: &mut World<'_>) {
+        let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
+        let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
+        let wish = match self.fate.stop {
+            Stop::After(wait) => Some(world.later(hook.saturating_add(wait))),
+            Stop::Hang => None,
+        };
+        let State::Running(run) = &mut self.state else { return };
+        let by_itself = wish.filter(|at| *at <= deadline);
+        match run.stop {
+            Some((at, _)) if at <= deadline => {}
+            Some(_) => run.stop = Some((deadline.max(world.now), KILLED)),
+            None => {
+                run.stop = Some(by_itself.map_or((deadline.max(world.now), KILLED), |at| (at, 0)));
+                if deadline > world.now {
+                    self.log(world, "received SIGTERM, shutting down");
+                }
+            }
+        }
+    }
+
+    /// Ends it for good where nothing more can be found out about it.
+    pub(super) fn give_up(&mut self) {
+        match &mut self.state {
+            State::Ended(_, next) => *next = None,
+            State::Held(_) if self.last.is_some() => {
+                if let Some(exit) = self.last.take() {
+                    self.state = State::Ended(exit, None);
+                }
+            }
+            State::Running(_) => {}
+            State::Idle | State::Creating(..) | State::Held(_) => {
+                let message = "The container could not be located when the pod was terminated".to_owned();
+                let exit = Exit {
+                    code: KILLED,
+                    reason: "ContainerStatusUnknown",
+                    message: Some(message),
+                    started: None,
+                    finished: None,
+                    id: None,
+                };
+                self.state = State::Ended(exit, None);
+            }
+        }
+    }
+
+    /// It ends now, as `end` says or because it was told to.
+    fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, world: &mut World<'_>) {
+        let State::Running(Run { since, .. }) = self.state else { return };
+        let line = match end {
+            Some(End { cause: Cause::Crash, .. }) => {
+                let said = self.fate.log.clone();
+                Some(said.unwrap_or_else(|| format!("fatal: unexpected error, exiting with code {code}")))
+            }
+            Some(End { cause: Cause::Exit, .. }) if code == 0 => Some("done".to_owned()),
+            Some(End { cause: Cause::Exit, .. }) => Some(format!("failed with exit code {code}")),
+            _ => None,
+        };
+        if let Some(line) = &line {
+            self.log(world, line);
+        }
+        world.effects.push(Effect::LogEnds { container: self.name.clone() });
+        let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy.as_deref());
+        let last_line = line.filter(|_| code != 0 && falls_back == Some("FallbackToLogsOnError"));
+        let exit = Exit {
+            code,
+            reason: match end {
+                Some(End { cause: Cause::OutOfMemory, .. }) => "OOMKilled",
+                _ if code == 0 => "Completed",
+                _ => "Error",
+            },
+            message: self.fate.message.clone().or(last_line),
+            started: Some(since),
+            finished: Some(world.now),
+            id: self.id.clone(),
+        };
+        (self.ready, self.started) = (false, false);
+        let again = !about.ending && about.restart(self).after(code);
+        let next = again.then(|| {
+            let shown = world.later(SHOWN);
+            match self.restarting.wait(world.now, world) {
+                None => (shown, Next::Attempt),
+                Some(wait) => (shown, Next::CrashLoop(world.later(wait))),
+            }
+        });
+        self.state = State::Ended(exit, next);
+    }
+
+    /// A probe failed too often.
+    fn kill(&mut self, probed: Probed, about: &About<'_>, world: &mut World<'_>) {
+        let Some(spec) = self.spec(about) else { return };
+        let probe = match probed {
+            Probed::Startup => spec.startup_probe.as_ref(),
+            Probed::Liveness => spec.liveness_probe.as_ref(),
+            Probed::Readiness => spec.readiness_probe.as_ref(),
+        };
+        if let Some(probe) = probe {
+            let count = probe.failure_threshold.and_then(|count| u32::try_from(count).ok()).unwrap_or(3).max(1);
+            self.tell_unhealthy(probed, probe, count, world);
+        }
+        let what = probed.as_str().to_lowercase();
+        let message = format!("Container {} failed {what} probe, will be restarted", self.name);
+        world.tell_of(&self.field, Tone::Normal, "Killing", message);
+        let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
+        let deadline = world.later(grace.map_or(USUAL_GRACE, Duration::from_secs));
+        self.stop(deadline, about, world);
+        if let State::Running(Run { stop: Some((_, code)), .. }) = &mut self.state {
+            *code = KILLED;
+        }
+    }
+
+    fn fail_probe(&mut self, told: u32, about: &About<'_>, world: &mut World<'_>) {
+        let probe = self.spec(about).and_then(|spec| spec.readiness_probe.as_ref());
+        let State::Running(run) = &mut self.state else { return };
+        let Some((probe, (first, period))) = probe.zip(run.timeline.probed) else {
+            run.failing = None;
+            return;
+        };
+        let over = run.timeline.ready.is_some_and(|ready| ready <= world.now);
+        let silence = (period * (1 << told.min(16))).min(LONGEST_SILENCE.max(period));
+        run.failing = if over { None } else { Some((world.later(silence), told + 1)) };
+        if !over {
+            let probed = scaled(world.now.duration_since(first).unsigned_abs(), 1.0 / world.speed);
+            let count = probed.as_secs().checked_div(period.as_secs()).unwrap_or(0).saturating_add(1);
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            self.tell_unhealthy(Probed::Readiness, probe, count, world);
+        }
+    }
+
+    fn tell_unhealthy(&self, probed: Probed, probe: &Probe, count: u32, world: &mut World<'_>) {
+        let detail = if probe.http_get.is_some() {
+            "HTTP probe failed with statuscode: 503"
+        } else if probe.tcp_socket.is_some() {
+            "dial tcp: connect: connection refused"
+        } else if probe.grpc.is_some() {
+            "service unhealthy (responded with \"NOT_SERVING\")"
+        } else {
+            ""
+        };
+        let told = Told {
+            tone: Tone::Warning,
+            reason: "Unhealthy".into(),
+            message: format!("{} probe failed: {detail}", probed.as_str()),
+            field: Some(self.field.clone()),
+            count,
+        };
+        world.effects.push(Effect::Event(told));
+    }
+}

@@ -1,0 +1,198 @@
+//! How a container comes to run: its fate, its image, its configuration.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::about::About;
+use super::container::{Container, Creation, Next, Run, State};
+use super::timeline::Timeline;
+use super::world::{Effect, Tone, World};
+use crate::kubelet::fate::{Cause, Pull};
+use crate::kubelet::image::{Image, hex};
+
+/// How long a failure is shown before the wait for the next try is.
+const SHOWN: Duration = Duration::from_secs(1);
+/// How long until configuration that is missing is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+impl Container {
+    /// Begins to create it: reads its fate and pulls its image.
+    pub(super) fn attempt(&mut self, about: &About<'_>, world: &mut World<'_>) {
+        let Some(spec) = self.spec(about) else { return };
+        self.image = spec.image.clone().unwrap_or_default();
+        match about.fate(self, world) {
+            Ok(fate) => self.fate = fate,
+            Err(problem) => {
+                let message = format!("failed to read the annotation {}: {problem}", super::super::pod::FATE);
+                world.tell_of(&self.field, Tone::Warning, "InvalidFate", &message);
+                return self.hold("InvalidFate", message, None);
+            }
+        }
+        let image = match Image::parse(&self.image) {
+            Ok(image) => image,
+            Err(problem) => {
+                let name = &self.image;
+                let message = format!(
+                    "Failed to apply default image tag {name:?}: couldn't parse image name {name:?}: {problem}"
+                );
+                world.tell_of(&self.field, Tone::Warning, "InspectFailed", &message);
+                world.tell_of(&self.field, Tone::Warning, "Failed", "Error: InvalidImageName");
+                return self.hold("InvalidImageName", message, None);
+            }
+        };
+        let asked = *self.asked.get_or_insert(world.now);
+        let fails = match self.fate.pull {
+            Pull::Succeeds => false,
+            Pull::Fails(None) => true,
+            Pull::Fails(Some(heals)) => world.now < world.after(asked, heals),
+        };
+        let pulls = match spec.image_pull_policy.as_deref() {
+            Some("Never") => false,
+            Some("Always") => true,
+            None if image.full.ends_with(":latest") => true,
+            _ => fails || !world.images.contains(&image.full),
+        };
+        if pulls {
+            world.tell_of(&self.field, Tone::Normal, "Pulling", format!("Pulling image {:?}", self.image));
+        }
+        if fails && pulls {
+            return self.fail_pull(&image, world);
+        }
+        if fails {
+            let message = format!("Container image {:?} is not present with pull policy of Never", self.image);
+            world.tell_of(&self.field, Tone::Warning, "ErrImageNeverPull", &message);
+            world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ErrImageNeverPull");
+            return self.hold("ErrImageNeverPull", message, None);
+        }
+        self.pulling = super::backoff::Backoff::default();
+        // Where it was created before, there is nothing to prepare.
+        let again = self.found.is_some();
+        self.remember();
+        let wait = if again { Duration::ZERO } else { self.fate.start_after };
+        self.found = Some(image);
+        let shown = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Held(held) => Some(held),
+            _ => None,
+        };
+        self.state = State::Creating(Creation { due: world.later(wait), pull: pulls.then_some(wait), shown });
+    }
+
+    /// Lets it run if all that it names exists.
+    pub(super) fn create(&mut self, about: &About<'_>, world: &mut World<'_>) {
+        self.tell_pulled(world);
+        if let Some(message) = about.missing.and_then(|missing| missing.of_containers.get(&self.name)) {
+            world.tell_of(&self.field, Tone::Warning, "Failed", format!("Error: {message}"));
+            let next = (world.later(LOOK_AGAIN), Next::Attempt);
+            return self.hold("CreateContainerConfigError", message.clone(), Some(next));
+        }
+        if self.last.is_some() {
+            self.restarts += 1;
+            self.restarting.tried(world);
+        }
+        let Some(spec) = self.spec(about) else { return };
+        let timeline = Timeline::new(spec, &self.fate, world.now, world);
+        self.id = Some(format!("containerd://{}", new_id(world)));
+        self.state = State::Running(Run { since: world.now, failing: timeline.first_failure(), timeline, stop: None });
+        world.tell_of(&self.field, Tone::Normal, "Created", "Container created");
+        world.tell_of(&self.field, Tone::Normal, "Started", "Container started");
+        world.effects.push(Effect::LogBegins { container: self.name.clone() });
+        self.log(world, format!("starting {}", self.image));
+        let crashes = self.fate.end.is_some_and(|end| end.cause == Cause::Crash);
+        if let Some(text) = self.fate.log.clone().filter(|_| !crashes) {
+            self.log(world, text);
+        }
+    }
+
+    /// Its image failed to be pulled, and is not tried again for a while.
+    pub(super) fn back_off_pull(&mut self, until: Timestamp, world: &mut World<'_>) {
+        let message = format!("Back-off pulling image {:?}", self.image);
+        world.tell_of(&self.field, Tone::Normal, "BackOff", &message);
+        world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ImagePullBackOff");
+        let failure = match Image::parse(&self.image) {
+            Ok(image) => pull_failure(&image),
+            Err(problem) => problem,
+        };
+        let message = format!("{message}: ErrImagePull: {failure}");
+        self.hold("ImagePullBackOff", message, Some((until, Next::Attempt)));
+    }
+
+    /// It keeps ending, and is not started again for a while.
+    pub(super) fn loop_back(&mut self, until: Timestamp, about: &About<'_>, world: &mut World<'_>) {
+        let (name, pod) = (&self.name, about.pod);
+        let place = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
+        let message = format!("Back-off restarting failed container {name} in pod {place}");
+        world.tell_of(&self.field, Tone::Warning, "BackOff", message);
+        let wait = self.restarting.wait(world.now, world).unwrap_or_default();
+        let wait = go_duration(wait);
+        let message = format!("back-off {wait} restarting failed container={name} pod={place}");
+        self.hold("CrashLoopBackOff", message, Some((until, Next::Attempt)));
+    }
+
+    fn fail_pull(&mut self, image: &Image, world: &mut World<'_>) {
+        let failure = pull_failure(image);
+        let told = format!("Failed to pull image {:?}: {failure}", self.image);
+        world.tell_of(&self.field, Tone::Warning, "Failed", told);
+        world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ErrImagePull");
+        self.pulling.tried(world);
+        let wait = self.pulling.wait(world.now, world).unwrap_or_default();
+        let next = (world.later(SHOWN), Next::PullBackoff(world.later(wait)));
+        self.hold("ErrImagePull", failure, Some(next));
+    }
+
+    fn tell_pulled(&self, world: &mut World<'_>) {
+        let (State::Creating(creation), Some(image)) = (&self.state, &self.found) else { return };
+        let name = &self.image;
+        let message = match creation.pull {
+            Some(took) => {
+                let (took, size) = (go_duration(took), image.size());
+                format!(
+                    "Successfully pulled image {name:?} in {took} ({took} including waiting). Image size: {size} bytes."
+                )
+            }
+            None => format!("Container image {name:?} already present on machine and can be accessed by the pod"),
+        };
+        world.images.insert(image.full.clone());
+        world.tell_of(&self.field, Tone::Normal, "Pulled", message);
+    }
+}
+
+fn pull_failure(image: &Image) -> String {
+    let name = &image.full;
+    format!(
+        "rpc error: code = NotFound desc = failed to pull and unpack image {name:?}: failed to resolve reference \
+         {name:?}: {name}: not found"
+    )
+}
+
+/// A duration as Go prints it, to the millisecond.
+fn go_duration(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    let text = match (seconds, millis) {
+        (0, 0) => return "0s".to_owned(),
+        (0, millis) => return format!("{millis}ms"),
+        (seconds, 0) => format!("{}s", seconds % 60),
+        (seconds, millis) => format!("{}.{}s", seconds % 60, format!("{millis:03}").trim_end_matches('0')),
+    };
+    if seconds < 60 { text } else { format!("{}m{text}", seconds / 60) }
+}
+
+fn new_id(world: &World<'_>) -> String {
+    let bytes: Vec<u8> = (0..4).flat_map(|_| world.random.below(u64::MAX).to_be_bytes()).collect();
+    hex(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::go_duration;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_look_like_gos() {
+        for (millis, text) in
+            [(0, "0s"), (200, "200ms"), (10_000, "10s"), (1_250, "1.25s"), (160_000, "2m40s"), (300_000, "5m0s")]
+        {
+            assert_eq!(go_duration(Duration::from_millis(millis)), text);
+        }
+    }
+}

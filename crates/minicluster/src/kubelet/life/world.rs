@@ -1,0 +1,101 @@
+//! What a pod's life can see of the world, and what it does to it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::Random;
+use crate::kubelet::desk::{after, scaled};
+use crate::kubelet::fate::Rules;
+
+/// What a step of a life may use.
+pub struct World<'a> {
+    /// The present moment.
+    pub now: Timestamp,
+    /// How much faster than told all of this goes.
+    pub speed: f64,
+    /// The rules about images.
+    pub rules: &'a mut Rules,
+    /// Draws container ids.
+    pub random: &'a Random,
+    /// The full names of the images on the node.
+    pub images: &'a mut BTreeSet<String>,
+    /// What came of the step, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// What a step of a life does besides changing the pod's status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Something to tell about the pod.
+    Event(Told),
+    /// A container starts anew, and its log with it.
+    LogBegins { container: String },
+    /// A container ends, and its log with it.
+    LogEnds { container: String },
+    /// A container writes a line.
+    Log { container: String, text: String },
+    /// The ConfigMaps and Secrets that the pod names are wanted.
+    LookUp,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Told {
+    /// Whether all is well.
+    pub tone: Tone,
+    /// One word.
+    pub reason: Cow<'static, str>,
+    /// A sentence.
+    pub message: String,
+    /// The part of the pod that it is about: `spec.containers{app}`.
+    pub field: Option<String>,
+    /// How often it happened.
+    pub count: u32,
+}
+
+/// Whether all is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// It is.
+    Normal,
+    /// It is not.
+    Warning,
+}
+
+impl Tone {
+    /// As events say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tone::Normal => "Normal",
+            Tone::Warning => "Warning",
+        }
+    }
+}
+
+impl World<'_> {
+    /// The moment `wait` from now.
+    pub fn later(&self, wait: Duration) -> Timestamp {
+        self.after(self.now, wait)
+    }
+
+    /// The moment `wait` after `at`.
+    pub fn after(&self, at: Timestamp, wait: Duration) -> Timestamp {
+        after(at, scaled(wait, self.speed))
+    }
+
+    /// Tells something about the pod as a whole.
+    pub fn tell(&mut self, tone: Tone, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) {
+        let told = Told { tone, reason: reason.into(), message: message.into(), field: None, count: 1 };
+        self.effects.push(Effect::Event(told));
+    }
+
+    /// Tells something about a container.
+    pub fn tell_of(&mut self, field: &str, tone: Tone, reason: &'static str, message: impl Into<String>) {
+        let told =
+            Told { tone, reason: reason.into(), message: message.into(), field: Some(field.to_owned()), count: 1 };
+        self.effects.push(Effect::Event(told));
+    }
+}

@@ -1,0 +1,110 @@
+//! Scheduler and nodes of the embedded cluster: binds pods, walks each through its life, and writes what a real
+//! kubelet would be seen to write. What a pod will do is data.
+//!
+//! A client of the Kubernetes API like anyone else: it takes a [`kube::Client`], so it drives pods on a real API server
+//! just as well as on the embedded one.
+
+mod agent;
+mod desk;
+mod directory;
+mod driver;
+mod events;
+mod fate;
+mod image;
+mod life;
+mod log_server;
+mod nodes;
+mod placing;
+mod pod;
+mod requests;
+mod scheduler;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Clock;
+use crate::{PodLogs, Random};
+
+pub use fate::{Script, ScriptError};
+pub use nodes::NodeSpec;
+
+/// What the kubelet is made of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Tells the time that is written into objects.
+    pub clock: Clock,
+    /// Draws container ids.
+    pub random: Random,
+    /// Where containers write.
+    pub logs: PodLogs,
+    /// The nodes to register.
+    pub nodes: Vec<NodeSpec>,
+    /// How often each node renews its lease. As often as a real one, every 10 s, keeps a controller content that watches
+    /// over nodes; in virtual time, where each costs a write for every 10 s that are skipped, much less often is better.
+    pub heartbeat: Duration,
+    /// How much faster than told pods live and die; 1 is as told. Not the time in objects, which is the clock's.
+    pub speed: f64,
+    /// Whether the nodes have ports of their own for logs.
+    pub ports: Ports,
+    /// Rules about what images do, before those that come along.
+    pub script: Option<Script>,
+}
+
+/// Whether the nodes have ports of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// They have none: logs are read from [`PodLogs`].
+    Closed,
+    /// Each has one, over HTTPS on loopback, as a real API server needs to ask for logs. Never in virtual time, which
+    /// runs away while a socket is waited for.
+    Open,
+}
+
+impl Options {
+    /// Three nodes of the usual size, at the usual speed.
+    #[must_use]
+    pub fn new(clock: impl Into<Clock>, random: Random, logs: PodLogs) -> Options {
+        Options {
+            clock: clock.into(),
+            random,
+            logs,
+            nodes: NodeSpec::several(3),
+            heartbeat: Duration::from_secs(10),
+            speed: 1.0,
+            ports: Ports::Closed,
+            script: None,
+        }
+    }
+}
+
+/// A running kubelet. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    stop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops it and waits until it has. Pods and nodes stay as they are.
+    pub async fn stop(self) {
+        drop(self.stop);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the kubelet ended badly");
+        }
+    }
+}
+
+/// Starts the scheduler and the nodes: they register and drive pods until [`Running`] is stopped or dropped. Whatever
+/// the API server refuses or leaves unanswered is tried again.
+#[must_use]
+pub fn start(client: Client, options: Options) -> Running {
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(driver::run(client, options, stop.clone()));
+    Running { stop: stop.drop_guard(), task }
+}

@@ -1,0 +1,173 @@
+//! Every file of `tests/cases/kubelet/placing` is a cluster, what happens to it, and where its pods go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Decision, Scheduler};
+use crate::kubelet::pod::SeenPod;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    /// What the case is about; for people.
+    #[expect(dead_code, reason = "for people")]
+    about: String,
+    /// Names and what differs from an ordinary node.
+    nodes: BTreeMap<String, Value>,
+    /// Each with `metadata` and `spec`; `count` makes several of it.
+    pods: Vec<Value>,
+    #[serde(default)]
+    then: Vec<Act>,
+    /// One line a decision.
+    placing: String,
+}
+
+/// What happens later: it is done, then all are placed who can be.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+enum Act {
+    /// A node comes or changes.
+    #[serde(rename = "node")]
+    Node(String, Value),
+    /// A node goes.
+    #[serde(rename = "no node")]
+    NoNode(String),
+    /// A pod comes or changes.
+    #[serde(rename = "pod")]
+    Pod(Value),
+    /// A pod goes.
+    #[serde(rename = "no pod")]
+    NoPod(String),
+    /// A pod could not be bound.
+    #[serde(rename = "not bound")]
+    NotBound(String),
+}
+
+#[test]
+fn pods_are_placed_as_their_cases_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/kubelet/placing");
+    let mut failed = Vec::new();
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        // Through JSON, where an enum is a map with one key; in YAML it would be a tag.
+        let value: Value = serde_yaml::from_str(&text).unwrap();
+        let case: Case = serde_json::from_value(value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let expected = case.placing.clone();
+        let placing = play(case);
+        count += 1;
+        if placing != expected {
+            failed.push(format!("{}:\n{placing}instead of\n{expected}", path.file_name().unwrap().display()));
+        }
+    }
+    assert!(count > 0 && failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn many_nodes_are_all_used() {
+    let mut scheduler = Scheduler::default();
+    for number in 0..250 {
+        scheduler.node_seen(node(&format!("node-{number:03}"), &json!({})));
+    }
+    let owner = json!({"controller": true, "kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "web", "uid": "rs"});
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    for number in 0..500 {
+        let pod = json!({"metadata": {"ownerReferences": [owner]}});
+        see(&mut scheduler, pod, &format!("web-{number}"), &mut String::new());
+    }
+    while let Some(decision) = scheduler.next() {
+        let Decision::Bind { node, .. } = decision else { panic!("{decision:?}") };
+        *used.entry(node).or_default() += 1;
+    }
+    assert_eq!(used.len(), 250);
+    assert!(used.values().all(|count| (1..=3).contains(count)), "{used:?}");
+}
+
+fn play(case: Case) -> String {
+    let mut scheduler = Scheduler::default();
+    let mut placing = String::new();
+    for (name, differences) in case.nodes {
+        scheduler.node_seen(node(&name, &differences));
+    }
+    for mut pod in case.pods {
+        let count = pod.as_object_mut().unwrap().remove("count").and_then(|count| count.as_u64());
+        for number in 1..=count.unwrap_or(1) {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let name = if count.is_some() { format!("{name}-{number:02}") } else { name.to_owned() };
+            see(&mut scheduler, pod.clone(), &name, &mut placing);
+        }
+    }
+    decide(&mut scheduler, &mut placing);
+    for act in case.then {
+        match act {
+            Act::Node(name, differences) => scheduler.node_seen(node(&name, &differences)),
+            Act::NoNode(name) => scheduler.node_gone(&name),
+            Act::Pod(pod) => {
+                let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+                see(&mut scheduler, pod, &name, &mut placing);
+            }
+            Act::NoPod(uid) => scheduler.pod_gone(&uid),
+            Act::NotBound(uid) => scheduler.not_bound(&uid),
+        }
+        writeln!(placing, "then").unwrap();
+        decide(&mut scheduler, &mut placing);
+    }
+    placing
+}
+
+fn node(name: &str, differences: &Value) -> Node {
+    let mut node = json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    });
+    merge(&mut node, differences);
+    serde_json::from_value(node).unwrap()
+}
+
+fn see(scheduler: &mut Scheduler, mut pod: Value, name: &str, placing: &mut String) {
+    merge(&mut pod, &json!({"metadata": {"name": name, "uid": name, "namespace": "default"}}));
+    let containers = pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    merge(&mut pod, &json!({"spec": {"containers": containers}}));
+    if let Some(cpu) = pod.as_object_mut().unwrap().remove("cpu") {
+        pod["spec"]["containers"] = json!([{"name": "app", "resources": {"requests": {"cpu": cpu}}}]);
+    }
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let (pod, _) = SeenPod::read(pod).unwrap();
+    scheduler.pod_seen(&Arc::new(pod.clone()));
+    if let Some(rejection) = scheduler.reject(&pod).filter(|_| !pod.finished()) {
+        writeln!(placing, "{name} is refused: {}: {}", rejection.reason, rejection.message).unwrap();
+    }
+}
+
+fn decide(scheduler: &mut Scheduler, placing: &mut String) {
+    while let Some(decision) = scheduler.next() {
+        match decision {
+            Decision::Bind { pod, node } => writeln!(placing, "{} goes to {node}", pod.name).unwrap(),
+            Decision::Wait { pod, message } => writeln!(placing, "{} waits: {message}", pod.name).unwrap(),
+            Decision::Preempt { pod, node, victims, .. } => {
+                let victims: Vec<&str> = victims.iter().map(|victim| victim.name.as_str()).collect();
+                writeln!(placing, "{} will go to {node} in the place of {}", pod.name, victims.join(", ")).unwrap();
+            }
+        }
+    }
+}
+
+fn merge(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}

@@ -1,0 +1,294 @@
+//! A SMALL KUBERNETES in one process. Knows nothing of belay.
+//!
+//! Built like the large one: `api` is the API server, a tower service and the only owner of the store; `controllers` and
+//! `kubelet` are clients of it like anyone else and take a [`kube::Client`] and nothing more, so that each part can be
+//! exchanged for the real one.
+
+pub mod api;
+mod clock;
+pub mod controllers;
+#[cfg(test)]
+mod growth;
+pub mod kubelet;
+mod listen;
+mod pod_logs;
+mod random;
+mod schedule;
+mod tls;
+mod unmanaged;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderValue, Request, header};
+use tower::ServiceExt;
+
+pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
+pub use clock::Clock;
+pub use kubelet::{NodeSpec, Script, ScriptError};
+pub use listen::{Door, ListenError, Listening};
+pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
+pub use random::Random;
+pub use tls::{Authority, Credentials};
+
+use api::{Kept, Settings};
+
+/// A running small Kubernetes.
+#[derive(Debug)]
+pub struct MiniCluster {
+    api: ApiServer,
+    controllers: Option<controllers::Running>,
+    kubelet: Option<kubelet::Running>,
+}
+
+/// The parts of a cluster that can be left out, for another in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What makes status follow spec.
+    Controllers,
+    /// The scheduler and the nodes.
+    Kubelet,
+    /// What makes volumes for claims, and the default storage class.
+    Volumes,
+    /// The roles that every cluster begins with, and what gathers their rules: where nobody's rights are looked up.
+    Roles,
+}
+
+/// How a small Kubernetes is to be.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    seed: u64,
+    clock: Option<Clock>,
+    access: Access,
+    nodes: Vec<NodeSpec>,
+    heartbeat: Duration,
+    speed: f64,
+    script: Option<Script>,
+    without: Vec<Part>,
+    root_certificate: String,
+    folder: Option<PathBuf>,
+    signing_key: Option<[u8; 32]>,
+}
+
+/// Why a small Kubernetes did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The API server refused what every cluster begins with.
+    #[error("failed to set up the API server: {0}")]
+    Api(String),
+    /// Its state can't be kept, or what was kept can't be read.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+}
+
+impl MiniCluster {
+    /// A small Kubernetes, to be made as wanted.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            seed: 0,
+            clock: None,
+            access: Access::default(),
+            root_certificate: String::new(),
+            nodes: NodeSpec::several(3),
+            heartbeat: Duration::from_secs(10),
+            speed: 1.0,
+            script: None,
+            without: Vec::new(),
+            folder: None,
+            signing_key: None,
+        }
+    }
+
+    /// The API server.
+    #[must_use]
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// A client of it, in process: no socket, no time passes.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        client(&self.api, None)
+    }
+
+    /// A client that gives itself a name, which is its field manager where it names no other.
+    /// A name that no header can carry is left out.
+    #[must_use]
+    pub fn client_as(&self, agent: &str) -> kube::Client {
+        client(&self.api, HeaderValue::from_str(agent).ok())
+    }
+
+    /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
+    /// dropping what comes back closes it.
+    ///
+    /// # Errors
+    /// The address can't be had, or no certificate be made for it.
+    pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+        listen::listen(&self.api, address, door).await
+    }
+
+    /// Returns when a write could not be kept, of which the state in the folder knows nothing then: the disk is full or
+    /// failing. Never, where nothing is kept.
+    pub async fn state_is_lost(&self) {
+        self.api.lost().cancelled_owned().await;
+    }
+
+    /// Stops everything: watches end, controllers and nodes stop.
+    pub async fn stop(self) {
+        if let Some(controllers) = self.controllers {
+            controllers.stop().await;
+        }
+        if let Some(kubelet) = self.kubelet {
+            kubelet.stop().await;
+        }
+        self.api.close();
+    }
+}
+
+impl Builder {
+    /// The seed of everything random: the same seed gives the same run.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Builder {
+        Builder { seed, ..self }
+    }
+
+    /// The clock; the machine's own if none is given.
+    #[must_use]
+    pub fn clock(self, clock: impl Into<Clock>) -> Builder {
+        Builder { clock: Some(clock.into()), ..self }
+    }
+
+    /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
+    #[must_use]
+    pub fn access(self, access: Access) -> Builder {
+        Builder { access, ..self }
+    }
+
+    /// How many nodes there are, all of the usual size; three if nothing is said.
+    #[must_use]
+    pub fn nodes(self, nodes: usize) -> Builder {
+        self.node_specs(NodeSpec::several(nodes))
+    }
+
+    /// Which nodes there are, one by one.
+    #[must_use]
+    pub fn node_specs(self, nodes: Vec<NodeSpec>) -> Builder {
+        Builder { nodes, ..self }
+    }
+
+    /// The certificate, as PEM, of the authority that clients inside the cluster are told to trust: every namespace has it
+    /// in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for this one, in
+    /// `extension-apiserver-authentication`.
+    #[must_use]
+    pub fn root_certificate(self, certificate: String) -> Builder {
+        Builder { root_certificate: certificate, ..self }
+    }
+
+    /// How often each node renews its lease; every 10 s if nothing is said. In virtual time each costs a write for every
+    /// so many seconds that are skipped.
+    #[must_use]
+    pub fn heartbeat(self, heartbeat: Duration) -> Builder {
+        Builder { heartbeat, ..self }
+    }
+
+    /// How much faster than told pods live and die; 1 if nothing is said.
+    #[must_use]
+    pub fn speed(self, speed: f64) -> Builder {
+        Builder { speed, ..self }
+    }
+
+    /// Rules about what pods do, by image, namespace and pod, before those that come along.
+    #[must_use]
+    pub fn script(self, script: Script) -> Builder {
+        Builder { script: Some(script), ..self }
+    }
+
+    /// Keeps everything in a folder, and begins with what lies there.
+    #[must_use]
+    pub fn keep_in(self, folder: impl Into<PathBuf>) -> Builder {
+        Builder { folder: Some(folder.into()), ..self }
+    }
+
+    /// What tokens of ServiceAccounts are signed with. If nothing is said it follows from the seed, so a cluster with a
+    /// door should be given one that nobody knows.
+    #[must_use]
+    pub fn signing_key(self, key: [u8; 32]) -> Builder {
+        Builder { signing_key: Some(key), ..self }
+    }
+
+    /// Leaves a part out.
+    #[must_use]
+    pub fn without(mut self, part: Part) -> Builder {
+        self.without.push(part);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The API server refused what every cluster begins with, or its state can't be kept.
+    pub async fn start(self) -> Result<MiniCluster, StartError> {
+        let kept = self.folder.as_deref().map(Kept::open).transpose()?;
+        // What is drawn after a restart must differ from what was drawn before.
+        let revision = kept.as_ref().map_or(0, Kept::revision);
+        let random = Random::new(self.seed ^ revision.rotate_left(32));
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let logs = PodLogs::default();
+        // Each part draws from its own generator, also when another is left out.
+        let [of_api, of_controllers, of_kubelet] = [(); 3].map(|()| random.fork());
+        let api = ApiServer::new(Settings {
+            clock: clock.clone(),
+            random: of_api,
+            logs: logs.clone(),
+            access: self.access,
+            kept,
+            signing_key: self.signing_key,
+        });
+        api.set_up().map_err(|error| StartError::Api(error.message))?;
+        if !self.without.contains(&Part::Roles) {
+            api.provide_roles().map_err(|error| StartError::Api(error.message))?;
+        }
+        if !self.root_certificate.is_empty() {
+            api.publish_authority(&self.root_certificate).map_err(|error| StartError::Api(error.message))?;
+        }
+        let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
+            let root_certificate = self.root_certificate;
+            let mut options =
+                controllers::Options { root_certificate, ..controllers::Options::new(clock.clone(), of_controllers) };
+            for (part, controller) in [
+                (Part::Volumes, controllers::Controller::Volumes),
+                (Part::Roles, controllers::Controller::ClusterRoleAggregation),
+            ] {
+                if self.without.contains(&part) {
+                    options.which = options.which.without(&[controller]);
+                }
+            }
+            controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
+        });
+        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
+            let mut options = kubelet::Options::new(clock, of_kubelet, logs);
+            options.nodes = self.nodes;
+            options.heartbeat = self.heartbeat;
+            options.speed = self.speed;
+            options.script = self.script;
+            kubelet::start(client(&api, Some(HeaderValue::from_static("kubelet"))), options)
+        });
+        Ok(MiniCluster { api, controllers, kubelet })
+    }
+}
+
+/// A client of an API server in the same process.
+fn client(api: &ApiServer, agent: Option<HeaderValue>) -> kube::Client {
+    let service = api.clone().map_request(move |mut request: Request<kube::client::Body>| {
+        if let Some(agent) = &agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| agent.clone());
+        }
+        request
+    });
+    kube::Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests;
