@@ -117,6 +117,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
         None => say(embedded.kubeconfig.trim_end()),
     }
+    if let Some(warning) = exposure(embedded.door.address()) {
+        progress(warning);
+    }
     progress(format!("serving Kubernetes at {} until Ctrl-C", embedded.door.url()));
     let lost = tokio::select! {
         biased;
@@ -130,9 +133,32 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// A warning for an address that other machines may reach.
+fn exposure(address: SocketAddr) -> Option<String> {
+    (!address.ip().is_loopback()).then(|| {
+        format!(
+            "warning: {address} can be reached from other machines; who has the kubeconfig's token may do everything. \
+             Listen on 127.0.0.1 unless that is wanted"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Speed;
+    use super::{Speed, exposure};
+
+    #[test]
+    fn only_addresses_that_others_reach_are_warned_of() {
+        for (address, warned) in [
+            ("127.0.0.1:6443", false),
+            ("[::1]:0", false),
+            ("0.0.0.0:6443", true),
+            ("[::]:1", true),
+            ("10.0.0.1:1", true),
+        ] {
+            assert_eq!(exposure(address.parse().unwrap()).is_some(), warned, "{address}");
+        }
+    }
 
     #[test]
     fn speeds() {

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Token {
 /// Whether what users may do is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody may do everything.
+    /// Everybody who is known may do everything. Where there are tokens, who shows none is not let in.
     #[default]
     AllowAll,
     /// What the roles say that are bound to them.
@@ -64,13 +64,15 @@ impl ApiServer {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         if let Some(token) = token {
-            return self.user_of(token).ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"));
+            return self.user_of(token).ok_or_else(unauthorized);
         }
         match peer {
             None => Ok(User::admin()),
             Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
-            Some(_) if self.access().tokens.is_empty() && self.access().authorization == Authorization::AllowAll => {
-                Ok(User::admin())
+            Some(_) if self.access().authorization == Authorization::AllowAll => {
+                // Where nobody's rights are looked up, who is nobody may do nothing: kube-apiserver turns anonymous
+                // requests off in that mode, health checks included.
+                if self.access().tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
             }
             Some(_) => Ok(User {
                 name: "system:anonymous".to_owned(),
@@ -101,6 +103,10 @@ impl ApiServer {
             extra: Vec::new(),
         })
     }
+}
+
+fn unauthorized() -> ApiError {
+    ApiError::new(401, "Unauthorized", "Unauthorized")
 }
 
 /// A certificate's common name is the user's, its organizations are the groups.

@@ -68,6 +68,18 @@ async fn everybody_may_look_around() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_shows_no_token_is_not_let_in_where_everybody_may_do_everything() {
+    let (server, _) = server(Access { authorization: Authorization::AllowAll, ..access() });
+    for path in ["/api/v1/secrets", "/version", "/livez", "/healthz", "/openapi/v2", "/nope"] {
+        for token in ["", "guess"] {
+            let (code, refusal) = ask(&server, Method::GET, path, Some(token), &Value::Null).await;
+            assert_eq!((code, &refusal["reason"]), (401, &json!("Unauthorized")), "{path} with {token:?}");
+        }
+    }
+    assert_eq!(ask(&server, Method::GET, "/api/v1/secrets", Some("bob-token"), &Value::Null).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn service_accounts_are_known_by_their_tokens() {
     let (server, _) = server(access());
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
