@@ -71,8 +71,12 @@ impl Rollout<'_> {
             return Ok(false);
         }
         let mut shrunk = false;
-        for (set, to) in active.iter().zip(without_unavailable(&sets, room)) {
+        let (sizes, is_stale) = without_unavailable(&sets, room);
+        for (set, to) in active.iter().zip(sizes) {
             shrunk |= self.resize(set, to).await?;
+        }
+        if is_stale {
+            return Ok(false);
         }
         let active = self.active_old();
         let sets: Vec<Set> = active.iter().map(as_set).collect();
@@ -98,7 +102,6 @@ impl Rollout<'_> {
     }
 }
 
-/// A ReplicaSet that was just scaled down still tells of more available pods than it will keep: those do not count.
 fn as_set(set: &Arc<ReplicaSet>) -> Set {
-    Set { size: size(set), available: available(set).min(size(set)) }
+    Set { size: size(set), available: available(set) }
 }

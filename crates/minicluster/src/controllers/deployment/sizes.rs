@@ -110,15 +110,24 @@ pub fn room_for_removal(plan: &Plan, old: &[Set], new: Set) -> i32 {
     total.saturating_sub(plan.min_available()).saturating_sub(new.size.saturating_sub(new.available))
 }
 
-/// The sizes of the old ReplicaSets, oldest first, after pods that are not available were removed: at most `room`.
-pub fn without_unavailable(old: &[Set], room: i32) -> Vec<i32> {
-    let mut left = room;
+/// The sizes of the old ReplicaSets, oldest first, after pods that are not available were removed: at most `room`. And
+/// whether one that was just scaled down still tells of more available pods than it will keep: nothing is removed from there
+/// on, until it tells of its new size.
+pub fn without_unavailable(old: &[Set], room: i32) -> (Vec<i32>, bool) {
+    let (mut left, mut is_stale) = (room, false);
     let cut = |set: &Set| {
-        let cut = left.min(set.size - set.available).max(0);
+        if is_stale || left <= 0 {
+            return set.size;
+        }
+        if set.available > set.size {
+            is_stale = true;
+            return set.size;
+        }
+        let cut = left.min(set.size - set.available);
         left -= cut;
         set.size - cut
     };
-    old.iter().map(cut).collect()
+    (old.iter().map(cut).collect(), is_stale)
 }
 
 /// The sizes of the old ReplicaSets, oldest first, after those pods were removed that the new one makes dispensable.
@@ -251,7 +260,10 @@ mod tests {
         if room <= 0 {
             return sets.iter().map(|set| set.size).collect();
         }
-        let healthy = without_unavailable(&sets, room);
+        let (healthy, is_stale) = without_unavailable(&sets, room);
+        if is_stale {
+            return healthy;
+        }
         let sets: Vec<Set> = sets.iter().zip(healthy).map(|(set, size)| Set { size, ..*set }).collect();
         without_dispensable(plan, &sets, new)
     }
@@ -276,9 +288,17 @@ mod tests {
     #[test]
     fn unavailable_pods_go_first() {
         let cleaned = |available, room| {
-            without_unavailable(&[Set { size: 10, available }], room).iter().map(|size| 10 - size).sum::<i32>()
+            without_unavailable(&[Set { size: 10, available }], room).0.iter().map(|size| 10 - size).sum::<i32>()
         };
         assert_eq!([cleaned(8, 1), cleaned(8, 3), cleaned(8, 0), cleaned(10, 3)], [1, 2, 0, 0]);
+    }
+
+    /// A ReplicaSet of 2 that still tells of 5 available pods was scaled down just now.
+    #[test]
+    fn one_that_tells_of_more_than_it_keeps_is_waited_for() {
+        let set = |size, available| Set { size, available };
+        assert_eq!(without_unavailable(&[set(3, 1), set(2, 5), set(4, 0)], 9), (vec![1, 2, 4], true));
+        assert_eq!(without_unavailable(&[set(3, 1), set(2, 5)], 2), (vec![1, 2], false), "nothing is left to remove");
     }
 
     /// One row: the plan after scaling, what the most was before, sizes (new first, -1 for none), sizes after.

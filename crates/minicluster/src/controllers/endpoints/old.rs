@@ -99,7 +99,7 @@ impl Old {
         let subset = |(ports, (ready, others)): (Vec<Port>, (Vec<_>, Vec<_>))| EndpointSubset {
             addresses: listed(ready),
             not_ready_addresses: listed(others),
-            ports: Some(ports.iter().map(port).collect()),
+            ports: Some(ports.iter().map(port).collect::<Vec<_>>()).filter(|ports| !ports.is_empty()),
         };
         by_ports.into_iter().map(subset).collect()
     }

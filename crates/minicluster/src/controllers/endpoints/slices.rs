@@ -54,7 +54,7 @@ impl Reconciler for Slices {
         let trigger = self.watched.trigger(&service);
         for mut wanted in self.wanted(&service) {
             // Slices of the same ports are written over; so few change.
-            let same = present.iter().position(|slice| slice.ports == wanted.ports);
+            let same = present.iter().position(|slice| has_ports_of(slice, &wanted));
             let same = same.or_else(|| (!present.is_empty()).then_some(0));
             match same.map(|at| present.remove(at)) {
                 Some(slice) => {
@@ -80,8 +80,9 @@ impl Reconciler for Slices {
 
 impl Slices {
     async fn replace(&self, slice: &EndpointSlice, wanted: EndpointSlice) -> Result<(), Error> {
-        let is_same = slice.ports == wanted.ports
-            && slice.endpoints == wanted.endpoints
+        // A list with nothing in it comes back as none.
+        let is_same = has_ports_of(slice, &wanted)
+            && slice.endpoints.as_deref().unwrap_or_default() == wanted.endpoints.as_deref().unwrap_or_default()
             && slice.metadata.labels == wanted.metadata.labels;
         if is_same {
             return Ok(());
@@ -162,6 +163,11 @@ fn slice(service: &Service, endpoints: Option<Vec<Endpoint>>) -> EndpointSlice {
         endpoints,
         ports: None,
     }
+}
+
+/// Whether two slices have the same ports: none may be written in two ways.
+fn has_ports_of(one: &EndpointSlice, other: &EndpointSlice) -> bool {
+    one.ports.as_deref().unwrap_or_default() == other.ports.as_deref().unwrap_or_default()
 }
 
 fn port(port: &Port) -> EndpointPort {

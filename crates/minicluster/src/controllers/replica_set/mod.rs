@@ -23,7 +23,6 @@ use super::work_queue::WorkQueue;
 use super::{Context, Start, worker};
 pub use kind::Replicated;
 pub use rank::{Candidate, choose};
-pub use status::FAILURE;
 
 /// How many objects are looked at side by side.
 const WORKERS: usize = 5;

@@ -49,7 +49,8 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         let (managed, failure) = if expectations_met && !is_going {
             self.manage(key, object.as_ref(), &active).await
         } else {
-            (self.unmanaged(object.as_ref()), None)
+            // Nothing was tried, so nothing failed: a failure told earlier is over until the next one.
+            (Managed::Well, None)
         };
         if !expectations_met {
             self.queue.add_after(key.clone(), EXPECTING);
@@ -91,18 +92,6 @@ impl<K: Replicated> ReplicaSets<K> {
             finalizer: None,
         };
         Ok((claimer.claim::<K, Pod, Pod>(candidates).await?.objects, leaving))
-    }
-
-    /// A failure told earlier stays while nothing is tried.
-    fn unmanaged(&self, object: &K) -> Managed {
-        let failed = object.status().conditions.into_iter().find(|condition| condition.kind == super::FAILURE);
-        match failed {
-            Some(condition) if condition.reason.as_deref() == Some("FailedDelete") => {
-                Managed::NotDeleted(condition.message.unwrap_or_default())
-            }
-            Some(condition) => Managed::NotCreated(condition.message.unwrap_or_default()),
-            None => Managed::Well,
-        }
     }
 
     async fn manage(&self, key: &Key, object: &K, active: &Pods) -> (Managed, Option<Error>) {
