@@ -31,6 +31,9 @@ pub fn warning(key: (&str, &str), object: &Value) -> Option<String> {
         ("apiregistration.k8s.io", "APIService") if object["spec"].has("service") => {
             Some("spec.service is stored, but requests are not passed on by this server".to_owned())
         }
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            Some("horizontal pod autoscalers are stored, but nothing is scaled by this server".to_owned())
+        }
         _ => None,
     }
 }
@@ -66,6 +69,7 @@ mod tests {
         assert_eq!(warning(key, &definition(&json!({ "type": "object" }))), None);
         let policies = ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
         assert!(warning(policies, &json!({})).is_some());
+        assert!(warning(("autoscaling", "HorizontalPodAutoscaler"), &json!({})).is_some());
         assert_eq!(warning(("", "Service"), &json!({})), None);
     }
 }
