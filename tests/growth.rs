@@ -56,7 +56,13 @@ async fn a_thousand_watches_that_nobody_reads_are_given_up() {
 
 /// A server that has answered for a while.
 async fn warmed_up() -> (MiniCluster, Client) {
-    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let cluster = MiniCluster::builder()
+        .without(Part::Controllers)
+        .without(Part::Kubelet)
+        .without(Part::ServiceAccounts)
+        .start()
+        .await
+        .unwrap();
     let client = cluster.client();
     for round in 0..WARM_UP {
         ask_everything(&client, round).await;

@@ -145,3 +145,21 @@ async fn never_to_one_that_failed() {
         assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1", "{tag}");
     }
 }
+
+/// A common slip: the template names an account that nobody made. Its pods are refused, and the reason says so.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_not_there_goes_back() {
+    let (mut world, _) = World::with_web().await;
+    let spec = "    spec:\n      serviceAccountName: robot\n      containers";
+    let text = deployment("web", "web:2", "").replace("    spec:\n      containers", spec);
+    let bad = world.push("web.yaml", &text, "An account of its own");
+    world.through(&bad).await;
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    let evidence = serde_json::to_string(&record).unwrap();
+    assert!(evidence.contains("error looking up service account default/robot"), "{evidence}");
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["status"]["availableReplicas"]), ("web:1", &json!(2)));
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    assert!(pods.iter().all(|pod| pod["spec"]["serviceAccountName"] == "default"), "{pods:#?}");
+}

@@ -58,12 +58,13 @@ fn table(program: &Path) -> String {
     while let Some(ty) = todo.pop() {
         let name = name_of(&image, ty);
         if let std::collections::btree_map::Entry::Vacant(place) = messages.entry(name) {
-            place.insert(fields(&image, ty, &mut todo));
+            place.insert((fields(&image, ty, &mut todo), image.pointer(ty + STRUCT_FIELDS + 8) == 0));
         }
     }
-    messages.retain(|_, fields: &mut BTreeMap<u32, String>| !fields.is_empty());
+    // A struct that has fields, and none with a number, has no form in protocol buffers; one without any has one.
+    messages.retain(|_, (fields, is_empty): &mut (BTreeMap<u32, String>, bool)| !fields.is_empty() || *is_empty);
     let mut table = String::new();
-    for (name, fields) in messages {
+    for (name, (fields, _)) in messages {
         writeln!(table, "{name}").unwrap();
         for (number, rest) in fields {
             writeln!(table, " {number} {rest}").unwrap();

@@ -26,3 +26,4 @@ mod manager_protobuf;
 mod objects;
 mod random_objects;
 mod roles;
+mod token_volumes;

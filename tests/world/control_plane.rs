@@ -133,7 +133,6 @@ impl ControlPlane {
             ("--service-account-key-file", at(&plane, "sa.pub")),
             ("--token-auth-file", at(&plane, "tokens")),
             ("--authorization-mode", "RBAC".to_owned()),
-            ("--disable-admission-plugins", "ServiceAccount".to_owned()),
             ("--service-cluster-ip-range", "10.0.0.0/24".to_owned()),
             ("--endpoint-reconciler-type", "none".to_owned()),
             ("--kubelet-preferred-address-types", "InternalIP".to_owned()),

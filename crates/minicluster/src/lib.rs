@@ -5,6 +5,8 @@
 //! exchanged for the real one.
 
 pub mod api;
+#[cfg(test)]
+mod at_rest;
 mod clock;
 pub mod controllers;
 #[cfg(test)]
@@ -53,6 +55,9 @@ pub enum Part {
     Volumes,
     /// The roles that every cluster begins with, and what gathers their rules: where nobody's rights are looked up.
     Roles,
+    /// The admission of ServiceAccounts: pods then need no account, and get no token. Without controllers nothing makes the
+    /// account `default` that pods have otherwise.
+    ServiceAccounts,
 }
 
 /// How a small Kubernetes is to be.
@@ -243,6 +248,7 @@ impl Builder {
             random: of_api,
             logs: logs.clone(),
             access: self.access,
+            service_accounts: !self.without.contains(&Part::ServiceAccounts),
             kept,
             signing_key: self.signing_key,
         });

@@ -12,7 +12,8 @@ use super::*;
 
 async fn cluster() -> MiniCluster {
     // The API server alone: what others write would be among what is counted here.
-    let builder = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet);
+    let builder =
+        MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).without(Part::ServiceAccounts);
     builder.clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap()
 }
 
@@ -172,7 +173,13 @@ async fn the_same_seed_gives_the_same_objects() {
     for _ in 0..2 {
         let builder = MiniCluster::builder().seed(7).clock(Clock::tokio(Timestamp::UNIX_EPOCH));
         // Nobody else draws names meanwhile.
-        let cluster = builder.without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+        let cluster = builder
+            .without(Part::Controllers)
+            .without(Part::Kubelet)
+            .without(Part::ServiceAccounts)
+            .start()
+            .await
+            .unwrap();
         let generated = ConfigMap {
             metadata: kube::core::ObjectMeta { generate_name: Some("x-".to_owned()), ..Default::default() },
             ..Default::default()

@@ -9,6 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::step::{Answer, Step, Verb};
+use crate::token_volumes::{make_default_account, without_names};
 
 /// Stands for an HTTP code where no answer came: some requests make the real server panic, which ends their streams.
 pub const BROKEN_OFF: u16 = 0;
@@ -36,6 +37,7 @@ impl Side {
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         let answer = side.send("POST", "/api/v1/namespaces", "application/json", body.to_string().into_bytes()).await;
         assert!(matches!(answer.code, 201 | 409), "{answer:?}");
+        make_default_account(&side.client, namespace).await;
         side
     }
 
@@ -123,6 +125,7 @@ impl Side {
             }
         }
         let text = self.uids.iter().fold(body.to_string(), |text, uid| text.replace(uid, "(uid)"));
+        let text = without_names(&text);
         serde_json::from_str(&text).unwrap_or(body)
     }
 

@@ -18,7 +18,11 @@ pub fn request(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
-        let cluster = MiniCluster::builder().clock(clock).without(Part::Controllers).without(Part::Kubelet);
+        let cluster = MiniCluster::builder()
+            .clock(clock)
+            .without(Part::Controllers)
+            .without(Part::Kubelet)
+            .without(Part::ServiceAccounts);
         let cluster = cluster.start().await.expect("the embedded cluster starts");
         for (heading, body) in sections(data).into_iter().take(8) {
             let heading = String::from_utf8_lossy(heading).into_owned();

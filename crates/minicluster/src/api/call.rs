@@ -120,7 +120,7 @@ impl Call {
                 415,
                 "UnsupportedMediaType",
                 "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml",
+                 application/yaml, application/vnd.kubernetes.protobuf",
             )),
         }
     }

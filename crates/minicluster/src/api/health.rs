@@ -11,28 +11,49 @@ enum Where {
     Everywhere,
     /// Only where it is asked whether the server is ready.
     Ready,
+    /// Only where that is not asked.
+    Alive,
 }
 
-/// What is checked, of all that the real server checks: what there is in here, too, under its names and in its order.
-/// What it says besides stands for parts that are not here: flow control, the aggregation of other servers, the leases of
-/// several servers, the repair of addresses, the tracking of old tokens, and informers of its own.
-const CHECKS: [(&str, Where); 17] = [
+/// What the real server checks, under its names and in its order: clients and probes look for single checks. What stands for
+/// a part that is not here has nothing that could fail, and is well.
+const CHECKS: [(&str, Where); 37] = [
     ("ping", Where::Everywhere),
     ("log", Where::Everywhere),
+    ("loopback-serving-certificate", Where::Alive),
     ("etcd", Where::Everywhere),
     ("etcd-readiness", Where::Ready),
     ("informer-sync", Where::Ready),
     ("poststarthook/start-apiserver-admission-initializer", Where::Everywhere),
+    ("poststarthook/generic-apiserver-start-informers", Where::Everywhere),
+    ("poststarthook/priority-and-fairness-config-consumer", Where::Everywhere),
+    ("poststarthook/priority-and-fairness-filter", Where::Everywhere),
+    ("poststarthook/storage-object-count-tracker-hook", Where::Everywhere),
     ("poststarthook/start-apiextensions-informers", Where::Everywhere),
     ("poststarthook/start-apiextensions-controllers", Where::Everywhere),
     ("poststarthook/crd-informer-synced", Where::Everywhere),
     ("poststarthook/start-system-namespaces-controller", Where::Everywhere),
+    ("poststarthook/peer-endpoint-reconciler-controller", Where::Everywhere),
     ("poststarthook/start-cluster-authentication-info-controller", Where::Everywhere),
+    ("poststarthook/start-kube-apiserver-identity-lease-controller", Where::Everywhere),
+    ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", Where::Everywhere),
     ("poststarthook/storage-readiness", Where::Everywhere),
+    ("poststarthook/start-legacy-token-tracking-controller", Where::Everywhere),
+    ("poststarthook/start-service-ip-repair-controllers", Where::Everywhere),
     ("poststarthook/rbac/bootstrap-roles", Where::Everywhere),
     ("poststarthook/scheduling/bootstrap-system-priority-classes", Where::Everywhere),
+    ("poststarthook/priority-and-fairness-config-producer", Where::Everywhere),
     ("poststarthook/bootstrap-controller", Where::Everywhere),
     ("poststarthook/start-kubernetes-service-cidr-controller", Where::Everywhere),
+    ("poststarthook/start-kube-aggregator-informers", Where::Everywhere),
+    ("poststarthook/apiservice-status-local-available-controller", Where::Everywhere),
+    ("poststarthook/apiservice-status-remote-available-controller", Where::Everywhere),
+    ("poststarthook/apiservice-registration-controller", Where::Everywhere),
+    ("poststarthook/apiservice-discovery-controller", Where::Everywhere),
+    ("poststarthook/kube-apiserver-autoregistration", Where::Everywhere),
+    ("autoregister-completion", Where::Everywhere),
+    ("poststarthook/apiservice-openapi-controller", Where::Everywhere),
+    ("poststarthook/apiservice-openapiv3-controller", Where::Everywhere),
     ("shutdown", Where::Ready),
 ];
 
@@ -42,7 +63,11 @@ const STORE: [&str; 3] = ["etcd", "etcd-readiness", "poststarthook/storage-readi
 impl ApiServer {
     /// Answers a health endpoint, or one check of it.
     pub(super) fn health(&self, call: &Call, endpoint: &str, check: Option<&str>) -> Result<Reply, ApiError> {
-        let mut checks = CHECKS.iter().filter(|(_, at)| endpoint == "readyz" || *at == Where::Everywhere);
+        let mut checks = CHECKS.iter().filter(|(_, at)| match at {
+            Where::Everywhere => true,
+            Where::Ready => endpoint == "readyz",
+            Where::Alive => endpoint != "readyz",
+        });
         if let Some(check) = check {
             return Ok(match checks.find(|(name, _)| *name == check) {
                 None => Reply::text(404, "404 page not found\n"),

@@ -39,6 +39,7 @@ mod store;
 mod subresource;
 mod table;
 mod time;
+mod timeout;
 mod write;
 
 pub use access::{Access, Authorization, Peer, Token};

@@ -96,6 +96,18 @@ impl Negotiated {
     /// # Errors
     /// 406 where none of it can be written; 400 for an unknown `includeObject`.
     pub fn new(call: &Call, delivery: Delivery) -> Result<Negotiated, ApiError> {
+        Negotiated::of(call, delivery, true)
+    }
+
+    /// The same for what has no rows: reviews, tokens.
+    ///
+    /// # Errors
+    /// As [`Negotiated::new`], and 406 where only a table will do.
+    pub fn without_table(call: &Call) -> Result<Negotiated, ApiError> {
+        Negotiated::of(call, Delivery::Whole, false)
+    }
+
+    fn of(call: &Call, delivery: Delivery, has_table: bool) -> Result<Negotiated, ApiError> {
         let pretty = wants_pretty(call);
         let clauses = clauses(&accepted(call));
         if clauses.is_empty() {
@@ -111,7 +123,7 @@ impl Negotiated {
             let shape = shape(clause, call)?;
             // A table has no form in protocol buffers.
             if let Some(shape) =
-                shape.filter(|shape| format != Format::Protobuf || !matches!(shape, Shape::Table { .. }))
+                shape.filter(|shape| (has_table && format != Format::Protobuf) || !matches!(shape, Shape::Table { .. }))
             {
                 return Ok(Negotiated { shape, format, pretty });
             }

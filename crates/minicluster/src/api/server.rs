@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{KeepError, Store, Stored, path};
 use super::subresource::hmac;
-use super::{ApiError, convert, object};
+use super::{ApiError, convert, object, timeout};
 use crate::Clock;
 use crate::{PodLogs, Random};
 
@@ -42,6 +42,8 @@ pub struct Settings {
     pub logs: PodLogs,
     /// Who may do what.
     pub access: Access,
+    /// Whether pods need a ServiceAccount that is there, and get its token mounted.
+    pub service_accounts: bool,
     /// What there is already, and where it is kept; nothing, and nowhere, if `None`.
     pub kept: Option<Kept>,
     /// What tokens are signed with; drawn from `random` if `None`, which who knows the seed can guess.
@@ -77,6 +79,8 @@ struct Inner {
     registry: Mutex<Arc<Registry>>,
     settings: Settings,
     key: [u8; 32],
+    /// Held while a service is given ports and stored: no object stands for a port, as one does for an address.
+    ports: Mutex<()>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -94,7 +98,7 @@ impl ApiServer {
         key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
         let key = settings.signing_key.unwrap_or(key);
         let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
-        let server = ApiServer(Arc::new(Inner { store, registry, settings, key }));
+        let server = ApiServer(Arc::new(Inner { store, registry, settings, key, ports: Mutex::new(()) }));
         server.serve_definitions();
         server
     }
@@ -147,6 +151,15 @@ impl ApiServer {
         &self.0.settings.access
     }
 
+    /// Keeps others from giving out ports, where a write gives out some.
+    pub(super) fn giving_out_ports(&self, target: &Target) -> Option<MutexGuard<'_, ()>> {
+        target.resource.is("", "services").then(|| self.0.ports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn admits_accounts(&self) -> bool {
+        self.0.settings.service_accounts
+    }
+
     pub(super) fn logs(&self) -> &PodLogs {
         &self.0.settings.logs
     }
@@ -181,7 +194,8 @@ impl ApiServer {
         B::Data: Send,
     {
         let (parts, body) = request.into_parts();
-        let user = self.authenticate(&parts.headers, parts.extensions.get::<Peer>());
+        let refused = timeout::check(&parts.uri).err();
+        let user = refused.map_or_else(|| self.authenticate(&parts.headers, parts.extensions.get::<Peer>()), Err);
         let mut call = Call {
             path: parts.uri.path().to_owned(),
             query: Query::new(parts.uri.query().unwrap_or_default()),
@@ -261,6 +275,9 @@ impl ApiServer {
         let plain = target.subresource.is_none();
         // What is asked for is refused before it is known whether there is such a thing.
         self.authorize(call, target, verb.unwrap_or("get"))?;
+        if target.resource.is("", "componentstatuses") && call.method == Method::GET {
+            return if single { self.component_status(call, target) } else { self.component_statuses(call, target) };
+        }
         match verb {
             Some("get") if single && (plain || status) => self.get(call, target),
             Some("list" | "watch") if plain => self.list(call, target),
@@ -275,7 +292,10 @@ impl ApiServer {
                 match target.resource.definition.group.as_str() {
                     "authentication.k8s.io" | "authorization.k8s.io" => self.review(call, target),
                     "" if target.resource.is("", "bindings") => self.bind(call, target),
-                    _ => self.create(call, target),
+                    _ => {
+                        self.await_default_account(call, target).await;
+                        self.create(call, target)
+                    }
                 }
             }
             Some("update") if plain || status => self.update(call, target),

@@ -73,7 +73,11 @@ impl World {
 
 async fn cluster() -> (MiniCluster, Clock) {
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
-    let builder = MiniCluster::builder().clock(clock.clone()).without(Part::Controllers).without(Part::Kubelet);
+    let builder = MiniCluster::builder()
+        .clock(clock.clone())
+        .without(Part::Controllers)
+        .without(Part::Kubelet)
+        .without(Part::ServiceAccounts);
     (builder.start().await.unwrap(), clock)
 }
 

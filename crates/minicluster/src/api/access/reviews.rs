@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Attributes, Authorization};
 use crate::api::call::{Call, User};
-use crate::api::negotiate::{Delivery, Negotiated};
+use crate::api::negotiate::Negotiated;
 use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
@@ -21,7 +21,7 @@ impl ApiServer {
     /// POST of a review. Nothing is stored.
     pub(in crate::api) fn review(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::create(call)?;
-        let how = Negotiated::new(call, Delivery::Whole)?;
+        let how = Negotiated::without_table(call)?;
         let write = meaning(target, &options, self.now());
         let Read { object: sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         let kind = target.resource.definition.kind.as_str();

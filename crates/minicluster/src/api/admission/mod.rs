@@ -9,6 +9,7 @@ mod priority;
 mod quota;
 mod resources;
 mod runtime_class;
+mod service_account;
 mod services;
 mod storage_class;
 
@@ -40,6 +41,7 @@ impl ApiServer {
         }
         if resource.is("", "pods") {
             self.set_limits(target, object);
+            self.set_account(target, object)?;
             self.set_priority(object)?;
             self.set_runtime_class(object)?;
         } else if resource.is("", "persistentvolumeclaims") {

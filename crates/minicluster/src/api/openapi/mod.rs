@@ -7,6 +7,7 @@ mod components;
 mod discovery;
 mod operations;
 mod parameters;
+mod protobuf;
 mod version2;
 
 use std::collections::BTreeMap;
@@ -57,10 +58,15 @@ impl ApiServer {
         })
     }
 
-    /// GET of `/openapi/v2`, in JSON alone.
+    /// GET of `/openapi/v2`, in JSON or as a protocol buffer.
     pub(super) fn openapi_version2(&self, call: &Call) -> Result<Reply, ApiError> {
+        let document = || version2::document(&self.registry());
+        if protobuf::is_asked_for(call.header("accept").unwrap_or_default()) {
+            let body = Body::full(protobuf::document(&document()).into());
+            return Ok(Reply::new(200, Content::Other(protobuf::MEDIA_TYPES[1], body)));
+        }
         Negotiated::new(call, Delivery::Whole)?;
-        Ok(Reply::value(version2::document(&self.registry())))
+        Ok(Reply::value(document()))
     }
 }
 

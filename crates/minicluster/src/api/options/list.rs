@@ -25,8 +25,8 @@ pub struct ListOptions {
     pub next: Option<Continue>,
     /// As of when.
     pub start: Start,
-    /// Whether the revision in `start` is meant exactly.
-    pub exact: bool,
+    /// What is said of the revision in `start`: it is meant exactly, or something newer will do; nothing, if `None`.
+    pub matched: Option<Match>,
     /// How long the watch goes on, in seconds; 0 for the server's choice.
     pub timeout_seconds: u64,
     /// Whether the watch may tell of revisions without events.
@@ -44,6 +44,15 @@ pub enum Start {
     Any,
     /// A revision.
     At(u64),
+}
+
+/// How a revision is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// That one.
+    Exact,
+    /// That one, or any newer one.
+    NotOlderThan,
 }
 
 /// Where a list goes on.
@@ -77,14 +86,21 @@ impl ListOptions {
             let message = "specifying resource version is not allowed when using continue";
             return Err(ApiError::bad_request(message));
         }
+        let start = start(query, watch)?;
+        // Whatever is at hand is at hand as a whole.
+        let limit = if start == Start::Any && next.is_none() { 0 } else { limit };
         Ok(ListOptions {
             watch,
             labels,
             fields,
             limit: usize::try_from(limit).unwrap_or_default(),
             next,
-            start: start(query, watch)?,
-            exact: query.get(MATCH) == Some("Exact"),
+            start,
+            matched: match query.get(MATCH) {
+                Some("Exact") => Some(Match::Exact),
+                Some("NotOlderThan") => Some(Match::NotOlderThan),
+                _ => None,
+            },
             timeout_seconds: u64::try_from(timeout).unwrap_or(1),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
             initial_events: query.flag("sendInitialEvents"),
@@ -204,10 +220,11 @@ mod tests {
     #[test]
     fn options_are_read() {
         let read = options("labelSelector=a&fieldSelector=status.phase%3DRunning&limit=5&resourceVersion=7").unwrap();
-        assert_eq!((read.limit, read.start, read.exact, read.selects()), (5, Start::At(7), false, true));
+        assert_eq!((read.limit, read.start, read.matched, read.selects()), (5, Start::At(7), None, true));
         let read = options("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").unwrap();
         assert_eq!((read.watch, read.initial_events), (true, Some(true)));
         assert_eq!(options("limit=-2&resourceVersion=0").unwrap().start, Start::Any);
+        assert_eq!(options("limit=2&resourceVersion=0").unwrap().limit, 0, "whatever is at hand has no pages");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 mod decode;
 mod encode;
 mod fields;
-mod wire;
+pub(super) mod wire;
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::view::{ListFacts, View};
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::options::{Continue, ListOptions, Start};
+use crate::api::options::{Continue, ListOptions, Match, Start};
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::store::{Page, Scope, Snapshot, Stored};
@@ -44,7 +44,7 @@ impl ApiServer {
             page.after = Some(next.after.clone());
             page.at = next.revision;
         } else if let Start::At(revision) = options.start
-            && (options.exact || options.limit > 0)
+            && (options.matched == Some(Match::Exact) || (options.matched.is_none() && options.limit > 0))
         {
             page.at = Some(revision);
         }

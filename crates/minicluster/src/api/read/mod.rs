@@ -1,5 +1,6 @@
 //! Reading: one object, a list, a watch.
 
+mod component_statuses;
 mod get;
 mod list;
 mod view;

@@ -92,18 +92,44 @@ impl<'a> View<'a> {
                 let rows = objects.iter().map(served);
                 table::of_list(self.resource, rows, &metadata, version, *include, self.now)
             }
-            Shape::Metadata { list: false, .. } => {
-                return Err(ApiError::not_acceptable(format!(
-                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                    self.go_type(&self.resource.list_kind)
-                )));
-            }
+            Shape::Metadata { list: false, .. } => return Err(self.is_list()),
             Shape::Metadata { version, .. } => {
                 let pieces = self.metadata_pieces(objects, &metadata, version);
                 return Ok(Reply::new(200, Content::Json(pieces)));
             }
         };
         Ok(Reply::value(value))
+    }
+
+    /// A list of what is not in the store: as it is served, without its kind.
+    ///
+    /// # Errors
+    /// As [`View::list`].
+    pub fn values(&self, objects: Vec<Value>) -> Result<Reply, ApiError> {
+        Ok(Reply::value(match &self.how.shape {
+            Shape::Object => json!({
+                "kind": self.resource.list_kind, "apiVersion": self.resource.api_version(), "metadata": {},
+                "items": objects,
+            }),
+            Shape::Table { version, include } => {
+                table::of_list(self.resource, objects.into_iter(), &json!({}), version, *include, self.now)
+            }
+            Shape::Metadata { list: false, .. } => return Err(self.is_list()),
+            Shape::Metadata { version, .. } => {
+                let items: Vec<Value> = objects.iter().map(|object| metadata_of(object, version)).collect();
+                json!({
+                    "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {},
+                    "items": items,
+                })
+            }
+        }))
+    }
+
+    fn is_list(&self) -> ApiError {
+        ApiError::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            self.go_type(&self.resource.list_kind)
+        ))
     }
 
     /// A list of metadata, in pieces.
@@ -195,9 +221,13 @@ impl<'a> View<'a> {
         }
         let object = match &self.how.shape {
             Shape::Object => self.empty_object(&metadata),
-            // The real server shows an empty row and forgets the annotation.
+            // An empty row, whose object says what a bookmark says.
             Shape::Table { version, include } => {
-                let empty = self.empty_object(&json!({ "resourceVersion": revision.to_string() }));
+                let mut row = metadata;
+                if let Some(fields) = row.as_object_mut() {
+                    fields.remove("creationTimestamp");
+                }
+                let empty = self.empty_object(&row);
                 let mut table = table::of_one(self.resource, &empty, version, *include, self.now);
                 table["columnDefinitions"] = Value::Null;
                 table

@@ -1,5 +1,5 @@
-//! The store on disk: one file to which every write is appended before it is answered, so that nothing that was answered
-//! is lost when the process is killed. From time to time the file is written anew with what there is.
+//! The store on disk: one file to which every write is appended, and synced, before it is answered, so that nothing that was
+//! answered is lost when the process is killed or the power fails. From time to time the file is written anew with what there is.
 //!
 //! The file begins with a line that says what it is. Then come records: the length of its body (4 bytes), the beginning
 //! of its body's SHA-256 (8 bytes), the body: the writes that were made together. The last record may be torn, by a kill
@@ -137,7 +137,8 @@ impl Journal {
         let written = if self.length.saturating_add(record.len() as u64) > LARGEST || body.len() > LONGEST {
             Err(io::Error::from(io::ErrorKind::FileTooLarge))
         } else {
-            self.file.write_all(&record)
+            // Nothing that was answered may be lost with the power, nor may a later record be there without an earlier one.
+            self.file.write_all(&record).and_then(|()| self.file.sync_data())
         };
         match written {
             Ok(()) => self.length += record.len() as u64,

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::body;
 use crate::api::call::Call;
+use crate::api::negotiate::Negotiated;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
@@ -25,6 +26,7 @@ const LONGEST: i64 = 1 << 32;
 impl ApiServer {
     /// POST of a TokenRequest to a service account's `token`.
     pub(super) fn token(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
+        Negotiated::without_table(call)?;
         let mut request = body(call, "TokenRequest")?;
         let manager = call.manager();
         let account = self.find(target)?;

@@ -7,6 +7,36 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Requests of several threads at once, which together give out nearly all ports that there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn services_made_at_once_get_ports_of_their_own() {
+    let (server, _) = server(Access::default());
+    let tasks = (0..8).map(|task| {
+        let server = server.clone();
+        tokio::spawn(async move {
+            for number in 0..40 {
+                let ports: Vec<Value> =
+                    (0..8).map(|port| json!({ "name": format!("p{port}"), "port": 80 + port })).collect();
+                let service = json!({
+                    "metadata": { "name": format!("s-{task}-{number}") }, "spec": { "type": "NodePort", "ports": ports },
+                });
+                create(&server, "/api/v1/namespaces/default/services", service).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let (_, list) = ask(&server, Method::GET, "/api/v1/services", None, &Value::Null).await;
+    let services = list["items"].as_array().unwrap().iter();
+    let ports = services.flat_map(|service| service["spec"]["ports"].as_array().unwrap().clone());
+    let mut ports: Vec<i64> = ports.filter_map(|port| port["nodePort"].as_i64()).collect();
+    assert_eq!(ports.len(), 8 * 40 * 8);
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 8 * 40 * 8, "no port was given out twice");
+}
+
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"];
 
 const PATHS: [&str; 22] = [

@@ -91,6 +91,7 @@ impl ApiServer {
         }
         self.permit_new(target, &new)?;
         let named = Target { name: Some(name.clone()), ..target.clone() };
+        let _ports = self.giving_out_ports(target);
         for _ in 0..TRIES {
             if let Some(other) = self.store().get(&target.resource.shelf, &place) {
                 let leaving = other.value()["metadata"]["deletionTimestamp"].is_string();
@@ -152,7 +153,7 @@ impl ApiServer {
     }
 
     /// Refuses new objects in namespaces that do not exist or are on their way out.
-    pub(super) fn check_namespace(
+    pub(in crate::api) fn check_namespace(
         &self,
         resource: &Resource,
         namespace: Option<&str>,

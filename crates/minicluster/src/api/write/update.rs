@@ -82,6 +82,7 @@ impl ApiServer {
     ) -> Result<Option<Outcome>, ApiError> {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         let ends = is_over(&new);
+        let _ports = self.giving_out_ports(target);
         let more = if ends {
             self.alongside(target, Some(old), None, options.effect())?
         } else if new == *old {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::Write;
 use super::super::look::Look;
 use super::check;
+use super::compare::compare;
 use super::own;
 use super::update::Conflict;
 use kube_facts::Type;
@@ -20,13 +21,17 @@ pub fn is_on(live: &Value) -> bool {
     !live["metadata"]["annotations"].text(ANNOTATION).is_empty()
 }
 
-/// Takes out the conflicts about fields that were applied on the client's side.
+/// Takes out the conflicts about fields that were applied on the client's side and are still as they were: what others have
+/// changed since is theirs.
 pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &Write<'_>, ty: &Type) {
     let text = live["metadata"]["annotations"].text(ANNOTATION);
     let Ok(last) = serde_json::from_str::<Value>(text) else { return };
     let same_version = last.text("apiVersion") == super::api_version(write.definition);
     if same_version && check::misfits(&last, ty).is_empty() {
-        let paths = own::fields(&last, ty).paths();
+        let mut applied = own::fields(&last, ty);
+        let since = compare(&last, live, ty);
+        [&since.modified, &since.added, &since.removed].into_iter().for_each(|changed| applied.subtract(changed));
+        let paths = applied.paths();
         conflicts.retain(|conflict| !paths.contains(&conflict.path));
     }
 }

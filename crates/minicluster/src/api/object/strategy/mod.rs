@@ -8,8 +8,10 @@ mod table;
 
 use serde_json::{Value, json};
 
+use super::canonical::EmptyLists;
 use super::conversions::{at_mut, template_path};
 use super::look::{Look, entries_of};
+use super::read::settle;
 use super::{Definition, Write};
 
 pub use node_ports::{
@@ -92,7 +94,7 @@ fn main(write: &Write<'_>, rules: &Rules, old: &Value, object: &mut Value) {
     }
     drop_disabled(write.definition, object);
     special::update(write, old, object);
-    if moves(rules, old, object) {
+    if moves(rules, old, object) && !moved_by_writing_alone(write.definition, rules, old, object) {
         let generation = old["metadata"].int("generation").unwrap_or_default();
         object["metadata"]["generation"] = json!(generation + 1);
     }
@@ -150,6 +152,16 @@ fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
         Generation::SpecAndAnnotations => moved() || !same("annotations"),
         Generation::SpecAndLabels => moved() || !same("labels"),
     }
+}
+
+/// Whether what differs is only how nothing is written: a list without items is stored as null where it is always written.
+fn moved_by_writing_alone(definition: &Definition, rules: &Rules, old: &Value, new: &Value) -> bool {
+    if definition.custom.is_some() {
+        return false;
+    }
+    let mut stored = new.clone();
+    settle(definition, &mut stored, EmptyLists::AreNull);
+    !moves(rules, old, &stored)
 }
 
 fn keys(object: &Value) -> Vec<String> {

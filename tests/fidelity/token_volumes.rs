@@ -1,0 +1,37 @@
+//! Every pod has a volume with the token of its account, under a name that each server makes up.
+
+use kube::Client;
+use serde_json::json;
+
+const PREFIX: &str = "kube-api-access-";
+const SUFFIX: usize = 5;
+
+/// A text without the made-up part of such names.
+pub fn without_names(text: &str) -> String {
+    let mut parts = text.split(PREFIX);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let is_made_up =
+            part.get(..SUFFIX).is_some_and(|made_up| made_up.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let rest = if is_made_up { &part[SUFFIX..] } else { part };
+        format!("{text}{PREFIX}{}{rest}", if is_made_up { "(name)" } else { "" })
+    })
+}
+
+/// Makes the account that pods need, where no controller does, unless there is one.
+pub async fn make_default_account(client: &Client, namespace: &str) {
+    let account = json!({ "metadata": { "name": "default" } }).to_string();
+    let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/serviceaccounts"));
+    let request = request.header("Content-Type", "application/json").body(account.into_bytes().into()).unwrap();
+    let answer = client.send(request).await.unwrap();
+    assert!(matches!(answer.status().as_u16(), 201 | 409), "the account of {namespace}: {}", answer.status());
+}
+
+#[test]
+fn only_what_is_made_up_is_left_out() {
+    let text = "from kube-api-access-7qzwz (ro), kube-api-access-x and \"kube-api-access-mg8zj\"";
+    assert_eq!(
+        without_names(text),
+        "from kube-api-access-(name) (ro), kube-api-access-x and \"kube-api-access-(name)\""
+    );
+}
