@@ -64,7 +64,7 @@ impl ApiServer {
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let Some(account) = self.account(namespace, &name) else {
             let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-            return Err(forbid(target, pod, &why));
+            return Err(ApiError::forbidden("", "pods", asked_name(pod), &why));
         };
         let account = account.value();
         let mounts = pod["spec"]["automountServiceAccountToken"].as_bool();
@@ -83,6 +83,19 @@ impl ApiServer {
         let scope = Scope::Object(format!("{namespace}/{name}"));
         self.all("", "serviceaccounts", &scope).into_iter().next()
     }
+}
+
+/// The name under which a pod was asked for: one that is made up is made up only afterwards.
+fn asked_name(pod: &Value) -> &str {
+    const MADE_UP: usize = 5;
+    let (name, prefix) = (text(pod, "/metadata/name"), text(pod, "/metadata/generateName"));
+    let is_made_up = !prefix.is_empty()
+        && name
+            .len()
+            .checked_sub(MADE_UP)
+            .and_then(|end| name.get(..end))
+            .is_some_and(|start| prefix.starts_with(start));
+    if is_made_up { prefix } else { name }
 }
 
 fn enforces(account: &Value) -> bool {

@@ -15,6 +15,8 @@ use super::quantity::Quantity;
 use super::validate::label_problems;
 use super::{Definition, Write};
 
+/// An annotation of accounts that allow only the Secrets that they list.
+const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 /// Warnings about a new object.
@@ -62,6 +64,10 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
                 said.push(format!("spec.{name}: this field is deprecated, and is unused by Kubernetes"));
             }
         }
+        ("", "ServiceAccount") if object["metadata"]["annotations"].has(ENFORCE) => said.push(format!(
+            "metadata.annotations[{ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted \
+             secrets"
+        )),
         ("", "PersistentVolumeClaim") => {
             for part in ["requests", "limits"] {
                 let text = spec["resources"][part].text("storage");
@@ -107,6 +113,7 @@ pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
         // What never changes is told once.
         let told = match key {
             ("storage.k8s.io", "CSIDriver") => old["spec"]["tokenRequests"] == new["spec"]["tokenRequests"],
+            ("", "ServiceAccount") => old["metadata"]["annotations"].has(ENFORCE),
             _ => false,
         };
         if !told {
