@@ -132,7 +132,8 @@ fn twice_the_deployments_are_twice_the_work() {
 fn twice_the_pods_of_one_deployment_are_at_most_twice_the_work() {
     let (some, twice) = (work(1, 40), work(1, 80));
     assert!(twice.requests() <= 2 * some.requests() && twice.looks <= 2 * some.looks, "{some:?} {twice:?}");
-    assert!(some.requests() <= 10 * 40, "at most 10 requests for each pod: {some:?}");
+    // One of them reads the root certificate, which every pod mounts beside its token.
+    assert!(some.requests() <= 11 * 40, "at most 11 requests for each pod: {some:?}");
 }
 
 /// Counts how often it is woken.
