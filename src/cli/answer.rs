@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::book::{Book, Told};
+use super::remembered;
 use super::simulate::SimulateAnswer;
 use belay_core::manifest::{Complaint, ObjectKey, Place};
-use belay_core::rollout::{Change, Commit, CommitId, Hold, Reason, Record};
+use belay_core::rollout::{Change, Commit, CommitId, Hold, ObjectState, Reason, Record, SourceState, StateCounts};
 
 /// What `belay history` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -27,6 +28,9 @@ pub(super) struct HistoryAnswer {
 pub(super) struct RecordAnswer {
     #[serde(flatten)]
     pub record: Record,
+    /// What it waits for; null where it waits for nothing.
+    #[serde(rename = "waitsFor")]
+    pub waits_for: Option<String>,
     /// The first line of the commit's message; null where the commit is not known.
     pub subject: Option<String>,
     /// Who wrote the commit; null where that is not known.
@@ -53,7 +57,8 @@ impl RecordAnswer {
             }
             None => (None, None, None),
         };
-        RecordAnswer { record: record.clone(), subject, author, authored }
+        let waits_for = remembered::waits_for(&book.history, record).ok().flatten();
+        RecordAnswer { record: record.clone(), waits_for, subject, author, authored }
     }
 }
 
@@ -117,11 +122,14 @@ pub(super) struct SpreadAnswer {
 
 /// What `belay status` prints. With `--watch`, each workload that changes is a line of its own.
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct StatusAnswer {
     /// The sources, as far as the daemon's history is here.
     pub sources: Vec<SourceAnswer>,
-    /// The workloads that belay has applied.
+    /// The workloads that belay has applied, or is to apply.
     pub workloads: Vec<WorkloadAnswer>,
+    /// The other objects, and files, that are not as the head says; of the kinds that have no pods.
+    pub objects: Vec<WorkloadAnswer>,
 }
 
 /// Where one source is.
@@ -132,13 +140,31 @@ pub(super) struct SourceAnswer {
     pub source: String,
     /// The head that was planned last; null where none was yet.
     pub head: Option<CommitId>,
-    /// How many of its rollouts are under way.
-    pub under_way: usize,
-    /// Whether all that the head says is through.
-    pub through: bool,
+    /// Its state.
+    pub state: SourceState,
+    /// How many of its objects are in which state.
+    pub objects: StateCounts,
     /// What keeps the daemon from reading the repository, or what it finds there from being planned; null where nothing
     /// does.
     pub trouble: Option<TroubleAnswer>,
+    /// What else is in its way, by where.
+    pub troubles: BTreeMap<String, String>,
+}
+
+/// What `belay status --commit C --wait` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitAnswer {
+    /// The commit.
+    pub commit: String,
+    /// Whether all that it touched is complete, or it touched nothing here.
+    pub complete: bool,
+    /// Whether it was not through in time.
+    pub timed_out: bool,
+    /// What there is to say of it, for people.
+    pub messages: Vec<String>,
+    /// What became of its manifests, the newest first.
+    pub records: Vec<RecordAnswer>,
 }
 
 /// What is in a source's way.
@@ -152,6 +178,7 @@ pub(super) struct TroubleAnswer {
 
 /// Where one workload is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct WorkloadAnswer {
     /// The workload.
     pub object: ObjectKey,
@@ -160,11 +187,19 @@ pub(super) struct WorkloadAnswer {
     /// The commit that made its pod template; empty where none is named.
     pub commit: String,
     /// Where it stands.
-    pub state: State,
+    pub state: ObjectState,
     /// One sentence for people.
     pub message: String,
-    /// Since when it is held or differs from Git; null where it does not.
+    /// Where the manifest is written that the state is about; null where that is not known.
+    pub place: Option<Place>,
+    /// What it waits for; null where it waits for nothing.
+    pub waits_for: Option<String>,
+    /// Since when it is held, waits or differs from Git; null where it does not.
     pub since: Option<Timestamp>,
+    /// Who has changed it, which belay only reports; null where nobody has.
+    pub drifted_by: Option<String>,
+    /// Whether somebody paused its rollout.
+    pub paused: bool,
     /// Pods of the present template.
     pub updated: i64,
     /// Pods that are ready.
@@ -177,45 +212,25 @@ pub(super) struct WorkloadAnswer {
     pub deadline: Option<Timestamp>,
 }
 
-/// Where a workload stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum State {
-    /// Everything is there.
-    Complete,
-    /// Its newest commit failed or was taken back, and is kept from being applied again.
-    Held,
-    /// On its way to a newer template.
-    #[serde(rename = "under way")]
-    UnderWay,
-    /// On its way back.
-    #[serde(rename = "rolling back")]
-    RollingBack,
-    /// It says itself that it has failed.
-    Failed,
-    /// Somebody paused it.
-    Paused,
-    /// Somebody asked belay to leave it alone.
-    Suspended,
-    /// Somebody else changed it, and belay only reports that.
-    Drifted,
-    /// It is not there yet: it waits for another object.
-    Waiting,
-}
-
-impl State {
-    /// The word for people.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            State::Complete => "complete",
-            State::Held => "held",
-            State::UnderWay => "under way",
-            State::RollingBack => "rolling back",
-            State::Failed => "failed",
-            State::Paused => "paused",
-            State::Suspended => "suspended",
-            State::Drifted => "drifted",
-            State::Waiting => "waiting",
+impl WorkloadAnswer {
+    /// An object in a state, of which nothing else is known yet.
+    pub(super) fn of_object(object: &ObjectKey, source: &str, state: ObjectState) -> WorkloadAnswer {
+        WorkloadAnswer {
+            object: object.clone(),
+            source: source.to_owned(),
+            commit: String::new(),
+            state,
+            message: String::new(),
+            place: None,
+            waits_for: None,
+            since: None,
+            drifted_by: None,
+            paused: false,
+            updated: 0,
+            ready: 0,
+            available: 0,
+            desired: 0,
+            deadline: None,
         }
     }
 }
@@ -324,6 +339,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         of::<StatsAnswer>("history --stats"),
         of::<StatusAnswer>("status"),
         of::<WorkloadAnswer>("status --watch"),
+        of::<WaitAnswer>("status --wait"),
         of::<PlanAnswer>("plan"),
         of::<CheckAnswer>("check"),
         of::<VersionAnswer>("version"),

@@ -1,4 +1,4 @@
-//! `belay check [DIR]`
+//! `belay check [PATH]`
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ use belay_core::manifest::Scopes;
 /// What `belay check` understands.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The folder with the manifests
-    #[arg(default_value = ".")]
-    dir: PathBuf,
+    /// The folder with the manifests, or one file
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
-    let Args { dir, output } = args;
+    let Args { path, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(dir, Scopes::new(namespace))?;
+    let folder = folder::read(path, Scopes::new(namespace))?;
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     match output {
         Format::Json | Format::Yaml => {

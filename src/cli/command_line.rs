@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, completions, help};
@@ -14,8 +15,45 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     if let Some(name) = plugin_name(args.first()) {
         command = command.bin_name(name);
     }
-    let matches = command.try_get_matches_from_mut(args)?;
+    let matches = command.try_get_matches_from_mut(args).map_err(name_what_does_it)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Verbs of other programs, and what does the same here.
+const OTHERS: [(&str, &str); 16] = [
+    ("rollback", "'belay undo WORKLOAD' takes a workload back; what fails belay takes back by itself"),
+    ("revert", "'belay undo WORKLOAD' takes a workload back; 'git revert' and a push do it in Git"),
+    ("rollout", "'belay status', 'history', 'undo', 'pause', 'resume' and 'restart' are what 'kubectl rollout' does"),
+    ("diff", "'belay plan' shows what would change"),
+    (
+        "sync",
+        "the daemon looks by itself, at once after a push to a path of its machine; 'belay run --once' rolls out once",
+    ),
+    ("reconcile", "the daemon looks by itself; 'belay run --once' rolls out once"),
+    (
+        "apply",
+        "the daemon applies what is pushed; 'belay run --once' rolls out once, 'belay plan' shows what that would be",
+    ),
+    ("deploy", "the daemon applies what is pushed; 'belay run --once' rolls out once"),
+    ("logs", "'belay show COMMIT' has the last lines of what failed; 'kubectl logs' has those of what runs"),
+    ("get", "'belay status' shows each workload, 'belay history' what was rolled out"),
+    ("list", "'belay status' shows each workload, 'belay history' what was rolled out"),
+    ("describe", "'belay show COMMIT' tells all of a commit, 'belay status WORKLOAD' where a workload is"),
+    ("log", "'belay history' shows what was rolled out"),
+    ("validate", "'belay check' reads manifests without a cluster"),
+    ("lint", "'belay check' reads manifests without a cluster"),
+    ("unsuspend", "'belay resume-sync WORKLOAD' takes a suspended workload up again"),
+];
+
+/// An error about a verb that people bring along from other programs names the one that does it here.
+fn name_what_does_it(error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let Some((_, does)) = OTHERS.iter().find(|(other, _)| other == verb) else { return error };
+    let text = format!("there is no 'belay {verb}': {does}\n\nFor more, try 'belay --help'.\n");
+    clap::Error::raw(ErrorKind::InvalidSubcommand, text)
 }
 
 /// The command line, its help long as clap makes it.
@@ -55,6 +93,22 @@ mod tests {
         let text = usage("/usr/local/bin/kubectl-belay", &["show"]);
         assert!(text.contains("Usage: kubectl belay show"), "{text}");
         assert!(usage("/usr/bin/belay", &["show"]).contains("Usage: belay show"));
+    }
+
+    #[test]
+    fn verbs_of_other_programs_name_what_does_it_here() {
+        for (verb, command) in [
+            ("rollback", "belay undo"),
+            ("diff", "belay plan"),
+            ("sync", "--once"),
+            ("logs", "belay show"),
+            ("get", "belay status"),
+        ] {
+            let text = usage("belay", &[verb]);
+            assert!(text.contains(&format!("there is no 'belay {verb}'")) && text.contains(command), "{text}");
+        }
+        // A verb that is there is none of these.
+        assert!(OTHERS.iter().all(|(verb, _)| full().find_subcommand(verb).is_none()));
     }
 
     #[test]

@@ -17,10 +17,21 @@ pub(super) struct Folder {
     pub complaints: Vec<Complaint>,
 }
 
-/// Reads every manifest below a folder. Links are not followed, names that begin with `.` or `_` passed over, as the
-/// daemon does.
-pub(super) fn read(folder: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
-    Ok(read_all(&contents(folder)?, scopes))
+/// Reads every manifest below a folder, or those of one file. Links are not followed, names that begin with `.` or `_`
+/// passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
+pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
+    if path.is_file() {
+        let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
+        return Ok(read_all(&BTreeMap::from([(path.to_string_lossy().into(), bytes)]), scopes));
+    }
+    let present = std::env::current_dir().unwrap_or_default();
+    let near = path.strip_prefix(".").or_else(|_| path.strip_prefix(&present)).unwrap_or(path);
+    let from_here = |below: &str| match near {
+        here if here.as_os_str().is_empty() => below.into(),
+        folder => folder.join(below).to_string_lossy().into(),
+    };
+    let files = contents(path)?.into_iter().map(|(below, bytes)| (from_here(&below), bytes)).collect();
+    Ok(read_all(&files, scopes))
 }
 
 /// Reads every manifest of these files, by path.

@@ -211,7 +211,8 @@ fn lines(book: &Book, records: &[Record], format: Format, now: Timestamp) -> Vec
 
 /// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
 fn explained(outcome: Outcome) -> bool {
-    FAILED.contains(&outcome) || matches!(outcome, Outcome::Held | Outcome::Complete)
+    let told = [Outcome::Held, Outcome::Complete, Outcome::Skipped, Outcome::Orphaned, Outcome::Suspended];
+    FAILED.contains(&outcome) || told.contains(&outcome)
 }
 
 /// What set a record off, and whose hand it was: `undo-by-hand (ada)`.

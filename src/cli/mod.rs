@@ -182,7 +182,7 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(run(cli)).unwrap_or_else(|error| {
-        output::progress(format!("error: {error:#}"));
+        output::progress(format!("error: {}", output::with_causes(&error)));
         Exit::Error
     });
     // A blocking read of a repository that hangs must not keep the process.

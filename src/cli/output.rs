@@ -8,8 +8,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::answer::State;
-use belay_core::rollout::Outcome;
+use belay_core::rollout::{ObjectState, Outcome};
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -63,6 +62,18 @@ pub fn terminal_height() -> usize {
 #[must_use]
 pub fn output_width() -> usize {
     terminal_width().unwrap_or(100)
+}
+
+/// An error with its causes, each said once: many errors name their cause in their own text.
+#[must_use]
+pub fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// A text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
@@ -205,27 +216,24 @@ fn width(text: &str) -> usize {
 /// An outcome in its colour.
 #[must_use]
 pub fn outcome(outcome: Outcome) -> Cell {
-    let colour = match outcome {
-        Outcome::Complete => Some(AnsiColor::Green),
-        Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Rejected => Some(AnsiColor::Red),
-        Outcome::Held | Outcome::Suspended | Outcome::Skipped | Outcome::RollingBack => Some(AnsiColor::Yellow),
-        Outcome::UnderWay | Outcome::Planned => Some(AnsiColor::Cyan),
-        Outcome::Superseded | Outcome::Unchanged | Outcome::Pruned | Outcome::Unknown => None,
-    };
-    Cell::styled(outcome.word(), Style::new().fg_color(colour.map(Into::into)))
+    state(outcome.state())
 }
 
-/// A workload's state in its colour.
-pub(super) fn state(state: State) -> Cell {
-    let colour = match state {
-        State::Complete => AnsiColor::Green,
-        State::Failed => AnsiColor::Red,
-        State::Held | State::RollingBack | State::Suspended | State::Paused | State::Drifted | State::Waiting => {
-            AnsiColor::Yellow
-        }
-        State::UnderWay => AnsiColor::Cyan,
+/// A state in its colour.
+#[must_use]
+pub fn state(state: ObjectState) -> Cell {
+    use ObjectState::{
+        Baking, Complete, Failed, Held, Orphaned, Pending, Progressing, Pruned, Rejected, RollbackFailed, RolledBack,
+        RollingBack, Superseded, Suspended, Unchanged, Unknown, Waiting,
     };
-    Cell::styled(state.word(), Style::new().fg_color(Some(colour.into())))
+    let colour = match state {
+        Complete => Some(AnsiColor::Green),
+        Failed | RolledBack | RollbackFailed | Rejected => Some(AnsiColor::Red),
+        Held | Suspended | Waiting | RollingBack | Orphaned => Some(AnsiColor::Yellow),
+        Progressing | Pending | Baking => Some(AnsiColor::Cyan),
+        Superseded | Unchanged | Pruned | Unknown => None,
+    };
+    Cell::styled(state.word(), Style::new().fg_color(colour.map(Into::into)))
 }
 
 /// A field with its style around it.
@@ -305,6 +313,18 @@ mod tests {
         assert_eq!(table.lines_within(None), table.lines());
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("failed to listen: {source}")]
+        struct Listening {
+            source: io::Error,
+        }
+        let error = anyhow::Error::new(Listening { source: io::Error::other("in use") });
+        assert_eq!(with_causes(&error), "failed to listen: in use");
+        assert_eq!(with_causes(&error.context("no page")), "no page: failed to listen: in use");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
 use super::markdown;
-use super::output::{Format, output_width, progress, say, say_value};
+use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
@@ -79,7 +79,17 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         PlanFormat::Yaml => say_value(&answer(&plan, &complaints), Format::Yaml)?,
         PlanFormat::Markdown => say(markdown::plan(&plan, &complaints, &summary(&plan, complaints.len())).trim_end()),
         PlanFormat::Name => {
-            plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()))
+            plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
+            let refused = plan.steps.iter().filter_map(|step| match &step.action {
+                Action::Rejected(_, complaints) => Some(complaints),
+                _ => None,
+            });
+            // Names only go where results go; what is wrong is told beside them.
+            complaints
+                .iter()
+                .chain(refused.flatten())
+                .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
+            progress(summary(&plan, complaints.len()));
         }
         PlanFormat::Text => print(&plan, &complaints),
     }

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
-use super::output::{Format, say, say_value};
+use super::output::{Format, plain, progress, say, say_value};
 use super::{Globals, identity, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -46,9 +46,13 @@ pub struct Args {
     /// The source's name
     #[arg(long, value_name = "NAME", requires = "repository")]
     name: Option<String>,
-    /// Stop when the present head is through: 0 complete, 3 something failed
+    /// Stop when the present head is through: 0 complete, 3 something failed, 4 timed out, 1 the repository or the cluster
+    /// can't be reached
     #[arg(long)]
     once: bool,
+    /// With --once: how long it may take
+    #[arg(long, value_name = "TIME", default_value = "15m", requires = "once")]
+    timeout: Span,
     /// Against an embedded cluster of its own instead of a real one
     #[arg(long)]
     embedded: bool,
@@ -115,14 +119,18 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let started = clock.now();
     let systemd = Systemd::of_this_process();
     tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
+    let mut timed_out = false;
     let mut running = tokio::spawn(daemon.run());
     tokio::select! {
         biased;
         () = signals::asked_to_stop() => info!("asked to stop"),
         () = settled(status.clone(), &config.source), if args.once => {}
+        () = tokio::time::sleep(args.timeout.0), if args.once => timed_out = true,
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
     systemd.stopping();
+    // What is published while everything stops says less.
+    let last = status.borrow().clone();
     stop.cancel();
     if !running.is_finished() {
         running.await.context("the daemon ended badly")?;
@@ -130,10 +138,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
-    let waits = status.borrow().sources.values().any(|source| source.waits.is_some());
     match args.once {
-        true if waits => Ok(Exit::No),
-        true => how_it_went(&history, started),
+        true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
         false => Ok(Exit::Done),
     }
 }
@@ -148,8 +154,34 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     Ok(args.print_config_schema || args.print_config_reference)
 }
 
-/// Whether anything that was taken up since then failed.
-fn how_it_went(history: &History, started: Timestamp) -> anyhow::Result<Exit> {
+/// How a run that ends by itself went: whether it could follow its sources, whether it took too long, and whether anything
+/// that was taken up since then failed. What is not well is told with its reason.
+fn how_it_went(
+    history: &History,
+    started: Timestamp,
+    status: &Status,
+    timed_out: Option<Span>,
+) -> anyhow::Result<Exit> {
+    let unreadable: Vec<String> = status
+        .sources
+        .iter()
+        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.unreadable.as_ref()?)))
+        .collect();
+    if !unreadable.is_empty() {
+        bail!(unreadable.join("\n"));
+    }
+    if let Some(timeout) = timed_out {
+        let unsettled = || status.sources.iter().filter(|(_, source)| !source.settled);
+        for (name, source) in unsettled() {
+            progress(format!("error: source {name} is not through after {timeout}: {}", source.summary()));
+            source.unfinished().iter().for_each(|line| progress(plain(&format!("  {line}"))));
+        }
+        let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
+        return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
+    }
+    if status.sources.values().any(|source| source.waits.is_some()) {
+        return Ok(Exit::No);
+    }
     let failed = Query {
         since: Some(started),
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Skipped]
@@ -198,13 +230,14 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
 async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) {
     let in_vain = |status: &Status, name: &str| {
         let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
-        before
-            .and_then(|before| status.sources.get(before))
-            .is_some_and(|before| before.waits.is_some() || before.settled && before.complete.is_none())
+        before.and_then(|before| status.sources.get(before)).is_some_and(|before| {
+            before.unreadable.is_some() || before.waits.is_some() || before.settled && before.complete.is_none()
+        })
     };
     let all = |status: &Status| {
         let through = |(name, source): (&String, &SourceStatus)| {
-            source.settled || source.waits.is_some() && in_vain(status, name)
+            let hopeless = source.unreadable.is_some() || source.waits.is_some() && in_vain(status, name);
+            source.settled || hopeless
         };
         !status.sources.is_empty() && status.sources.iter().all(through)
     };
@@ -248,18 +281,16 @@ async fn tell_systemd(systemd: Systemd, mut status: watch::Receiver<Status>) {
 
 /// The daemon in one line.
 fn line(status: &Status) -> String {
-    let sum = |count: fn(&crate::daemon::SourceStatus) -> usize| status.sources.values().map(count).sum::<usize>();
-    let under_way = sum(|source| source.under_way.len());
-    let held = sum(|source| source.held.len());
     let trouble = status.sources.values().flat_map(|source| source.waits.iter().chain(source.trouble.values())).next();
     let heads: Vec<String> = status
         .sources
         .iter()
         .map(|(name, source)| {
-            format!("{name} at {}", source.planned.as_ref().map_or("nothing yet", |commit| commit.short()))
+            let at = source.planned.as_ref().map_or("nothing yet", |commit| commit.short());
+            format!("{name} at {at}: {}", source.summary())
         })
         .collect();
-    let mut line = format!("{}; {under_way} under way, {held} held", heads.join(", "));
+    let mut line = heads.join("; ");
     if let Some(trouble) = trouble {
         line.push_str(&format!("; {trouble}"));
     }

@@ -9,7 +9,7 @@ use super::book::Book;
 use super::exit::Exit;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
-use super::{Globals, history, plan, why};
+use super::{Globals, history, plan, remembered, why};
 use crate::history::{History, Query, Resolved};
 use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, Trigger};
 
@@ -130,6 +130,9 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     }
     if let Some(revision) = record.revision {
         say(format!("  revision: {revision}"));
+    }
+    if let Some(waits_for) = remembered::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
+        say(format!("  waiting:  {}", plain(&waits_for)));
     }
     if let Some(reason) = &record.reason {
         say(format!("  reason:   {}", plain(&reason.to_string())));

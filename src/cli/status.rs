@@ -1,26 +1,30 @@
 //! `belay status`
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::answer::{SourceAnswer, State, StatusAnswer, TroubleAnswer, WorkloadAnswer};
+use super::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
 use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
 use super::progress::Screen;
+use super::remembered::{Memory, SourceMemory};
 use super::workload::Named;
 use super::{Globals, history, remembered, signals, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::{Followed, History, HistoryError, Trouble};
+use crate::history::{History, Trouble};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::Standing;
-use belay_core::rollout::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
+use belay_core::rollout::{
+    CommitId, Hold, ObjectFacts, ObjectState, Workload, health, marks, progress_deadline_seconds, template,
+    template_hash,
+};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -30,7 +34,7 @@ pub struct Args {
     /// Only what this commit touched
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
-    /// Wait until the commit is through: 0 complete, 3 failed or rolled back, 4 timed out
+    /// Wait until the commit is through: 0 complete, or it changes nothing here, 3 failed or rolled back, 4 timed out
     #[arg(long, requires = "commit")]
     wait: bool,
     /// How long to wait
@@ -66,7 +70,7 @@ struct Look {
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if args.wait {
-        return wait::wait(globals, args.commit.as_deref().unwrap_or_default(), args.timeout).await;
+        return wait::wait(globals, args.commit.as_deref().unwrap_or_default(), args.timeout, args.output).await;
     }
     let Args { workload, commit, all_namespaces, selector, watch, output, .. } = args;
     let cluster = globals.cluster("").await?;
@@ -79,20 +83,23 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let history = history::open(globals).ok();
     let look = Look { cluster, namespace, workload, commit, labels, history };
     if watch {
-        return look.watch(globals, output).await;
+        return look.watch(output).await;
     }
-    let mut rows = look.rows().await?;
+    let (memory, rows) = look.rows().await?;
     look.check(&rows).await?;
-    let (sources, lines) = heads(globals, &mut rows);
+    let (sources, lines) = heads(&memory, look.history.as_ref());
     match output {
-        Format::Json | Format::Yaml => say_value(&StatusAnswer { sources, workloads: rows.clone() }, output)?,
+        Format::Json | Format::Yaml => {
+            let (workloads, objects) = rows.iter().cloned().partition(|row| Workload::of(&row.object).is_some());
+            say_value(&StatusAnswer { sources, workloads, objects }, output)?;
+        }
         Format::Name => rows.iter().for_each(|row| say(name(row))),
         Format::Table | Format::Wide => {
             lines.iter().for_each(say);
             look.table(&rows, output).iter().for_each(say);
         }
     }
-    Ok(if rows.iter().any(|row| row.state == State::Failed) { Exit::No } else { Exit::Done })
+    Ok(if rows.iter().any(|row| is_failed(row.state)) { Exit::No } else { Exit::Done })
 }
 
 /// Those that belay has applied, and of them those that were asked for.
@@ -104,14 +111,47 @@ fn labels(selector: Option<&str>) -> String {
 }
 
 impl Look {
-    async fn rows(&self) -> Result<Vec<WorkloadAnswer>, ClusterError> {
+    async fn rows(&self) -> Result<(Memory, Vec<WorkloadAnswer>), ClusterError> {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
-        let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live)).collect();
+        let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();
         // A history that can't be read now (its daemon is just making it) adds nothing.
-        self.history.iter().for_each(|history| drop(self.remember(history, &mut rows)));
+        let memory = self.history.as_ref().and_then(|history| Memory::read(history, &names).ok()).unwrap_or_default();
+        let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
+        self.add_what_is_not_live(&memory, &mut rows);
+        if let Some(history) = &self.history {
+            refine(history, &mut rows);
+        }
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
-        rows.retain(|row| self.commit.as_ref().is_none_or(|commit| row.commit.starts_with(commit.as_str())));
-        Ok(rows)
+        let commit = self.commit.as_deref();
+        rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
+        Ok((memory, rows))
+    }
+
+    /// Adds the objects of which the history knows that they wait, are rejected, orphaned and the like, and that are not
+    /// among the live workloads. Labels are asked of the cluster, which does not know those of these.
+    fn add_what_is_not_live(&self, memory: &Memory, rows: &mut Vec<WorkloadAnswer>) {
+        let here =
+            |key: &ObjectKey| self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace;
+        if self.labels != marks::SOURCE {
+            return;
+        }
+        let known: BTreeSet<(String, ObjectKey)> =
+            rows.iter().map(|row| (row.source.clone(), row.object.clone())).collect();
+        for (name, source) in &memory.sources {
+            let keys: BTreeSet<&ObjectKey> = source.open.keys().chain(source.ended.keys()).collect();
+            for key in keys.into_iter().filter(|key| here(key)) {
+                let state = ObjectState::of(&source.facts(key));
+                // What was only just planned is not worth a line of its own: there may be thousands.
+                let soon =
+                    matches!(state, ObjectState::Pending | ObjectState::Progressing) && Workload::of(key).is_none();
+                if soon || known.contains(&(name.clone(), key.clone())) {
+                    continue;
+                }
+                let mut row = WorkloadAnswer::of_object(key, name, state);
+                source.tell(&mut row);
+                rows.push(row);
+            }
+        }
     }
 
     /// Refuses a workload or a commit that there is none of, naming those that there are.
@@ -139,37 +179,6 @@ impl Look {
         Ok(())
     }
 
-    /// Adds what only the history knows: which objects wait for others, and which holds a newer commit has gone back to.
-    fn remember(&self, history: &History, rows: &mut Vec<WorkloadAnswer>) -> Result<(), HistoryError> {
-        let mut waiting = remembered::waiting(history)?;
-        for row in rows.iter_mut() {
-            if let Some((record, message)) = waiting.remove(&row.object) {
-                row.message = format!("commit {} {message}", record.commit.short());
-            } else if row.state == State::Held
-                && let Some(message) = remembered::held_again(history, &row.source, &row.object)?
-            {
-                row.message = message;
-            }
-        }
-        // Labels are asked of the cluster, which does not have these yet.
-        let here = |key: &ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
-        let new = waiting.into_iter().filter(|(key, _)| self.labels == marks::SOURCE && here(key));
-        rows.extend(new.map(|(object, (record, message))| WorkloadAnswer {
-            object,
-            source: record.source,
-            commit: record.commit.to_string(),
-            state: State::Waiting,
-            message,
-            since: Some(record.started),
-            updated: 0,
-            ready: 0,
-            available: 0,
-            desired: 0,
-            deadline: None,
-        }));
-        Ok(())
-    }
-
     /// The table, or one line that says that there is nothing to show.
     fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
         if !rows.is_empty() {
@@ -182,17 +191,17 @@ impl Look {
     }
 
     /// Shows what changes until somebody has seen enough.
-    async fn watch(&self, globals: &Globals, format: Format) -> anyhow::Result<Exit> {
+    async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
         let mut screen = Screen::default();
         let mut before: Vec<WorkloadAnswer> = Vec::new();
         let enough = signals::asked_to_stop();
         tokio::pin!(enough);
         loop {
-            let mut rows = self.rows().await?;
+            let (memory, rows) = self.rows().await?;
             if before.is_empty() {
                 self.check(&rows).await?;
             }
-            let (_, mut lines) = heads(globals, &mut rows);
+            let (_, mut lines) = heads(&memory, self.history.as_ref());
             match format {
                 Format::Json | Format::Yaml | Format::Name => {
                     let changed: Vec<WorkloadAnswer> =
@@ -230,32 +239,31 @@ impl Look {
     }
 }
 
+/// Whether the answer of the command is no.
+fn is_failed(state: ObjectState) -> bool {
+    matches!(state, ObjectState::Failed | ObjectState::Rejected | ObjectState::RollbackFailed)
+}
+
 /// `deployment/web`
 fn name(row: &WorkloadAnswer) -> String {
     format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
 }
 
-/// What the history knows, where it can be read: for each source the head that its daemon was last through with, also as
-/// a line for people; and of the workloads, which have drifted.
-fn heads(globals: &Globals, rows: &mut [WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
-    let Ok(history) = history::open(globals) else { return Default::default() };
-    let mut troubles = troubles(history.followed().unwrap_or_default());
-    let sources: BTreeSet<String> = rows.iter().map(|row| &row.source).chain(troubles.keys()).cloned().collect();
+/// Where each source stands, also as a line or more for people.
+fn heads(memory: &Memory, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
     let (mut answers, mut lines) = (Vec::new(), Vec::new());
-    for source in sources {
-        mark_drifted(&history, &source, rows);
-        let Ok(heads) = history.heads(&source) else { continue };
-        let trouble = troubles.remove(&source);
-        if heads.recorded.is_none() && trouble.is_none() {
-            continue;
-        }
-        let under_way = history.open_records(&source).map_or(0, |open| open.len());
-        let through = under_way == 0 && heads.recorded.is_some() && heads.finished == heads.recorded;
-        let is_at = heads.recorded.as_ref().map(|head| at(&history, head, under_way, through));
-        lines.push(plain(&format!("{source} {}", is_at.unwrap_or_else(|| "is at no commit yet".to_owned()))));
-        lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
-        let trouble = trouble.map(|Trouble { message, since }| TroubleAnswer { message, since });
-        answers.push(SourceAnswer { source, head: heads.recorded, under_way, through, trouble });
+    for (name, source) in memory.sources.iter().filter(|(_, source)| source.is_known()) {
+        let (state, counts) = (source.state(), source.counts());
+        let head = source.heads.recorded.clone();
+        let is_at = head.as_ref().map(|head| at(history, head));
+        let is_at = is_at.unwrap_or_else(|| "is at no commit yet".to_owned());
+        let summary = if counts.0.is_empty() { state.to_string() } else { format!("{state} ({counts})") };
+        lines.push(plain(&format!("{name} {is_at}: {summary}")));
+        lines.extend(source.trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
+        lines.extend(source.troubles().map(|(place, message)| plain(&format!("  {place}: {message}"))));
+        let trouble = source.trouble.clone().map(|Trouble { message, since }| TroubleAnswer { message, since });
+        let troubles = source.troubles().map(|(place, message)| (place.clone(), message.clone())).collect();
+        answers.push(SourceAnswer { source: name.clone(), head, state, objects: counts, trouble, troubles });
     }
     if !lines.is_empty() {
         lines.push(String::new());
@@ -263,21 +271,11 @@ fn heads(globals: &Globals, rows: &mut [WorkloadAnswer]) -> (Vec<SourceAnswer>, 
     (answers, lines)
 }
 
-/// What is in the way of each source, by name.
-fn troubles(followed: Vec<Followed>) -> BTreeMap<String, Trouble> {
-    followed.into_iter().filter_map(|followed| Some((followed.source, followed.trouble?))).collect()
-}
-
-/// `is at 1a2b3c4 Serve HTTP/2 (Ada): all of it is through`
-fn at(history: &History, head: &CommitId, under_way: usize, through: bool) -> String {
-    let told = history.commit(head).ok().flatten();
+/// `is at 1a2b3c4 Serve HTTP/2 (Ada)`
+fn at(history: Option<&History>, head: &CommitId) -> String {
+    let told = history.and_then(|history| history.commit(head).ok().flatten());
     let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
-    let state = match (under_way, through) {
-        (0, true) => "all of it is through".to_owned(),
-        (0, false) => "being planned".to_owned(),
-        (under_way, _) => format!("{under_way} under way"),
-    };
-    format!("is at {}{told}: {state}", head.short())
+    format!("is at {}{told}", head.short())
 }
 
 /// What is in the way, and for how long.
@@ -286,55 +284,99 @@ fn in_the_way(trouble: &Trouble) -> String {
     format!("  nothing newer is rolled out ({age}): {}", trouble.message)
 }
 
-/// Marks the workloads that somebody else has changed and that belay leaves so.
-fn mark_drifted(history: &History, source: &str, rows: &mut [WorkloadAnswer]) {
-    for drifted in history.drifts(source).unwrap_or_default() {
-        let row = rows.iter_mut().find(|row| row.source == source && row.object == drifted.object);
-        if let Some(row) = row.filter(|row| matches!(row.state, State::Complete | State::UnderWay)) {
-            row.state = State::Drifted;
-            row.message = format!("changed by {}, and left so, as configured", drifted.by);
-            row.since = Some(drifted.since);
+/// Adds what is worth a question of its own: holds that a newer commit has gone back to, and drift that is left alone.
+fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
+    for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
+        if let Ok(Some(message)) = remembered::held_again(history, &row.source, &row.object) {
+            row.message = message;
+        }
+    }
+    let sources: BTreeSet<String> = rows.iter().map(|row| row.source.clone()).collect();
+    for source in sources {
+        for drifted in history.drifts(&source).unwrap_or_default() {
+            if let Some(row) = rows.iter_mut().find(|row| row.source == source && row.object == drifted.object) {
+                row.message = format!("changed by {}, and left so, as configured", drifted.by);
+                row.since = Some(drifted.since);
+                row.drifted_by = Some(drifted.by);
+            }
         }
     }
 }
 
-fn row(key: &ObjectKey, live: &Value) -> WorkloadAnswer {
+impl SourceMemory {
+    /// Adds to a row what is known of its object here.
+    fn tell(&self, row: &mut WorkloadAnswer) {
+        if let Some(open) = self.open.get(&row.object) {
+            row.waits_for.clone_from(&open.waits_for);
+            row.place.clone_from(&open.record.place);
+            if row.commit.is_empty() {
+                row.commit = open.record.commit.to_string();
+            }
+            if let Some(waits_for) = &open.waits_for {
+                row.message = format!("commit {} {waits_for}", open.record.commit.short());
+                row.since = Some(open.record.started);
+            }
+        } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
+            row.place.clone_from(&ended.place);
+            row.since = Some(ended.since);
+            let told = remembered::told(ended.place.as_ref(), ended.reason.as_ref());
+            row.message = if row.commit == ended.commit.as_str() || row.commit.is_empty() {
+                told
+            } else {
+                format!("commit {}: {told}", ended.commit.short())
+            };
+            if row.state == ObjectState::Waiting {
+                row.waits_for = ended.reason.as_ref().map(|reason| reason.message.clone());
+            }
+            if row.commit.is_empty() {
+                row.commit = ended.commit.to_string();
+            }
+        }
+    }
+}
+
+fn row(key: &ObjectKey, live: &Value, memory: &Memory) -> WorkloadAnswer {
+    let source = marks::label(live, marks::SOURCE).unwrap_or_default().to_owned();
     // One that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
     let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
     let hold = Hold::on(live).filter(holds);
     let health = health(key, live);
-    let counters = health.as_ref().map(|health| health.counters).unwrap_or_default();
+    let suspended = marks::annotation(live, marks::SUSPEND);
     let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
-    let standing = health.as_ref().map(|health| health.standing);
-    let (state, message) = match (&hold, marks::annotation(live, marks::SUSPEND), standing) {
-        (_, Some(why), _) => (State::Suspended, why.to_owned()),
-        (Some(hold), _, Some(Standing::Complete)) => {
-            (State::Held, format!("commit {} is held: {}", hold.commit.short(), hold.reason))
-        }
-        (Some(_), _, _) => (State::RollingBack, health.map(|health| health.message).unwrap_or_default()),
-        (None, _, Some(Standing::Complete)) if observed => {
-            (State::Complete, health.map(|health| health.message).unwrap_or_default())
-        }
-        (None, _, Some(Standing::Failed)) if observed => (
-            State::Failed,
-            health.and_then(|health| health.failure).map(|failure| failure.reason.message).unwrap_or_default(),
-        ),
-        (None, _, Some(Standing::Paused)) => (State::Paused, health.map(|health| health.message).unwrap_or_default()),
-        _ => (State::UnderWay, health.map(|health| health.message).unwrap_or_default()),
+    let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
+    let known = memory.sources.get(&source);
+    let facts = ObjectFacts {
+        held: hold.is_some(),
+        suspended: suspended.is_some(),
+        live: standing,
+        ..known.map(|known| known.facts(key)).unwrap_or_default()
     };
-    WorkloadAnswer {
-        object: key.clone(),
-        source: marks::label(live, marks::SOURCE).unwrap_or_default().to_owned(),
-        commit: marks::annotation(live, marks::COMMIT).unwrap_or_default().to_owned(),
-        state,
-        message,
-        since: hold.map(|hold| hold.since),
-        updated: counters.updated,
-        ready: counters.ready,
-        available: counters.available,
-        desired: counters.desired,
-        deadline: (state == State::UnderWay || state == State::RollingBack).then(|| deadline(key, live)).flatten(),
+    let state = ObjectState::of(&facts);
+    let mut row = WorkloadAnswer::of_object(key, &source, state);
+    row.commit = marks::annotation(live, marks::COMMIT).unwrap_or_default().to_owned();
+    row.since = hold.as_ref().map(|hold| hold.since);
+    row.paused = standing == Some(Standing::Paused);
+    row.deadline = matches!(state, ObjectState::Progressing | ObjectState::RollingBack)
+        .then(|| deadline(key, live))
+        .flatten()
+        .filter(|_| !row.paused);
+    let counters = health.as_ref().map(|health| health.counters).unwrap_or_default();
+    (row.updated, row.ready) = (counters.updated, counters.ready);
+    (row.available, row.desired) = (counters.available, counters.desired);
+    row.message = match (&hold, suspended, state) {
+        (_, Some(why), ObjectState::Suspended) => why.to_owned(),
+        (Some(hold), _, ObjectState::Held) => format!("commit {} is held: {}", hold.commit.short(), hold.reason),
+        _ => health
+            .map(|health| match health.failure {
+                Some(failure) if state == ObjectState::Failed => failure.reason.message,
+                _ => health.message,
+            })
+            .unwrap_or_default(),
+    };
+    if let Some(known) = known {
+        known.tell(&mut row);
     }
+    row
 }
 
 /// When a Deployment's rollout has made no progress for too long, as its controller counts.
@@ -356,14 +398,20 @@ fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
     for row in rows {
         let mut message = row.message.clone();
         if let Some(deadline) = row.deadline {
-            message = format!("{message}; fails in {} unless something moves", duration(deadline.duration_since(now)));
+            message = match deadline.duration_since(now) {
+                left if left.is_positive() => format!("{message}; fails in {} unless something moves", duration(left)),
+                _ => format!("{message}; past its deadline"),
+            };
         }
         let mut cells: Vec<Cell> = vec![
             row.source.clone().into(),
             row.object.to_string().into(),
             row.commit.chars().take(7).collect::<String>().into(),
             state(row.state),
-            format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
+            match Workload::of(&row.object) {
+                Some(_) => format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
+                None => "".into(),
+            },
             row.since.map(|since| age(since, now)).unwrap_or_default().into(),
             message.into(),
         ];
@@ -380,7 +428,7 @@ fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
 /// ten of them.
 fn bar(row: &WorkloadAnswer) -> String {
     const LONGEST: i64 = 10;
-    if row.desired <= 0 || !matches!(row.state, State::UnderWay | State::RollingBack | State::Paused) {
+    if row.desired <= 0 || !matches!(row.state, ObjectState::Progressing | ObjectState::RollingBack) {
         return String::new();
     }
     let length = row.desired.min(LONGEST);

@@ -1,30 +1,57 @@
-//! `belay status --commit C --wait`: for pipelines, until everything that a commit touched is through.
+//! `belay status --commit C --wait`: for pipelines, until everything that a commit touched is through, or it is known that it
+//! touched nothing here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Globals;
+use super::answer::{RecordAnswer, WaitAnswer};
+use super::book::Book;
 use super::exit::Exit;
-use super::output::{counted, progress, say};
-use super::repositories::ambiguous;
+use super::output::{Format, counted, progress, say, say_value};
+use super::repositories::{Repositories, ambiguous};
+use super::{Globals, why};
 use crate::config::Span;
+use crate::git::Relation;
 use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Record, is_well};
+use belay_core::rollout::{CommitId, Outcome, Record, is_well};
 
 /// How often the history is asked.
 const ASK: Duration = Duration::from_millis(500);
+/// How often in a row it must be seen that a commit touched nothing: it arrives a moment before its plan is written.
+const SEEN: u32 = 3;
+
+/// What became of a commit.
+struct Through {
+    exit: Exit,
+    commit: CommitId,
+    records: Vec<Record>,
+    /// What is said of it.
+    lines: Vec<String>,
+}
 
 /// Waits until everything that a commit touched is through: done, failed or rolled back, or for too long.
-pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span) -> anyhow::Result<Exit> {
+pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span, output: Format) -> anyhow::Result<Exit> {
     let folder = globals.state_folder(None)?;
+    // `HEAD` and names of branches mean a commit of the working copy here.
+    let named = named(&Repositories::at_hand(&folder), commit)?;
+    let mut told = false;
+    let mut untouched = 0;
     let waiting = async {
-        let mut told = false;
         loop {
             match History::read_only(&folder) {
                 Ok(history) => {
-                    if let Some(exit) = through(&history, commit)? {
-                        return anyhow::Ok(exit);
+                    let found = through(&history, named.as_ref(), commit)?;
+                    let git = Repositories::at_hand(&folder);
+                    let found = match found {
+                        Some(found) => Some(found),
+                        None => untouched_by(&history, &git, named.as_ref(), commit)?.filter(|_| {
+                            untouched += 1;
+                            untouched >= SEEN
+                        }),
+                    };
+                    if let Some(found) = found {
+                        return anyhow::Ok((found, history));
                     }
                 }
                 // A daemon that was only just started is making it.
@@ -39,19 +66,61 @@ pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span) -> anyh
         }
     };
     match tokio::time::timeout(timeout.0, waiting).await {
-        Ok(exit) => exit,
+        Ok(found) => {
+            let (found, history) = found?;
+            answer(found, history, output)
+        }
         Err(_) => {
-            progress(format!("error: commit {commit} is not through after {timeout}"));
+            let mut message = format!("commit {commit} is not through after {timeout}");
+            message.extend(not_through(globals, named.as_ref()).into_iter().map(|line| format!("\n  {line}")));
+            progress(format!("error: {message}"));
+            if matches!(output, Format::Json | Format::Yaml) {
+                let commit = named.map(|id| id.to_string()).unwrap_or_else(|| commit.to_owned());
+                let lines = message.lines().map(|line| line.trim().to_owned()).collect();
+                let answer =
+                    WaitAnswer { commit, complete: false, timed_out: true, messages: lines, records: Vec::new() };
+                say_value(&answer, output)?;
+            }
             Ok(Exit::TimedOut)
         }
     }
 }
 
-fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
-    if let Resolved::Several(ids) = history.resolve(commit)? {
-        return Err(ambiguous(commit, &ids, |id| history.commit(id).ok().flatten()));
+/// The commit that a name means in the repositories here; `None` where it is the beginning of an id that nobody here knows.
+fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
+    if let Ok(id) = name.parse() {
+        return Ok(Some(id));
     }
-    let records = history.records(&Query { commit: Some(commit.to_owned()), ..Query::default() })?;
+    let is_id = name.bytes().all(|digit| digit.is_ascii_hexdigit());
+    match git.look_up(name) {
+        Ok(Some(commit)) => Ok(Some(commit.id)),
+        Ok(None) | Err(_) if is_id => Ok(None),
+        Ok(None) => anyhow::bail!("there is no commit {name:?} in a working copy here; name it by its id"),
+        Err(error) => Err(error),
+    }
+}
+
+fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Exit> {
+    match output {
+        Format::Json | Format::Yaml => {
+            let book = Book::from(history);
+            let records = found.records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
+            let commit = found.commit.to_string();
+            let complete = found.exit == Exit::Done;
+            say_value(&WaitAnswer { commit, complete, timed_out: false, messages: found.lines, records }, output)?;
+        }
+        Format::Name => say(found.commit.as_str()),
+        Format::Table | Format::Wide => found.lines.iter().for_each(say),
+    }
+    Ok(found.exit)
+}
+
+fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow::Result<Option<Through>> {
+    let digits = named.map_or(commit, CommitId::as_str);
+    if let Resolved::Several(ids) = history.resolve(digits)? {
+        return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
+    }
+    let records = history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
         return Ok(None);
     }
@@ -61,9 +130,10 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
         skipped.outcome == Outcome::Skipped && newest.is_some_and(|newest| is_well(newest.outcome))
     };
     let mut exit = Exit::Done;
+    let mut lines = Vec::new();
     for record in records.iter().filter(|record| !is_well(record.outcome) && !made_good(record)) {
         let reason = record.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        say(format!("{}: {}{reason}", record.object, record.outcome));
+        lines.push(format!("{}: {}{reason}", record.object, record.outcome));
         exit = Exit::No;
     }
     let objects: BTreeSet<&ObjectKey> = records.iter().map(|record| &record.object).collect();
@@ -71,11 +141,78 @@ fn through(history: &History, commit: &str) -> anyhow::Result<Option<Exit>> {
         records.iter().any(|record| record.object == **object && record.outcome != Outcome::Unknown)
     };
     for object in objects.iter().filter(|object| !known(object)) {
-        say(format!("{object}: what became of it is not known any more: the history was lost"));
+        lines.push(format!("{object}: what became of it is not known any more: the history was lost"));
         exit = if exit == Exit::Done { Exit::Error } else { exit };
     }
+    let commit = records[0].commit.clone();
     if exit == Exit::Done {
-        say(format!("commit {} is complete: {}", records[0].commit.short(), counted(objects.len(), "object")));
+        lines.push(format!("commit {} is complete: {}", commit.short(), counted(objects.len(), "object")));
     }
-    Ok(Some(exit))
+    Ok(Some(Through { exit, commit, records, lines }))
+}
+
+/// Whether a commit has come to every source that has it, and none has anything to do about it.
+fn untouched_by(
+    history: &History,
+    git: &Repositories,
+    named: Option<&CommitId>,
+    commit: &str,
+) -> anyhow::Result<Option<Through>> {
+    let id = match (named, history.resolve(commit)?) {
+        (Some(id), _) => id.clone(),
+        (None, Resolved::One(id)) => id,
+        _ => return Ok(None),
+    };
+    if !history.records(&Query { commit: Some(id.to_string()), limit: Some(1), ..Query::default() })?.is_empty() {
+        return Ok(None);
+    }
+    let arrived: BTreeSet<String> = history.arrivals(&id)?.into_iter().map(|arrival| arrival.source).collect();
+    let mut here = !arrived.is_empty();
+    for (source, mirror) in git.mirrors.iter().filter(|(source, _)| !arrived.contains(source)) {
+        // Another repository has nothing to do with it; the same one may only not have been asked yet.
+        let same = git.mirrors.iter().any(|(other, of)| arrived.contains(other) && of.location() == mirror.location());
+        if !mirror.contains(&id)? {
+            match same {
+                true => return Ok(None),
+                false => continue,
+            }
+        }
+        let Some(head) = history.heads(source)?.recorded else { return Ok(None) };
+        match mirror.relation(&id, &head) {
+            Ok(Relation::Forward | Relation::Same) => here = true,
+            // Not in what the source follows, or not yet.
+            _ if same => {}
+            _ => return Ok(None),
+        }
+    }
+    if !here {
+        return Ok(None);
+    }
+    let lines = vec![
+        format!("commit {} changes nothing here, so there is nothing to wait for.", id.short()),
+        why::nothing(history, git, &id)?,
+    ];
+    Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
+}
+
+/// What is not through of a commit, and why: what waits says for what.
+fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
+    let (Ok(folder), Some(id)) = (globals.state_folder(None), id) else { return Vec::new() };
+    let Ok(history) = History::read_only(&folder) else { return Vec::new() };
+    let query = Query { commit: Some(id.to_string()), ..Query::default() };
+    let records = history.records(&query).unwrap_or_default();
+    let open = records.iter().filter(|record| !record.outcome.is_final());
+    let mut lines: Vec<String> = open
+        .map(|record| {
+            let waits_for = super::remembered::waits_for(&history, record).ok().flatten();
+            let waits_for = waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
+            super::output::plain(&format!("{}: {}{waits_for}", record.object, record.outcome))
+        })
+        .collect();
+    if records.is_empty()
+        && let Ok(why) = why::nothing(&history, &Repositories::at_hand(&folder), id)
+    {
+        lines.extend(why.lines().map(str::to_owned));
+    }
+    lines
 }

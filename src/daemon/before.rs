@@ -58,7 +58,7 @@ impl Context {
                 std::future::pending::<()>().await;
             }
         }
-        self.status.change(|source| source.waits.take().is_some());
+        self.status.waits_no_longer();
     }
 }
 

@@ -9,6 +9,7 @@ use tracing::{error, warn};
 
 use super::look::News;
 use super::planner::{self, Prepared};
+use super::prune;
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
 use super::status::set;
@@ -28,6 +29,8 @@ impl Source {
         let now = self.context.clock.now();
         let mut records = self.rejections(news);
         let rejected = records.len();
+        records.extend(self.orphaned(news));
+        let ended = records.len();
         let mut prepared = prepared;
         for prepared in &mut prepared {
             prepared.carries_on = self.carries_on(prepared);
@@ -55,13 +58,16 @@ impl Source {
         self.failed.clear();
         self.interrupted.clear();
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
-        for (id, record) in ids.iter().zip(&records).take(rejected) {
-            warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), "rejected");
-            self.finish(*id, Outcome::Rejected, record.reason.as_ref());
+        self.context.status.trouble("belay", None);
+        self.forget_what_left();
+        for (index, (id, record)) in ids.iter().zip(&records).take(ended).enumerate() {
+            let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
+            warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
+            self.finish(*id, outcome, record.reason.as_ref());
         }
         // Thousands of them, written down by now.
         drop(records);
-        let new = ids.into_iter().skip(rejected).zip(new);
+        let new = ids.into_iter().skip(ended).zip(new);
         let known = known.into_iter().map(|prepared| {
             let record = self.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
             (record, prepared)
@@ -98,7 +104,7 @@ impl Source {
                 self.live.entry(key.clone()).or_default().well = Some(digest);
             }
             let stage = self.stage(earlier.as_deref(), &prepared);
-            if !matches!((&prepared.planned.action, &stage), (Action::Apply(_), None)) {
+            if !matches!((&prepared.planned.action, &stage), (Action::Apply(_) | Action::Blocked(_), None)) {
                 self.stop_waiting(&key);
             }
             match (&prepared.planned.action, stage) {
@@ -134,12 +140,20 @@ impl Source {
                     let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
                     self.finish(id, Outcome::Suspended, Some(&reason));
                 }
+                (Action::Rejected(reason, _), None) if reason.code == prune::REFUSED => {
+                    self.finish(id, Outcome::Orphaned, Some(reason));
+                }
                 (Action::Rejected(reason, _), None) => {
                     warn!(object = %key, %reason, "rejected");
                     self.finish(id, Outcome::Rejected, Some(reason));
                     self.claim(&prepared, reason);
                 }
-                (Action::Blocked(reason), None) => self.wait_for(id, &prepared.planned, reason),
+                (Action::Blocked(reason), None) => {
+                    self.wait_for(id, &prepared.planned, reason);
+                    // It is told as waiting, and waiting is no trouble.
+                    self.let_wait(id, &prepared.planned, reason.message.clone());
+                    self.context.status.trouble(&key.to_string(), None);
+                }
                 (Action::Prune, None) if prepared.served.is_none() => self.finish(id, Outcome::Pruned, None),
                 (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),
             }
@@ -298,7 +312,9 @@ impl Source {
         let at = self.context.clock.now();
         if let Err(error) = self.context.history.finish(id, outcome, reason, at) {
             error!(%error, "failed to end a record");
+            return;
         }
+        self.publish_end(id, outcome);
     }
 
     /// Ends the record of what a newer commit, or belay's own start, has taken the place of. At shutdown (`by` is `None`)

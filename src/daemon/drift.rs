@@ -49,6 +49,7 @@ impl Source {
             }
             Seen::Gone(key) => {
                 self.live.remove(&key);
+                self.orphan_is_gone(&key);
                 self.context.status.change(|source| source.held.remove(&key).is_some());
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
@@ -88,7 +89,8 @@ impl Source {
         }
         let facts = self.live.entry(key.clone()).or_default();
         let suspended = marks::annotation(live, marks::SUSPEND).is_some();
-        let resumed = std::mem::replace(&mut facts.suspended, suspended) && !suspended;
+        let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
+        let resumed = was_suspended && !suspended;
         let complete = Workload::of(key).is_some() && is_complete(key, live);
         let completed = !std::mem::replace(&mut facts.complete, complete) && complete;
         if facts.suspended {
@@ -102,6 +104,9 @@ impl Source {
         facts.hold.clone_from(&hold);
         if taken_off {
             self.let_go_of_company(key);
+        }
+        if was_suspended != suspended {
+            self.note_suspension(key, live);
         }
         if completed {
             self.tell_recovered(key, live);
@@ -325,6 +330,7 @@ impl Source {
             }
         }
         self.resumed = newest;
+        self.take_up_standings();
     }
 
     /// Takes up a rollout again that belay itself has broken off.

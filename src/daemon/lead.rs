@@ -131,6 +131,7 @@ impl Parts {
             failed: BTreeMap::new(),
             by_hand: BTreeMap::new(),
             being_rolled: BTreeMap::new(),
+            noted: None,
             known_history: self.history.begun(),
             scalers,
             scalers_seen,

@@ -52,7 +52,7 @@ impl Leader {
             () = stop.cancelled() => None,
             held = self.acquired() => Some(held),
         };
-        self.status.change(|source| source.waits.take().is_some());
+        self.status.waits_no_longer();
         held
     }
 
@@ -96,7 +96,7 @@ impl Leader {
             "waits: the daemon {holder} follows this source already (Lease {}/{}); it writes nothing until that one is gone",
             self.namespace, self.name
         );
-        if self.status.says_waiting(&message) {
+        if self.status.says_standby(&message) {
             warn!(message);
         }
     }

@@ -42,6 +42,13 @@ impl Context {
         self.remember(vec![Entry::Update(record, update)]).await;
     }
 
+    /// It can't be applied yet: what it waits for.
+    pub(super) async fn waits(&self, record: RecordId, message: &str) {
+        let steps = vec![self.now(StepKind::Waiting, message)];
+        let update = Update { outcome: Some(Outcome::Waiting), steps, ..Update::default() };
+        self.remember(vec![Entry::Update(record, update)]).await;
+    }
+
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let steps = vec![self.now(StepKind::Applied, &baseline_text(baseline))];

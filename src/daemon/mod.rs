@@ -35,6 +35,7 @@ mod settled;
 mod shelf;
 mod source;
 mod stage;
+mod standing;
 mod status;
 mod take_back;
 mod telling;

@@ -24,7 +24,7 @@ const HANGS: SignedDuration = SignedDuration::from_secs(15);
 /// After how long belay no longer waits for it.
 const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// What is said where deletions are refused.
-const REFUSED: &str = "PruneRefused";
+pub(super) const REFUSED: &str = "PruneRefused";
 
 /// Plans what is deleted.
 pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> Vec<Prepared> {

@@ -60,6 +60,7 @@ impl Source {
         self.refused = None;
         self.next_look = Instant::now();
         self.note_what_is_followed();
+        self.note_standings_again();
     }
 
     /// Notes what is followed and what is in the way of it, for explaining what was not rolled out.

@@ -22,6 +22,8 @@ impl Source {
         if marks::annotation(live, marks::COMMIT) != Some(record.commit.as_str()) {
             return;
         }
+        // The live object is what the head says: the status does not go on calling it failed.
+        self.note_standing(key, None);
         let cause = self.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default();
         let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
         info!(object = %key, message, "recovered");

@@ -22,6 +22,7 @@ use super::live::digest;
 use super::refused::complaints;
 use super::requests::Room;
 pub(super) use super::stage::{End, Ended, Stage, Well};
+use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::telling::Told;
 use super::turn::Turn;
@@ -40,6 +41,13 @@ pub(super) type LiveObject = watch::Receiver<Option<Compact>>;
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest.
 const AGAIN_LONGEST: Duration = Duration::from_mins(5);
+
+/// Whether an object that can't be applied for now is told to be waiting. One that goes back is on its way back meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Told,
+    Untold,
+}
 
 /// One rollout to be carried through.
 pub(super) struct Work {
@@ -166,7 +174,7 @@ impl Work {
             self.take_over(&self.apply.body.read()).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
-        let written = self.insist_with(room, (&self.apply.body).into()).await?;
+        let written = self.insist_with(room, (&self.apply.body).into(), Waits::Told).await?;
         match written {
             Ok(written) => {
                 let baseline = self.baseline(&written);
@@ -191,10 +199,15 @@ impl Work {
         body: impl Into<Compact>,
     ) -> Result<Result<Value, ClusterError>, Cancelled> {
         let room = self.unless_cancelled(self.context.requests.room()).await?;
-        self.insist_with(room, body.into()).await
+        self.insist_with(room, body.into(), Waits::Untold).await
     }
 
-    async fn insist_with(&self, room: Room, body: Compact) -> Result<Result<Value, ClusterError>, Cancelled> {
+    async fn insist_with(
+        &self,
+        room: Room,
+        body: Compact,
+        waits: Waits,
+    ) -> Result<Result<Value, ClusterError>, Cancelled> {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
         let mut told = false;
@@ -209,6 +222,9 @@ impl Work {
                         warn!(object = %key, warning, "the API server warns");
                     }
                     self.context.status.trouble(&key.to_string(), None);
+                    if told && waits == Waits::Told {
+                        self.context.status.change(|source| source.under_way.remove(key).is_some());
+                    }
                     return Ok(Ok(written.object));
                 }
                 Err(error) => error,
@@ -217,13 +233,19 @@ impl Work {
             if !error.is_the_worlds() {
                 return Ok(Err(error));
             }
-            self.context.in_the_way(key)(&error);
-            if !matches!(error, ClusterError::Away { .. }) {
+            let first = !std::mem::replace(&mut told, true);
+            let own = !matches!(error, ClusterError::Away { .. });
+            if own {
                 // Only this object is in trouble: what comes later in the order goes on.
                 self.turn.through();
             }
-            if !std::mem::replace(&mut told, true) {
-                self.step(StepKind::Waiting, &error.to_string()).await?;
+            if own && waits == Waits::Told {
+                self.tell_waiting(error.to_string(), first).await?;
+            } else {
+                self.context.in_the_way(key)(&error);
+                if first {
+                    self.step(StepKind::Waiting, &error.to_string()).await?;
+                }
             }
             let wait = backoff.next(&error);
             warn!(object = %key, %error, wait_ms = wait.as_millis(), "trying again");
@@ -234,6 +256,24 @@ impl Work {
                 })
                 .await?;
         }
+    }
+
+    /// Says that the object waits, and for what: a namespace, a right, another object that a webhook wants.
+    async fn tell_waiting(&self, message: String, first: bool) -> Result<(), Cancelled> {
+        let wanted = &self.planned.wanted;
+        if first {
+            self.unless_cancelled(self.context.waits(self.record, &message)).await?;
+        }
+        let under_way = UnderWay {
+            commit: wanted.commit.id.clone(),
+            outcome: Outcome::Waiting,
+            counters: Default::default(),
+            message,
+            until: None,
+            in_the_way: None,
+        };
+        self.context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
+        Ok(())
     }
 
     /// Writes the fields that `kubectl apply` owns, or an undo with it, or who made the object anew, over to belay, so that

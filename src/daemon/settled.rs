@@ -22,10 +22,12 @@ impl Source {
             self.judged = None;
         }
         let complete = self.complete(settled);
+        let open = self.rollouts.len() + self.waiting.len();
         self.context.status.change(|source| {
-            let news = set(&mut source.settled, settled);
+            let news = set(&mut source.settled, settled) | set(&mut source.open, open);
             set(&mut source.complete, complete) || news
         });
+        self.note_source();
     }
 
     /// The look as of which everything is live and complete, where anybody waits for that.

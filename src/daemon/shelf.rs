@@ -213,6 +213,12 @@ impl Shelf {
         complaints
     }
 
+    /// The paths of files with complaints that are about no object.
+    pub(super) fn complained_files(&self) -> BTreeSet<String> {
+        let complaints = self.set.complaints().into_iter().filter(|complaint| complaint.object.is_none());
+        complaints.map(|complaint| complaint.place.path.to_string()).collect()
+    }
+
     /// Whether anything is wrong with what it holds.
     pub(super) fn has_complaints(&self) -> bool {
         !self.set.complaints().is_empty() || !self.contradictions().is_empty()

@@ -30,7 +30,7 @@ use super::together::Failed;
 use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
-use crate::history::Trouble;
+use crate::history::{SourceStanding, Trouble};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
@@ -93,6 +93,8 @@ pub(super) struct Source {
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
+    /// Where the source stands, as the history was told last.
+    pub noted: Option<SourceStanding>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub known_history: u32,
     /// What commands did that is not written down yet.
@@ -269,13 +271,28 @@ impl Source {
 
     fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
         let trouble = match looked {
-            Ok(looked) => self.take_in(looked, began),
+            Ok(Looked::Same(None)) => {
+                let trouble = self.take_in(Looked::Same(None), began);
+                self.is_unreadable(trouble.clone());
+                trouble
+            }
+            Ok(looked) => {
+                self.is_unreadable(None);
+                self.take_in(looked, began)
+            }
             Err(error) => {
                 warn!(%error, "failed to look at the repository");
+                let passes = error.may_pass() || error.wants_a_new_mirror();
+                self.is_unreadable((!passes).then(|| error.to_string()));
                 Some(error.to_string())
             }
         };
         self.repository_trouble(trouble);
+    }
+
+    /// Publishes why the repository can't be followed, where that does not pass by itself.
+    fn is_unreadable(&self, why: Option<String>) {
+        self.context.status.change(|source| set(&mut source.unreadable, why));
     }
 
     /// Takes in what a look has brought. Returns what is in the way of following it.
@@ -309,6 +326,7 @@ impl Source {
                 if outcome == Outcome::Complete {
                     self.corrected.remove(key);
                 }
+                self.publish_end(rollout.record, outcome);
                 self.ended(key, rollout.record, outcome);
                 self.tell_those_behind(key);
                 let live = rollout.live.borrow().clone();

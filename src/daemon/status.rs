@@ -1,17 +1,21 @@
 //! What the daemon says of itself: published whenever something changes, for systemd, metrics and pages.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::history::{ObjectStanding, SourceStanding};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Counters, Outcome, Reason};
+use belay_core::rollout::{
+    CommitId, Counters, ObjectFacts, ObjectState, Outcome, Reason, SourceFacts, SourceState, StateCounts,
+};
 
 /// The daemon's state at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Every source, by name.
     pub sources: BTreeMap<String, SourceStatus>,
@@ -19,6 +23,7 @@ pub struct Status {
 
 /// The state of one source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
     /// The commit that the branch is at, as last seen.
     pub head: Option<CommitId>,
@@ -34,6 +39,12 @@ pub struct SourceStatus {
     /// The held manifests, by object.
     #[serde(serialize_with = "by_name")]
     pub held: BTreeMap<ObjectKey, HeldStatus>,
+    /// The objects that are not as the head says and of which nothing more becomes by itself: rejected, failed, rolled
+    /// back, orphaned and the like.
+    #[serde(serialize_with = "by_name")]
+    pub ended: BTreeMap<ObjectKey, ObjectStanding>,
+    /// How many rollouts are planned or begun; of some of them `under_way` does not tell yet.
+    pub open: usize,
     /// How many objects there are in the repository.
     pub objects: usize,
     /// Whether everything that the head says is through, and nothing is being looked into.
@@ -43,14 +54,94 @@ pub struct SourceStatus {
     pub complete: Option<Timestamp>,
     /// What all of it waits for: another source, or another daemon.
     pub waits: Option<String>,
+    /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
+    /// refused credential.
+    pub unreadable: Option<String>,
+    /// Whether it waits for another daemon, which follows this source.
+    pub standby: bool,
+}
+
+/// The places of what keeps all of a source from being read, applied or written down.
+const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
+
+impl SourceStatus {
+    /// The state of an object of which something is to be said; of all others it is `complete`.
+    #[must_use]
+    pub fn state_of(&self, key: &ObjectKey) -> ObjectState {
+        ObjectState::of(&ObjectFacts {
+            open: self.under_way.get(key).map(|way| way.outcome.state()),
+            ended: self.ended.get(key).map(|ended| ended.state),
+            held: self.held.contains_key(key),
+            ..ObjectFacts::default()
+        })
+    }
+
+    /// How many objects are in which state.
+    #[must_use]
+    pub fn counts(&self) -> StateCounts {
+        let told: BTreeSet<&ObjectKey> =
+            self.under_way.keys().chain(self.ended.keys()).chain(self.held.keys()).collect();
+        let in_head = |key: &ObjectKey| self.ended.get(key).is_none_or(|ended| ended.in_head);
+        let untold = self.open.saturating_sub(self.under_way.len());
+        let pending = if self.planned.is_none() { self.objects } else { untold };
+        StateCounts::of_source(self.objects, pending, told.into_iter().map(|key| (self.state_of(key), in_head(key))))
+    }
+
+    /// The state of the source.
+    #[must_use]
+    pub fn state(&self) -> SourceState {
+        let troubled = !self.trouble.is_empty();
+        let facts = SourceFacts { blocked: self.blocked_by().is_some(), troubled, idle: self.settled };
+        SourceState::of(facts, &self.counts())
+    }
+
+    /// What keeps all of it from being read, applied or written down.
+    #[must_use]
+    pub fn blocked_by(&self) -> Option<&str> {
+        let trouble = BLOCKS.iter().find_map(|place| self.trouble.get(*place));
+        self.waits.as_ref().filter(|_| self.standby).or(trouble).map(String::as_str)
+    }
+
+    /// The state and how many objects are in which state: `degraded (1 rejected, 12 complete)`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match self.counts() {
+            counts if counts.0.is_empty() => self.state().to_string(),
+            counts => format!("{} ({counts})", self.state()),
+        }
+    }
+
+    /// What is not through yet and what is in the way, a line each.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.waits.iter().cloned().collect();
+        lines.extend(self.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
+        lines.extend(self.under_way.iter().map(|(key, way)| {
+            let fault = way.in_the_way.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
+            format!("{key}: {}: {}{fault}", way.outcome.state(), way.message)
+        }));
+        lines
+    }
+
+    /// What commands are told of it.
+    pub(super) fn standing(&self) -> SourceStanding {
+        SourceStanding {
+            objects: self.objects,
+            blocked: self.blocked_by().map(str::to_owned),
+            troubles: self.trouble.clone(),
+            held: self.held.keys().cloned().collect(),
+        }
+    }
 }
 
 /// A rollout under way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UnderWay {
     /// The commit.
     pub commit: CommitId,
     /// Where it stands.
+    #[serde(serialize_with = "as_state")]
     pub outcome: Outcome,
     /// How far it is.
     pub counters: CountersStatus,
@@ -115,9 +206,25 @@ impl Publisher {
         });
     }
 
+    /// What is published of the source, as far as `look` wants to know it.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&SourceStatus) -> T) -> Option<T> {
+        self.status.borrow().sources.get(&self.source).map(look)
+    }
+
     /// The commit whose plan was made last.
     pub(super) fn planned(&self) -> Option<CommitId> {
         self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
+    }
+
+    /// Says that another daemon follows the source; whether that is news.
+    pub(super) fn says_standby(&self, message: &str) -> bool {
+        self.change(|source| set(&mut source.standby, true));
+        self.says_waiting(message)
+    }
+
+    /// Says that it waits for nobody any more.
+    pub(super) fn waits_no_longer(&self) {
+        self.change(|source| source.waits.take().is_some() | set(&mut source.standby, false));
     }
 
     /// Says what all of it waits for; whether that is news.
@@ -168,4 +275,8 @@ where
 
 fn by_name<S: serde::Serializer, T: Serialize>(map: &BTreeMap<ObjectKey, T>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(key, value)| (key.to_string(), value)))
+}
+
+fn as_state<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    outcome.state().serialize(serializer)
 }

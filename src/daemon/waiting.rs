@@ -8,6 +8,7 @@ use tracing::{error, info};
 
 use super::source::Source;
 use super::status::{UnderWay, put_or_remove};
+use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     After, CommitId, Gate, Outcome, Planned, Reason, RecordId, Standing, Step, StepKind, Trigger, gate,
@@ -43,12 +44,13 @@ impl Source {
         }
         info!(object = %key, message, "waits");
         let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
-        if let Err(error) = self.context.history.step(id, &step) {
+        let update = Update { outcome: Some(Outcome::Waiting), steps: vec![step], ..Update::default() };
+        if let Err(error) = self.context.history.update(id, &update) {
             error!(%error, "failed to write down that something waits");
         }
         let under_way = UnderWay {
             commit: commit.clone(),
-            outcome: Outcome::Planned,
+            outcome: Outcome::Waiting,
             counters: Default::default(),
             message,
             until: None,

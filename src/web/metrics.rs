@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::daemon::{SourceStatus, Status, UnderWay};
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{ObjectState, SourceState};
 
 /// All metrics, in the text format.
 pub(super) fn metrics(status: &Status) -> String {
@@ -27,8 +28,9 @@ pub(super) fn metrics(status: &Status) -> String {
         page.line("belay_source_info", &labels, 1);
     }
     page.each(status, "belay_source_objects", "Objects in the repository.", |source| Some(count(source.objects)));
-    page.each(status, "belay_source_settled", "1 when all that the head says is through.", |source| {
-        Some(i64::from(source.settled))
+    states(&mut page, status);
+    page.each(status, "belay_rejected_manifests", "Manifests of the head that are rejected.", |source| {
+        Some(count(source.counts().of(ObjectState::Rejected)))
     });
     page.each(status, "belay_source_reached_timestamp_seconds", "When the repository was last reached.", |source| {
         source.looked.map(Timestamp::as_second)
@@ -48,6 +50,25 @@ pub(super) fn metrics(status: &Status) -> String {
     holds(&mut page, status);
     rollouts(&mut page, status);
     page.text
+}
+
+/// The state of each source, and how many objects are in which: a line for each word, so that none is ever missing.
+fn states(page: &mut Page, status: &Status) {
+    page.about("belay_source_state", "gauge", "1 for the state that a source is in, 0 for the others.");
+    for (name, source) in &status.sources {
+        for state in SourceState::ALL {
+            let labels = [("source", name.as_str()), ("state", state.word())];
+            page.line("belay_source_state", &labels, i64::from(source.state() == state));
+        }
+    }
+    page.about("belay_objects", "gauge", "Objects by state.");
+    for (name, source) in &status.sources {
+        let counts = source.counts();
+        for state in ObjectState::ALL {
+            let labels = [("source", name.as_str()), ("state", state.word())];
+            page.line("belay_objects", &labels, count(counts.of(state)));
+        }
+    }
 }
 
 fn holds(page: &mut Page, status: &Status) {

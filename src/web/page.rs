@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use crate::daemon::{SourceStatus, Status};
-use belay_core::rollout::CommitId;
+use belay_core::rollout::{CommitId, ObjectState};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222;background:#fff}\
                      table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.3em .8em .3em 0;vertical-align:top;\
@@ -30,13 +30,14 @@ pub(super) fn page(status: &Status, now: Timestamp) -> String {
 }
 
 fn source(html: &mut String, name: &str, of: &SourceStatus) {
-    let state = if of.settled { "everything is through" } else { "at work" };
     let _ = writeln!(
         html,
-        "<h2>{}</h2>\n<p>at <code>{}</code>, {} objects, {state}; the repository was last reached {}</p>",
+        "<h2>{}: {}</h2>\n<p>at <code>{}</code>, {} objects ({}); the repository was last reached {}</p>",
         escape(name),
+        of.state(),
         short(of.planned.as_ref()),
         of.objects,
+        of.counts(),
         of.looked.map_or_else(|| "never yet".to_owned(), time),
     );
     if let Some(message) = &of.waits {
@@ -45,6 +46,7 @@ fn source(html: &mut String, name: &str, of: &SourceStatus) {
     for (place, message) in &of.trouble {
         let _ = writeln!(html, "<p class=\"trouble\"><b>{}</b>: {}</p>", escape(place), escape(message));
     }
+    ended(html, of);
     for (key, held) in &of.held {
         let _ = writeln!(
             html,
@@ -59,7 +61,7 @@ fn source(html: &mut String, name: &str, of: &SourceStatus) {
     if of.under_way.is_empty() {
         return;
     }
-    html.push_str("<table><tr><th>object</th><th>commit</th><th></th><th>pods</th><th></th></tr>\n");
+    html.push_str("<table><tr><th>object</th><th>commit</th><th>state</th><th>pods</th><th></th></tr>\n");
     for (key, way) in &of.under_way {
         let world = way.in_the_way.as_ref().map(|reason| format!("; in the way: {reason}")).unwrap_or_default();
         let _ = writeln!(
@@ -74,6 +76,25 @@ fn source(html: &mut String, name: &str, of: &SourceStatus) {
         );
     }
     html.push_str("</table>\n");
+}
+
+/// What is not as the head says, and of which nothing more becomes by itself.
+fn ended(html: &mut String, of: &SourceStatus) {
+    for (key, one) in &of.ended {
+        let state = of.state_of(key);
+        // What is held is told with its hold.
+        if state == ObjectState::Held && of.held.contains_key(key) || of.under_way.contains_key(key) {
+            continue;
+        }
+        let class = if state.is_wrong() { "trouble" } else { "held" };
+        let reason = one.reason.as_ref().map(|reason| format!(": {}", escape(&reason.message))).unwrap_or_default();
+        let _ = writeln!(
+            html,
+            "<p class=\"{class}\"><b>{}</b>: {state} at <code>{}</code>{reason}</p>",
+            escape(&key.to_string()),
+            short(Some(&one.commit)),
+        );
+    }
 }
 
 fn short(commit: Option<&CommitId>) -> String {

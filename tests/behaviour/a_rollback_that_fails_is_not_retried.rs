@@ -55,7 +55,7 @@ async fn it_is_reported_once() {
     assert!(evidence.pods.len() > of("CreateContainerConfigError"), "of the failure: {evidence:#?}");
     let shown = shown(&world, &bad);
     for part in [
-        "Deployment default/web: rollback failed after ",
+        "Deployment default/web: rollback-failed after ",
         "; the way back failed too: ",
         "\n    Progressing",
         "\n    on the way back: Progressing",

@@ -1,6 +1,6 @@
 //! Manifests of any kind are applied, in an order in which they can be.
 
-use belay_core::rollout::{Outcome, marks};
+use belay_core::rollout::{Outcome, SourceState, marks};
 
 use crate::world::daemon::{WIDGETS, World};
 
@@ -74,7 +74,8 @@ async fn what_needs_something_that_is_missing_waits_for_it() {
         "Into a namespace that is not there",
     );
     world.start();
-    world.until("it waits", |source| source.trouble.values().any(|trouble| trouble.contains("later"))).await;
+    world.until("it waits", |source| source.under_way.values().any(|way| way.message.contains("later"))).await;
+    assert_eq!(world.status().state(), SourceState::Progressing, "{:#?}", world.status());
     let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
     let request = http::Request::post("/api/v1/namespaces").body(namespace.to_string().into_bytes()).unwrap();
     world.client.request::<serde_json::Value>(request).await.unwrap();
@@ -93,8 +94,8 @@ async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() 
     let first = world.repository.commit("A widget");
     world.repository.push();
     world.start();
-    let named = |trouble: &String| trouble.contains("Widget") && trouble.contains("crds/widgets.yaml:1:1");
-    world.until("it names the file", |source| source.trouble.values().any(named)).await;
+    let named = |message: &str| message.contains("Widget") && message.contains("crds/widgets.yaml:1:1");
+    world.until("it names the file", |source| source.under_way.values().any(|way| named(&way.message))).await;
     let second = world.push("crds/widgets.yaml", WIDGETS, "Now");
     world.through(&second).await;
     assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);

@@ -66,7 +66,11 @@ async fn with_prune_switched_on_later_and_its_kind_gone_from_the_repository() {
     world.start();
     world.through(&gone).await;
     assert_eq!(world.get(JOB).await, None);
-    assert_eq!(world.record(&gone, "CronJob default/nightly").outcome, Outcome::Pruned);
+    // It was orphaned for as long as pruning was off.
+    let records = world.records().into_iter().filter(|record| record.object.kind == "CronJob");
+    let outcomes: Vec<Outcome> =
+        records.filter(|record| record.commit.as_str() == gone).map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Orphaned, Outcome::Pruned]);
 }
 
 /// What another controller has copied the label to is not belay's.

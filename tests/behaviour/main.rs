@@ -44,6 +44,7 @@ mod rolls_out_what_a_commit_says;
 mod shows_itself_over_http;
 mod sources_wait_for_one_another;
 mod starts_while_git_is_away;
+mod states_are_told_in_one_vocabulary;
 mod takes_back_what_fails;
 mod the_change_cause_follows_the_template;
 mod the_world_is_waited_out;

@@ -97,7 +97,7 @@ async fn beyond_the_limit_nothing_goes_until_somebody_says_so() {
     for number in 0..3 {
         assert!(world.get(&map(&format!("map-{number}"))).await.is_some());
         let record = world.record(&gone, &format!("ConfigMap default/map-{number}"));
-        assert_eq!(record.outcome, Outcome::Rejected);
+        assert_eq!(record.outcome, Outcome::Orphaned);
         assert!(record.reason.unwrap().message.contains("ConfigMap default/map-2"), "the list is told");
     }
     assert!(world.status().trouble.values().any(|trouble| trouble.contains("prune_limit")));
@@ -291,5 +291,8 @@ async fn what_left_before_goes_when_the_source_deletes_from_now_on() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     world.through(&gone).await;
     assert_eq!(world.get(&path_of("web")).await, None);
-    assert_eq!(world.record(&gone, "Deployment default/web").outcome, Outcome::Pruned);
+    // It was orphaned for as long as pruning was off.
+    let records = world.records().into_iter().filter(|record| record.commit.as_str() == gone);
+    let web = records.filter(|record| record.object.name == "web").map(|record| record.outcome);
+    assert_eq!(web.collect::<Vec<_>>(), [Outcome::Orphaned, Outcome::Pruned]);
 }

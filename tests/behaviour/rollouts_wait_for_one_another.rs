@@ -88,7 +88,7 @@ async fn what_waits_for_a_failure_is_skipped_until_that_is_mended() {
     let web = world.record(&bad, "Deployment default/web");
     assert_eq!(web.outcome, Outcome::Skipped);
     let reason = web.reason.unwrap().message;
-    assert!(reason.starts_with("waits for deployment/db, which is rolled back: "), "{reason}");
+    assert!(reason.starts_with("waits for deployment/db, which is rolled-back: "), "{reason}");
     let ui = world.record(&bad, "Deployment default/ui");
     assert_eq!(ui.outcome, Outcome::Skipped, "{ui:#?}");
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");

@@ -146,7 +146,7 @@ async fn an_undo_is_left_until_a_newer_commit() {
     let record = office.undone(&second);
     assert_eq!(record["outcome"], "rolled-back");
     assert_eq!(&record["reason"]["code"], "UndoneByHand", "{record:#}");
-    assert_eq!(record["back_to"], first.as_str(), "{record:#}");
+    assert_eq!(record["backTo"], first.as_str(), "{record:#}");
     let hold = hold_of(&live).expect("held");
     assert_eq!(hold["commit"], second.as_str(), "{hold:#}");
     assert!(hold["reason"].as_str().unwrap().ends_with(": slow"), "{hold:#}");
@@ -202,7 +202,7 @@ async fn an_undo_ends_the_rollout_under_way() {
     office.until(&first, "complete").await;
     let stuck = broken("web", "never-ready").replace("Seconds: 30", "Seconds: 5");
     let second = office.push(&stuck, "Stuck");
-    office.until(&second, "under-way").await;
+    office.until(&second, "progressing").await;
     let undone = office.belay("undo deploy/web");
     assert_eq!((undone.code, undone.out.as_str()), (0, "deployment.apps/web rolled back\n"), "{undone:?}");
     office.until(&second, "rolled-back").await;
@@ -218,7 +218,7 @@ async fn an_undo_ends_the_rollout_under_way() {
     let shown = office.belay(&format!("show {second}"));
     let ended: Vec<&str> = shown.out.lines().filter(|line| line.starts_with("Deployment default/web: ")).collect();
     assert_eq!(ended.len(), 2, "the rollout and the undo: {}", shown.out);
-    assert!(ended.iter().all(|line| line.contains(": rolled back")), "{}", shown.out);
+    assert!(ended.iter().all(|line| line.contains(": rolled-back")), "{}", shown.out);
     assert!(shown.out.contains("  trigger:  undo-by-hand ("), "{}", shown.out);
     assert!(shown.out.contains("  reason:   taken back by hand (belay undo) to revision 1 ("), "{}", shown.out);
     assert!(!shown.out.contains("deadline"), "no verdict: {}", shown.out);

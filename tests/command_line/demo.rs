@@ -95,7 +95,7 @@ fn the_last_screen_shows_four_commits(told: &str) {
     };
     assert!(of("The shop's front").contains(" complete "));
     assert!(of("Cache headers for images").contains(" complete "));
-    assert!(of("Faster images").contains(" rolled back "));
+    assert!(of("Faster images").contains(" rolled-back "));
     assert!(of("Name the image that was built").contains(" complete "));
     assert!(told.contains("is ImagePullBackOff (container web)"), "the reason: {told}");
     assert!(told.contains("     pods:\n"), "the evidence: {told}");

@@ -15,6 +15,8 @@ struct Block {
     line: usize,
     info: String,
     text: String,
+    /// The file that a reader is told to save it as.
+    saved: Option<String>,
 }
 
 /// One command of a page: what it should print, and how it should exit.
@@ -35,23 +37,55 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The fenced blocks of a page, and the hidden commands (`<!-- run: … -->`) as blocks of their own.
+/// What a page may do unseen (`<!-- machine: … -->`), because it is about the machine that runs the test: a reader has a name
+/// in Git, this repository somewhere, and a terminal of another width. Everything else a reader must see.
+const MACHINE: [&str; 7] = [
+    "export GIT_CONFIG_GLOBAL=/dev/null",
+    "git config --global user.name Ada; git config --global user.email ada@example.com",
+    "ln -s \"$SOURCES\" ~/belay",
+    "ln -s \"$SOURCES/manifests\" manifests",
+    "export COLUMNS=80",
+    "mv ~/.kube ~/.hidden",
+    "mv ~/.hidden ~/.kube",
+];
+
+/// Whether a hidden command is about the machine alone.
+fn is_about_the_machine(hidden: &str) -> bool {
+    MACHINE.contains(&hidden) || hidden.split("; ").all(|part| MACHINE.contains(&part))
+}
+
+/// The file that a line says the block after it is to be saved as: its last word, `web.yaml`, and a colon.
+fn saved_as(line: &str) -> Option<&str> {
+    let (_, name) = line.strip_suffix("`:")?.rsplit_once('`')?;
+    (name.ends_with(".yaml")).then_some(name)
+}
+
+/// The fenced blocks of a page, and the hidden commands (`<!-- machine: … -->`) as blocks of their own.
 fn blocks(page: &Path) -> Vec<Block> {
     let text = std::fs::read_to_string(page).unwrap();
     let mut blocks: Vec<Block> = Vec::new();
     let mut open = false;
+    let mut before = "";
     for (index, line) in text.lines().enumerate() {
+        assert!(!line.contains("<!-- run:"), "{}:{}: a reader does not see this", page.display(), index + 1);
         if let Some(info) = line.strip_prefix("```") {
             open = !open;
             if open {
-                blocks.push(Block { line: index + 1, info: info.trim().to_owned(), text: String::new() });
+                let saved = saved_as(before).filter(|_| info.trim() == "yaml").map(str::to_owned);
+                blocks.push(Block { line: index + 1, info: info.trim().to_owned(), text: String::new(), saved });
             }
         } else if open {
             let block = blocks.last_mut().unwrap();
             block.text.push_str(line);
             block.text.push('\n');
-        } else if let Some(hidden) = line.strip_prefix("<!-- run: ").and_then(|rest| rest.strip_suffix(" -->")) {
-            blocks.push(Block { line: index + 1, info: "console".to_owned(), text: format!("$ {hidden}\n…\n") });
+        } else if let Some(hidden) = line.strip_prefix("<!-- machine: ").and_then(|rest| rest.strip_suffix(" -->")) {
+            let place = format!("{}:{}", page.display(), index + 1);
+            assert!(is_about_the_machine(hidden), "{place}: a reader does not see {hidden:?}");
+            let text = format!("$ {hidden}\n…\n");
+            blocks.push(Block { line: index + 1, info: "console".to_owned(), text, saved: None });
+        }
+        if !line.trim().is_empty() {
+            before = line;
         }
     }
     assert!(!open, "{}: a block is not closed", page.display());
@@ -60,6 +94,10 @@ fn blocks(page: &Path) -> Vec<Block> {
 
 /// The commands of a block. `# exit code 3` behind one says how it ends.
 fn commands(block: &Block) -> Vec<Shown> {
+    if let Some(file) = &block.saved {
+        let command = format!("mkdir -p \"$(dirname {file})\" && cat > {file} <<'END'\n{}END", block.text);
+        return vec![Shown { line: block.line, command, expected: Vec::new(), exit: 0 }];
+    }
     let mut shown: Vec<Shown> = Vec::new();
     for (index, line) in block.text.lines().enumerate() {
         if let Some(command) = line.strip_prefix("$ ") {
@@ -155,7 +193,11 @@ fn results(output: &str, commands: usize) -> Vec<(String, i32)> {
 /// Runs a page; what does not happen as shown.
 async fn run_page(page: &Path) -> Vec<String> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
-    let commands: Vec<Shown> = blocks(page).iter().filter(|block| block.info == "console").flat_map(commands).collect();
+    let commands: Vec<Shown> = blocks(page)
+        .iter()
+        .filter(|block| block.info == "console" || block.saved.is_some())
+        .flat_map(commands)
+        .collect();
     if commands.is_empty() {
         return Vec::new();
     }
@@ -203,6 +245,18 @@ pub fn has_what_the_readme_shows(printed: &str) -> bool {
     let any = || std::iter::once("…".to_owned());
     let expected: Vec<String> = any().chain(shown.text.lines().map(str::to_owned)).chain(any()).collect();
     fits(&expected, &printed.lines().collect::<Vec<_>>())
+}
+
+#[test]
+fn nothing_that_a_reader_needs_is_hidden() {
+    assert!(is_about_the_machine("export GIT_CONFIG_GLOBAL=/dev/null; ln -s \"$SOURCES\" ~/belay"));
+    assert!(!is_about_the_machine("export STATE_DIRECTORY=$HOME/state"));
+    assert!(!is_about_the_machine("export GIT_CONFIG_GLOBAL=/dev/null; git init"));
+    assert_eq!(saved_as("Save this as `web.yaml`:"), Some("web.yaml"));
+    assert_eq!((saved_as("`web.yaml` is there:"), saved_as("It says `web`:")), (None, None));
+    for page in pages() {
+        blocks(&page);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

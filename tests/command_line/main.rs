@@ -33,4 +33,5 @@ mod shells;
 mod simulate;
 mod standing;
 mod terminal;
+mod waiting_ends;
 mod why;

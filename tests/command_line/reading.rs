@@ -46,12 +46,12 @@ async fn the_history_is_read_in_every_way() {
     assert_eq!(lines.len(), 4, "{}", table.out);
     assert!(lines[0].starts_with("COMMIT    AGE   OBJECT"), "{}", table.out);
     assert!(
-        lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled back") && lines[1].ends_with("Grace    Broken")
+        lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled-back") && lines[1].ends_with("Grace    Broken")
     );
     assert!(lines[2].contains("└ the rollout exceeded its progress deadline: pod web-"), "{}", table.out);
     assert!(lines[3].starts_with(&good[..7]) && lines[3].contains("   complete      "), "{}", table.out);
     let outcome = lines[0].find("OUTCOME").unwrap();
-    assert_eq!((lines[1].find("rolled back"), lines[3].find("complete")), (Some(outcome), Some(outcome)), "aligned");
+    assert_eq!((lines[1].find("rolled-back"), lines[3].find("complete")), (Some(outcome), Some(outcome)), "aligned");
 
     assert_eq!(commits(&stage.run(&["history", "-o", "json"])), [bad.as_str(), &good]);
     assert_eq!(commits(&stage.run(&["history", "deploy/web", "--failed", "-o", "json"])), [bad.as_str()]);
@@ -121,7 +121,7 @@ async fn a_commit_is_shown_with_why_it_failed() {
     for part in [
         format!("commit {bad}\nAuthor:  Grace <grace@example.com>\n"),
         "Subject: Broken\n".to_owned(),
-        "Deployment default/web: rolled back after ".to_owned(),
+        "Deployment default/web: rolled-back after ".to_owned(),
         "  place:    web.yaml:1:1\n".to_owned(),
         "  reason:   the rollout exceeded its progress deadline".to_owned(),
         format!("  back to:  {}", &good[..7]),
@@ -153,7 +153,7 @@ async fn the_status_says_what_is_held_and_waits_for_commits() {
     let (stage, good, bad) = told().await;
     let table = stage.run(&["status"]);
     let lines: Vec<&str> = table.out.lines().collect();
-    assert_eq!(lines[0], format!("default is at {} Broken (Grace): all of it is through", &bad[..7]));
+    assert_eq!(lines[0], format!("default is at {} Broken (Grace): degraded (1 held)", &bad[..7]));
     assert!(lines[2].starts_with("SOURCE    OBJECT"), "{}", table.out);
     assert!(lines[3].contains("held") && lines[3].contains(&format!("commit {} is held", &bad[..7])), "{}", table.out);
     assert_eq!(lines.len(), 4);
@@ -166,7 +166,7 @@ async fn the_status_says_what_is_held_and_waits_for_commits() {
     assert_eq!((waited.code, waited.out.as_str()), (0, &*format!("commit {} is complete: 1 object\n", &good[..7])));
     let waited = stage.run(&["status", "--commit", &bad, "--wait"]);
     assert_eq!(waited.code, 3);
-    assert!(waited.out.starts_with("Deployment default/web: rolled back: "), "{}", waited.out);
+    assert!(waited.out.starts_with("Deployment default/web: rolled-back: "), "{}", waited.out);
     let waited = stage.run(&["status", "--commit", "0123456", "--wait", "--timeout", "100ms"]);
     assert_eq!(waited.code, 4, "{waited:?}");
 }
@@ -231,7 +231,7 @@ async fn the_status_goes_on_being_shown() {
     stage.repository.push();
     once(&stage, 0);
     let text = until("   complete ").await;
-    assert!(text.contains("   under way ") && text.contains("fails in ") && text.contains('○'), "{text}");
+    assert!(text.contains("   progressing ") && text.contains("fails in ") && text.contains('○'), "{text}");
     assert_eq!(text.matches("SOURCE").count(), 1, "{text}");
     running.signal("-INT");
     assert!(running.ended().await.expect("it ends when told").success());
@@ -254,12 +254,13 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     stage.repository.push();
     let clone = stage.repository.clone_to("clone");
     let folder = clone.display().to_string();
+    let here = clone.strip_prefix(stage.home.path()).unwrap_or(&clone).display().to_string();
     let before = everything(&stage).await;
     let plan = stage.run(&["plan", "--from", &folder, "--source", "default"]);
     assert_eq!(plan.code, 3, "{plan:?}");
-    assert!(plan.out.contains("Deployment default/web rolls out (web.yaml:1:1)"), "{}", plan.out);
+    assert!(plan.out.contains(&format!("Deployment default/web rolls out ({here}/web.yaml:1:1)")), "{}", plan.out);
     assert!(plan.out.contains("web:1") && plan.out.contains("web:3"), "{}", plan.out);
-    assert!(plan.out.contains("Secret default/key is new (key.yaml:1:1)"), "{}", plan.out);
+    assert!(plan.out.contains(&format!("Secret default/key is new ({here}/key.yaml:1:1)")), "{}", plan.out);
     assert!(!format!("{plan:?}").contains("hunter2") && !plan.out.contains("aHVudGVyMg"), "{}", plan.out);
     assert!(plan.err.contains("1 new, 1 changed"), "{}", plan.err);
     let named = stage.run(&["plan", "--from", &folder, "-o", "name"]);
@@ -269,7 +270,8 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
 
     let markdown = stage.run(&["plan", "--from", &folder, "-o", "markdown"]).out;
     assert!(markdown.starts_with("### belay plan: 1 new, 1 changed\n"), "{markdown}");
-    assert!(markdown.contains("<details><summary><b>Deployment default/web</b> rolls out (web.yaml:1:1)</summary>"));
+    let heading = format!("<b>Deployment default/web</b> rolls out ({here}/web.yaml:1:1)</summary>");
+    assert!(markdown.contains(&format!("<details><summary>{heading}")), "{markdown}");
     assert!(markdown.contains("```diff\n") && markdown.contains("containers[0].image: web:3"), "{markdown}");
 
     // A revision of the working copy: the first would take off the hold, the second is what is held.
@@ -297,6 +299,15 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     let refused = stage.run(&["plan", "--from", &folder]);
     assert_eq!(refused.code, 1);
     assert!(refused.out.contains("web.yaml:6:3") && refused.out.contains("replicas"), "{}", refused.out);
+    // Names only go where results go, and what is wrong is told beside them.
+    let named = stage.run(&["plan", "--from", &folder, "-o", "name"]);
+    assert_eq!(named.code, 1, "{named:?}");
+    assert!(named.err.contains(&format!("error: {here}/web.yaml:6:3: ")), "{named:?}");
+    // One file is checked like a folder, and told as it was named.
+    let checked = stage.run(&["check", &format!("{here}/web.yaml"), "-o", "name"]);
+    assert_eq!((checked.code, checked.out), (1, format!("{here}/web.yaml:6:3\n")));
+    let checked = stage.run(&["check", &format!("{here}/db.yaml")]);
+    assert_eq!((checked.code, checked.err.as_str()), (0, "1 object in 1 file, and nothing wrong.\n"), "{checked:?}");
     assert_eq!(everything(&stage).await, before, "nothing was written");
 }
 

@@ -34,7 +34,7 @@ async fn beside_its_mirror_the_commits_are_known() {
         assert_eq!(table.code, 0, "{table:?}");
         let lines: Vec<&str> = table.out.lines().collect();
         assert_eq!(lines.len(), 4, "{}", table.out);
-        assert!(lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled back (rebuilt)"), "{}", table.out);
+        assert!(lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled-back (rebuilt)"), "{}", table.out);
         assert!(lines[1].ends_with("Grace    Broken"), "{}", table.out);
         assert!(lines[2].contains("└ the rollout exceeded its progress deadline"), "{}", table.out);
         assert!(lines[3].starts_with(&good[..7]) && lines[3].contains("complete (rebuilt)"), "{}", table.out);
@@ -87,7 +87,7 @@ async fn elsewhere_the_change_causes_tell() {
     let shown = elsewhere(&stage, &["show", &bad[..7]]);
     assert_eq!(shown.code, 0, "{shown:?}");
     assert!(shown.out.starts_with(&format!("commit {bad}\nAuthor:  Grace\nSubject: Broken\n")), "{}", shown.out);
-    assert!(shown.out.contains("Deployment default/web: rolled back"), "{}", shown.out);
+    assert!(shown.out.contains("Deployment default/web: rolled-back"), "{}", shown.out);
     assert!(shown.out.contains("  revision: 2\n"), "{}", shown.out);
     assert!(shown.out.contains("  reason:   the rollout exceeded its progress deadline"), "{}", shown.out);
     assert!(shown.out.contains(&format!("  back to:  {}", &good[..7])), "{}", shown.out);

@@ -98,7 +98,7 @@ async fn killed_in_the_middle_it_goes_on_where_it_was() {
     );
     let second = stage.repository.commit_file("web.yaml", &slow, "Slow to start");
     stage.repository.push();
-    stage.until(&second, "under-way").await;
+    stage.until(&second, "progressing").await;
     running.signal("-KILL");
     assert!(running.ended().await.is_some());
     let running = Running(stage.command().spawn().unwrap());
@@ -131,7 +131,7 @@ async fn once_is_through_when_the_head_is() {
     let status = stage.command().arg("--once").status().unwrap();
     assert_eq!(status.code(), Some(3), "{}", stage.log());
     let history = stage.run(&["history"]);
-    assert!(history.out.contains("rolled back") && history.out.contains("ImagePull"), "{}", history.out);
+    assert!(history.out.contains("rolled-back") && history.out.contains("ImagePull"), "{}", history.out);
     let shown = stage.run(&["status"]);
     assert!(shown.out.contains("held"), "{}", shown.out);
     let retried = stage.run(&["retry", "deploy/web"]);

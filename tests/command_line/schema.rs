@@ -16,7 +16,7 @@ pub fn check<S: AsRef<str>>(args: &[S], out: &str) {
     let Some(command) = args.iter().find(|arg| known.contains(arg)).filter(|_| json && !out.is_empty()) else { return };
     let (name, texts): (&str, Vec<&str>) = match *command {
         "history" if args.contains(&"--stats") => ("history --stats", vec![out]),
-        "status" if args.contains(&"--wait") => return,
+        "status" if args.contains(&"--wait") => ("status --wait", vec![out]),
         "status" if args.contains(&"--watch") || args.contains(&"-w") => ("status --watch", out.lines().collect()),
         other => (other, vec![out]),
     };

@@ -82,14 +82,14 @@ async fn every_state_has_its_words() {
     };
     for (name, parts) in [
         ("a-complete", &["   1a2b3c4   complete ", "  2/2  ", "2 of 2 pods are available"][..]),
-        ("b-drifted", &["   drifted ", "changed by kubectl-edit, and left so, as configured"]),
+        ("b-drifted", &["   complete ", "changed by kubectl-edit, and left so, as configured"]),
         ("c-held", &["   held ", "commit 2b3c4d5 is held: no image"]),
         ("d-suspended", &["   suspended ", "   we look at it"]),
         (
             "e-under-way",
-            &["   under way ", "  ◐◐ 0/2  ", "new pods are available; fails in ", " unless something moves"],
+            &["   progressing ", "  ◐◐ 0/2  ", "new pods are available; fails in ", " unless something moves"],
         ),
-        ("f-rolling-back", &["   rolling back ", "  ◐◐ 0/2  "]),
+        ("f-rolling-back", &["   rolling-back ", "  ◐◐ 0/2  "]),
     ] {
         for part in parts {
             assert!(line(name).contains(part), "{part:?} is not in {}", line(name));
@@ -109,7 +109,7 @@ async fn every_state_has_its_words() {
     assert_eq!((&one["updated"], &one["ready"], &one["available"]), (&json!(2), &json!(0), &json!(0)), "{one:#}");
     assert!(one["deadline"].is_string(), "{one:#}");
     let yaml: Value = serde_yaml::from_str(&desk.belay(&["status", "b-drifted", "-o", "yaml"]).out).unwrap();
-    assert_eq!(yaml["workloads"][0]["state"], "drifted");
+    assert_eq!(yaml["workloads"][0]["driftedBy"], "kubectl-edit");
     let labelled = desk.belay(&["status", "-l", "app=none"]);
     assert_eq!(labelled.out, "belay has applied no workload in namespace default (-A: in all).\n");
 }
@@ -132,7 +132,10 @@ async fn what_failed_or_is_paused() {
         of("broken").contains("   failed ") && of("broken").contains("exceeded its progress deadline"),
         "{table:?}"
     );
-    assert!(of("/paused").contains("   paused ") && of("/paused").contains("paused at 0 of 2 new pods"), "{table:?}");
+    assert!(
+        of("/paused").contains("   progressing ") && of("/paused").contains("paused at 0 of 2 new pods"),
+        "{table:?}"
+    );
     assert!(of("/paused").contains("○○ "), "{table:?}");
     assert_eq!(desk.belay(&["status", "paused"]).code, 0);
 }
@@ -151,7 +154,7 @@ async fn on_a_terminal_it_is_drawn_in_place() {
         assert!(shown.contains("\x1b[3"), "states have colours: {shown:?}");
         let shown = anstream::adapter::strip_str(&shown).to_string();
         narrow(&shown, columns);
-        assert!(shown.contains("drifted") && shown.contains("suspended"), "{shown}");
+        assert!(shown.contains("held") && shown.contains("suspended"), "{shown}");
     }
     // The countdown alone makes it draw again, over what is there; on a screen that is too small no more than fits.
     for (rows, up) in [(24, "\x1b[7A\x1b[J"), (5, "\x1b[4A\x1b[J")] {

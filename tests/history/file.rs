@@ -200,7 +200,7 @@ fn a_file_of_the_first_format_is_read_for_ever() {
         .iter()
         .map(|record| format!("{} {} {}", record.commit.short(), record.object, record.outcome))
         .collect();
-    assert_eq!(told, ["2b2b2b2 Deployment shop/web rolled back", "1a1a1a1 Deployment shop/web complete"]);
+    assert_eq!(told, ["2b2b2b2 Deployment shop/web rolled-back", "1a1a1a1 Deployment shop/web complete"]);
     assert_eq!(records[0].reason.as_ref().unwrap().code, "ProgressDeadlineExceeded");
     assert_eq!(records[0].evidence.as_ref().unwrap().pods[0].state, "ImagePullBackOff");
     assert_eq!(history.steps(records[0].id).unwrap().len(), 1);

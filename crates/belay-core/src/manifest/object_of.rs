@@ -13,6 +13,8 @@ use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, names, rules, se
 pub(super) enum Read {
     /// It is no object of Kubernetes at all, and nothing was said about it yet.
     Stranger,
+    /// What tells kustomize what to render: no object of the cluster.
+    Kustomization,
     /// Something is wrong with it, and it isn't known which object it is.
     Nameless,
     /// Something is wrong with it.
@@ -33,6 +35,9 @@ pub(super) fn read(
     let has = |name: &str| at.value().get(name).is_some_and(|value| !value.is_null());
     if inherited.is_none() && !has("apiVersion") && !has("kind") {
         return Read::Stranger;
+    }
+    if at.text("apiVersion").is_some_and(|version| version.starts_with("kustomize.config.k8s.io/")) {
+        return Read::Kustomization;
     }
     // kubectl lets an item inherit both or nothing: one with a kind must have its version too. It would write the list's
     // version over another that an item without a kind has; that is refused here.

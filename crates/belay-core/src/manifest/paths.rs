@@ -10,14 +10,17 @@ pub fn is_manifest(path: &str) -> bool {
     !hidden && [".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending))
 }
 
+/// What is said of a kustomization, and what to do.
+pub(super) const KUSTOMIZATION: (&str, &str) = (
+    "this is a kustomization, and belay does not render it yet",
+    "commit what `kubectl kustomize` prints; keep the rest out as _kustomize/",
+);
+
 /// What a file is instead of manifests, where its name says so: a sentence, and what to do.
 pub(super) fn other_tool(path: &str) -> Option<(&'static str, &'static str)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {
-        "kustomization.yaml" | "kustomization.yml" => Some((
-            "belay does not run kustomize",
-            "commit what `kubectl kustomize` prints; keep the rest out as _kustomize/",
-        )),
+        "kustomization.yaml" | "kustomization.yml" => Some((KUSTOMIZATION.0, KUSTOMIZATION.1)),
         "Chart.yaml" | "values.yaml" | "values.schema.json" => {
             Some(("belay does not run Helm", "commit what `helm template` prints; keep the chart out as _chart/"))
         }

@@ -200,6 +200,13 @@ impl<'r, 't> Reader<'r, 't> {
             Read::Stranger => {
                 self.stranger.get_or_insert(at.span());
             }
+            Read::Kustomization => {
+                let start = Span { start: at.span().start, end: at.span().start };
+                let (message, hint) = paths::KUSTOMIZATION;
+                let subject = Subject { object: None, showing: Showing::Nothing };
+                self.report.add(&subject, Words::at_value(start, message).hint(hint));
+                self.unreadable = true;
+            }
             Read::Nameless => self.unreadable = true,
             Read::Rejected { key, custom } => {
                 self.named.push((key.clone(), at.span()));

@@ -234,8 +234,8 @@ pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> Standing) -> Gate {
 /// Whether the manifest of a record with this end is what is live, as far as anybody knows.
 #[must_use]
 pub fn is_well(outcome: Outcome) -> bool {
-    use Outcome::{Complete, Pruned, Superseded, Unchanged, Unknown};
-    matches!(outcome, Complete | Unchanged | Superseded | Pruned | Unknown)
+    use Outcome::{Complete, Orphaned, Pruned, Superseded, Unchanged, Unknown};
+    matches!(outcome, Complete | Unchanged | Superseded | Pruned | Orphaned | Unknown)
 }
 
 fn not_coming(after: &After, name: &ObjectKey, outcome: Outcome, reason: Option<&Reason>) -> Reason {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::CommitId;
+use super::{CommitId, ObjectState};
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
@@ -15,7 +15,8 @@ pub struct RecordId(pub i64);
 
 /// What became of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
 /// has an end its outcome says where it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Record {
     /// Its number; 0 until the history has given it one.
     pub id: RecordId,
@@ -30,6 +31,8 @@ pub struct Record {
     /// What set it off.
     pub trigger: Trigger,
     /// What became of it.
+    #[serde(serialize_with = "as_state")]
+    #[schemars(with = "ObjectState")]
     pub outcome: Outcome,
     /// Why, for everything but complete and unchanged.
     pub reason: Option<Reason>,
@@ -132,13 +135,17 @@ impl Trigger {
     }
 }
 
-/// Where a record stands, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Where a record stands, or how it ended, as the history keeps it. What users see of it is its [`Outcome::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// In a plan, not applied yet.
+    #[serde(rename = "pending", alias = "planned")]
     Planned,
+    /// Not applied yet: it waits, and its last step says for what.
+    Waiting,
     /// Applied; the rollout is being watched.
+    #[serde(rename = "progressing", alias = "under-way")]
     UnderWay,
     /// It has failed; the workload is on its way back.
     RollingBack,
@@ -160,18 +167,21 @@ pub enum Outcome {
     Held,
     /// Not applied: the object is suspended.
     Suspended,
-    /// Not applied: it waits for another object that failed, or that is held.
+    /// Not applied: it waits for another object that failed, or that is held. A record that has ended, unlike `Waiting`.
     Skipped,
     /// Deleted, because its manifest left the repository.
     Pruned,
+    /// Its manifest left the repository, and the object stays: pruning is off, or was refused.
+    Orphaned,
     /// Not known any more; only of records that were rebuilt.
     Unknown,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Outcome; 15] = [
+    pub const ALL: [Outcome; 17] = [
         Outcome::Planned,
+        Outcome::Waiting,
         Outcome::UnderWay,
         Outcome::RollingBack,
         Outcome::Complete,
@@ -185,36 +195,26 @@ impl Outcome {
         Outcome::Suspended,
         Outcome::Skipped,
         Outcome::Pruned,
+        Outcome::Orphaned,
         Outcome::Unknown,
     ];
 
     /// Whether it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
-        !matches!(self, Outcome::Planned | Outcome::UnderWay | Outcome::RollingBack)
+        !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)
     }
 
-    /// The word for people.
+    /// The word of its state.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Planned => "planned",
-            Outcome::UnderWay => "under way",
-            Outcome::RollingBack => "rolling back",
-            Outcome::Complete => "complete",
-            Outcome::Failed => "failed",
-            Outcome::RolledBack => "rolled back",
-            Outcome::RollbackFailed => "rollback failed",
-            Outcome::Superseded => "superseded",
-            Outcome::Rejected => "rejected",
-            Outcome::Unchanged => "unchanged",
-            Outcome::Held => "held",
-            Outcome::Suspended => "suspended",
-            Outcome::Skipped => "skipped",
-            Outcome::Pruned => "pruned",
-            Outcome::Unknown => "unknown",
-        }
+        self.state().word()
     }
+}
+
+/// What users see of an outcome.
+fn as_state<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    outcome.state().serialize(serializer)
 }
 
 impl fmt::Display for Outcome {
@@ -253,6 +253,7 @@ pub struct Evidence {
 
 /// One pod, as it was when its rollout failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PodSeen {
     /// Its name.
     pub name: String,
@@ -265,6 +266,7 @@ pub struct PodSeen {
     /// What the kubelet says of it.
     pub message: String,
     /// The exit code of that container's last run.
+    #[serde(alias = "exit_code")]
     pub exit_code: Option<i32>,
     /// How often its containers were restarted.
     pub restarts: i32,

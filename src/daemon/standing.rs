@@ -1,0 +1,185 @@
+//! Which objects of a source are not as its head says: published, and noted in the history for commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tracing::warn;
+
+use super::look::News;
+use super::source::Source;
+use super::status::{SourceStatus, put_or_remove};
+use crate::history::{ObjectStanding, Query};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, is_well, marks};
+
+impl Source {
+    /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
+    pub(super) fn take_up_standings(&self) {
+        let source = &self.context.config.name;
+        let noted = self.context.history.object_standings(source).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what had ended badly");
+            Default::default()
+        });
+        let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final());
+        let outcomes = outcomes.filter(|outcome| !is_well(*outcome) || *outcome == Outcome::Orphaned).collect();
+        let query = Query { source: Some(source.clone()), outcomes, ..Query::default() };
+        let ended = self.context.history.records(&query).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what had ended badly");
+            Vec::new()
+        });
+        let first = self.context.history.standing(source).ok().flatten().is_none();
+        let mut standings: BTreeMap<ObjectKey, ObjectStanding> = BTreeMap::new();
+        for record in ended {
+            let is_newest = |newest: Record| newest.id == record.id;
+            // What was orphaned and is gone meanwhile is not noted any more.
+            let still = first || record.outcome != Outcome::Orphaned || noted.contains_key(&record.object);
+            if still && self.context.newest_record(&record.object).is_some_and(is_newest) {
+                standings.insert(record.object.clone(), self.standing_of(&record));
+            }
+        }
+        noted.keys().filter(|key| !standings.contains_key(*key)).for_each(|key| self.note_standing(key, None));
+        for (key, standing) in standings {
+            self.note_standing(&key, Some(standing));
+        }
+    }
+
+    /// A record has ended: what it says of its object is published.
+    pub(super) fn publish_end(&self, id: RecordId, outcome: Outcome) {
+        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        let nothing_wrong = self.context.status.read(|source| source.ended.is_empty()).unwrap_or(true);
+        // Thousands end well where nothing is wrong.
+        if well && nothing_wrong || matches!(outcome, Outcome::Superseded | Outcome::Unknown) || !outcome.is_final() {
+            return;
+        }
+        match self.context.history.record(id) {
+            Ok(Some(record)) => {
+                let standing = (!well).then(|| self.standing_of(&record));
+                self.note_standing(&record.object, standing);
+            }
+            Ok(None) => {}
+            Err(error) => warn!(%error, "failed to read how a record ended"),
+        }
+    }
+
+    fn standing_of(&self, record: &Record) -> ObjectStanding {
+        ObjectStanding {
+            state: record.outcome.state(),
+            commit: record.commit.clone(),
+            reason: record.reason.clone(),
+            place: record.place.clone(),
+            since: record.ended.unwrap_or(record.started),
+            in_head: self.shelf().has(&record.object),
+        }
+    }
+
+    /// Notes all of it again, in a history that was begun anew.
+    pub(super) fn note_standings_again(&mut self) {
+        self.noted = None;
+        for (key, standing) in self.context.status.read(|source| source.ended.clone()).unwrap_or_default() {
+            self.note_standing(&key, Some(standing));
+        }
+    }
+
+    /// Somebody has asked to leave an object alone, or to take it up again.
+    pub(super) fn note_suspension(&self, key: &ObjectKey, live: &Value) {
+        let Some(why) = marks::annotation(live, marks::SUSPEND) else {
+            let suspended =
+                |source: &SourceStatus| source.ended.get(key).map(|one| one.state) == Some(ObjectState::Suspended);
+            if self.context.status.read(suspended).unwrap_or_default() {
+                self.note_standing(key, None);
+            }
+            return;
+        };
+        let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
+        let Some(commit) = commit.or_else(|| self.planned.clone()) else { return };
+        if !self.shelf().mentions(key) {
+            return;
+        }
+        let standing = ObjectStanding {
+            state: ObjectState::Suspended,
+            commit,
+            reason: Some(Reason { code: "Suspended".to_owned(), message: why.to_owned() }),
+            place: None,
+            since: self.context.clock.now(),
+            in_head: self.shelf().has(key),
+        };
+        self.note_standing(key, Some(standing));
+    }
+
+    /// An object is gone: if it was orphaned, nobody has to see to it any more.
+    pub(super) fn orphan_is_gone(&self, key: &ObjectKey) {
+        let orphaned =
+            |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Orphaned);
+        if self.context.status.read(orphaned).unwrap_or_default() {
+            self.note_standing(key, None);
+        }
+    }
+
+    /// Publishes how an object stands, and notes it; with `None`, that there is nothing to be said of it any more.
+    pub(super) fn note_standing(&self, key: &ObjectKey, standing: Option<ObjectStanding>) {
+        let noted = self.context.history.object_stands(&self.context.config.name, key, standing.as_ref());
+        if let Err(error) = noted {
+            warn!(object = %key, %error, "failed to note the state of an object");
+        }
+        self.context.status.change(|source| put_or_remove(&mut source.ended, key, standing));
+    }
+
+    /// Forgets what is said of objects and files that have left the repository, or that are no longer complained about. What
+    /// is orphaned stays until it is mentioned again, or gone.
+    pub(super) fn forget_what_left(&self) {
+        let shelf = self.shelf();
+        let unread: BTreeSet<String> = shelf.complained_files();
+        let stays = |key: &ObjectKey, standing: &ObjectStanding| match standing.state {
+            ObjectState::Orphaned => !shelf.mentions(key),
+            _ if key.kind == "File" && key.group.is_empty() => unread.contains(&key.name),
+            _ => shelf.mentions(key),
+        };
+        let found = self.context.status.read(|source| {
+            let left = source.ended.iter().filter(|(key, one)| !stays(key, one)).map(|(key, _)| key.clone());
+            let places = source.trouble.keys().filter(|place| place.contains(' ')).cloned();
+            (left.collect::<Vec<ObjectKey>>(), places.collect::<Vec<String>>())
+        });
+        let (left, mut places) = found.unwrap_or_default();
+        if !places.is_empty() {
+            let alive: BTreeSet<String> =
+                shelf.keys().chain(self.rollouts.keys()).chain(self.resumed.keys()).map(ToString::to_string).collect();
+            // `Deployment shop/web, drift`
+            places.retain(|place| !alive.contains(place.split(", ").next().unwrap_or_default()));
+        }
+        drop(shelf);
+        left.iter().for_each(|key| self.note_standing(key, None));
+        places.iter().for_each(|place| self.context.status.trouble(place, None));
+    }
+
+    /// Records for what a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
+    pub(super) fn orphaned(&self, news: &News) -> Vec<Record> {
+        let unreadable = self.shelf().unreadable().next().is_some();
+        let why = match (self.context.config.prune, unreadable) {
+            (false, _) => "its manifest left the repository, and pruning is off: the object stays",
+            (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
+            (true, false) => return Vec::new(),
+        };
+        let is_there = |key: &ObjectKey| {
+            let applied = |record: Record| {
+                !matches!(record.outcome, Outcome::Rejected | Outcome::Pruned | Outcome::Skipped | Outcome::Waiting)
+            };
+            self.live.contains_key(key) || self.context.newest_record(key).is_some_and(applied)
+        };
+        let gone = news.removed.iter().filter(|(key, _)| !self.shelf().mentions(key) && is_there(key));
+        let record = |(key, charged): (&ObjectKey, &super::look::Charged)| Record {
+            reason: Some(Reason { code: "Orphaned".to_owned(), message: why.to_owned() }),
+            ..Record::planned(&self.context.config.name, &charged.commit.id, key.clone(), self.context.clock.now())
+        };
+        gone.map(record).collect()
+    }
+
+    /// Notes where the source stands, where that has changed.
+    pub(super) fn note_source(&mut self) {
+        let standing = self.context.status.read(SourceStatus::standing);
+        let Some(standing) = standing.filter(|standing| self.noted.as_ref() != Some(standing)) else { return };
+        match self.context.history.stands(&self.context.config.name, &standing) {
+            Ok(()) => self.noted = Some(standing),
+            Err(error) => warn!(%error, "failed to note where the source stands"),
+        }
+    }
+}
