@@ -1,5 +1,7 @@
 //! Logs, and what systemd wants to hear.
 
+mod journal;
+
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use journal::Journal;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
@@ -39,11 +42,22 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let logs = logs.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     // A second start (tests in one process) keeps the first.
-    let _ = match format {
-        LogFormat::Json => logs.json().try_init(),
-        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => logs.without_time().try_init(),
-        LogFormat::Text => logs.try_init(),
+    let _ = match (format, journal::is_read_by_it()) {
+        (LogFormat::Json, false) => logs.json().try_init(),
+        (LogFormat::Json, true) => logs.with_writer(Journal(std::io::stderr)).json().try_init(),
+        (LogFormat::Text, false) => logs.try_init(),
+        (LogFormat::Text, true) => {
+            // What a panic says is an error like any other.
+            std::panic::set_hook(Box::new(|panic| tracing::error!("belay's own fault: {panic}")));
+            logs.with_writer(Journal(std::io::stderr)).without_time().try_init()
+        }
     };
+}
+
+/// A line that says why the program ends, as standard error should have it: with an error's priority for the journal.
+#[must_use]
+pub fn as_error(line: &str) -> String {
+    if journal::is_read_by_it() { journal::with_priority(journal::ERROR, line) } else { line.to_owned() }
 }
 
 /// The filter, whatever it lets through, with no more of kube's client than what is an error: it logs a whole answer that

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::Globals;
 use super::output::progress;
 use super::repositories::Repositories;
+use super::service::Service;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::recollect;
@@ -42,13 +43,14 @@ impl Book {
     /// Opens the daemon's history. Where there is none here, or it can't be read, the cluster is asked what it still
     /// says, and a note tells what is missing.
     pub(super) async fn open(globals: &Globals) -> anyhow::Result<Book> {
-        let folder = globals.state_folder(None)?;
+        let folder = globals.state_to_look_at()?;
         let error = match History::read_only(&folder) {
             Ok(history) => return Ok(history.into()),
             Err(error @ (HistoryError::Missing { .. } | HistoryError::Damaged { .. })) => error,
             Err(error) => return Err(error.into()),
         };
-        let elsewhere = "say --state-dir DIR if the daemon keeps its state elsewhere";
+        let hint = Service::of_this_machine().hint();
+        let elsewhere = format!("say --state-dir DIR if the daemon keeps its state elsewhere{hint}");
         let asked = async {
             let cluster = globals.cluster("").await?;
             anyhow::Ok(ask(&cluster, globals.namespace.as_deref()).await?)

@@ -9,6 +9,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::Globals;
+use super::output::progress;
+use super::service::{self, Service};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, without_credentials};
 use crate::config::Span;
@@ -68,9 +70,18 @@ impl Globals {
     }
 
     async fn config(&self, context: &str) -> anyhow::Result<Config> {
-        let context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
+        let mut context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
+        let mut kubeconfig = self.kubeconfig.clone();
+        if kubeconfig.is_none() && !has_a_cluster() {
+            let service = Service::of_this_machine();
+            kubeconfig = service.kubeconfig();
+            if let Some(file) = &kubeconfig {
+                progress(format!("note: with the kubeconfig of this machine's service, {}", file.display()));
+                context = context.or_else(|| service.context());
+            }
+        }
         let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-        if let Some(path) = &self.kubeconfig {
+        if let Some(path) = &kubeconfig {
             let name = path.display();
             let text =
                 Kubeconfig::read_from(path).map_err(|error| anyhow!("failed to read {name}: {}", said(&error)))?;
@@ -88,18 +99,40 @@ impl Globals {
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
     }
 
-    /// The folder with the mirrors and the history.
+    /// The folder with the mirrors and the history, for who writes them.
     pub fn state_folder(&self, configured: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
-        if let Some(folder) = self.state_dir.as_ref().or(configured) {
-            return Ok(folder.clone());
-        }
-        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // systemd names several folders with colons between them; the first is belay's.
-        if let Some(folder) = from("STATE_DIRECTORY") {
-            let first = folder.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
-            return Ok(PathBuf::from(first));
-        }
-        let base = from("XDG_STATE_HOME").or_else(|| from("HOME").map(|home| home.join(".local/state")));
-        base.map(|base| base.join("belay")).context("failed to find a state folder: say --state-dir DIR")
+        let named = self.state_dir.clone().or_else(|| configured.cloned()).or_else(named_by_systemd);
+        named.or_else(own_state).context("failed to find a state folder: say --state-dir DIR")
     }
+
+    /// The folder with the mirrors and the history, for who only looks: also that of this machine's service.
+    pub fn state_to_look_at(&self) -> anyhow::Result<PathBuf> {
+        let named = self.state_dir.clone().or_else(named_by_systemd);
+        let found = || service::to_look_at(own_state(), &Service::of_this_machine(), service::is_root());
+        named.or_else(found).context("failed to find a state folder: say --state-dir DIR")
+    }
+}
+
+/// Whether a kubeconfig is found as kubectl finds it, or this is a pod.
+fn has_a_cluster() -> bool {
+    let default = || var("HOME").is_some_and(|home| home.join(".kube/config").exists());
+    var("KUBECONFIG").is_some() || var("KUBERNETES_SERVICE_HOST").is_some() || default()
+}
+
+/// The folder that systemd gave to the service.
+fn named_by_systemd() -> Option<PathBuf> {
+    // It names several with colons between them; the first is belay's.
+    let folders = var("STATE_DIRECTORY")?;
+    Some(PathBuf::from(folders.to_string_lossy().split(':').next().unwrap_or_default()))
+}
+
+/// The folder of a person's own.
+fn own_state() -> Option<PathBuf> {
+    let base = var("XDG_STATE_HOME").or_else(|| var("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("belay"))
+}
+
+/// What the environment says, where it says anything.
+fn var(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -11,6 +11,7 @@ use super::book::Book;
 use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
+use super::service::Service;
 use super::stats::{self, Each};
 use super::workload::Named;
 use super::{Globals, target};
@@ -136,10 +137,11 @@ fn every_outcome_but_unchanged() -> BTreeSet<Outcome> {
 
 /// The history file, for reading.
 pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
-    let folder = globals.state_folder(None)?;
+    let folder = globals.state_to_look_at()?;
     History::read_only(&folder).map_err(|error| match error {
         HistoryError::Missing { .. } => {
-            anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere")
+            let hint = Service::of_this_machine().hint();
+            anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere{hint}")
         }
         error => error.into(),
     })

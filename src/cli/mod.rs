@@ -36,6 +36,7 @@ mod rolling_update;
 mod run;
 mod scale;
 mod selector;
+mod service;
 mod set;
 mod show;
 mod signals;
@@ -44,6 +45,7 @@ mod stats;
 mod status;
 mod suspend;
 mod target;
+mod threads;
 mod undo;
 mod unified;
 mod version;
@@ -61,6 +63,8 @@ use clap::{Parser, Subcommand};
 pub use answer::schemas;
 pub use exit::Exit;
 
+use crate::config::ConfigError;
+use crate::git::InvalidLocation;
 use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.
@@ -85,7 +89,7 @@ pub struct Globals {
     /// The namespace
     #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub namespace: Option<String>,
-    /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay]
+    /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay; to look, else the service's]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<PathBuf>,
     /// Do it in the name of this user
@@ -174,16 +178,21 @@ pub fn main() -> ExitCode {
     };
     // kube asks for the process's default provider; a second installation is refused, and changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let blocking = match cli.command {
+        Command::Run(_) => threads::BLOCKING_OF_THE_DAEMON,
+        _ => threads::BLOCKING_OF_A_COMMAND,
+    };
+    let runtime = match threads::runtime(blocking) {
         Ok(runtime) => runtime,
         Err(error) => {
-            output::progress(format!("error: failed to start: {error}"));
+            output::progress(telemetry::as_error(&format!("error: {error}")));
             return Exit::Error.into();
         }
     };
     let exit = runtime.block_on(run(cli)).unwrap_or_else(|error| {
-        output::progress(format!("error: {}", output::with_causes(&error)));
-        Exit::Error
+        output::progress(telemetry::as_error(&format!("error: {}", output::with_causes(&error))));
+        // Trying again does not help: the unit keeps systemd from it.
+        if error.is::<ConfigError>() || error.is::<InvalidLocation>() { Exit::Usage } else { Exit::Error }
     });
     // A blocking read of a repository that hangs must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use super::run::DEFAULT_CONFIG;
+use super::service::CONFIG;
 use crate::config::Config;
 use crate::daemon::credentials;
 use crate::git::{Credentials, Location};
@@ -15,7 +15,7 @@ use crate::git::{Credentials, Location};
 /// # Errors
 /// Where a file that was named can't be read.
 pub(super) fn credentials_for(config: Option<&Path>, destination: &Location) -> anyhow::Result<Credentials> {
-    let path = config.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), Path::to_owned);
+    let path = config.map_or_else(|| PathBuf::from(CONFIG), Path::to_owned);
     let known = match (std::fs::read_to_string(&path), config) {
         (Ok(text), _) => Config::parse(&text, &path.display().to_string())?,
         (Err(_), None) => return Ok(Credentials::new(destination).of_person()),

@@ -13,12 +13,12 @@ use tracing::{info, warn};
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
 use super::output::{Format, plain, progress, say, say_value};
-use super::{Globals, identity, signals};
+use super::{Globals, identity, service, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
-use crate::git::Location;
+use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, Opened, Query, Retention};
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::Web;
@@ -73,19 +73,19 @@ pub struct Args {
     log_json: bool,
 }
 
-pub(super) const DEFAULT_CONFIG: &str = "/etc/belay/belay.toml";
-
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if tell_of_the_configuration(&args)? {
         return Ok(Exit::Done);
     }
     telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
     let config = read_config(&args)?;
-    if args.check_config {
-        for source in &config.source {
-            let repository: Location = source.repository.parse()?;
+    for source in &config.source {
+        let repository: Location = source.repository.parse()?;
+        if args.check_config {
             say(format!("source {}: {repository} ({})", source.name, source.branch));
         }
+    }
+    if args.check_config {
         say("The configuration can be used.");
         return Ok(Exit::Done);
     }
@@ -206,13 +206,16 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
         Config::check_source(&source, "command line")?;
         return Ok(Config { source: vec![source], state: StateConfig::default(), web: WebConfig::default() });
     }
-    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIG));
+    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(service::CONFIG));
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if args.config.is_none() => {
             bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
         }
-        Err(error) => bail!("failed to read {}: {error}", path.display()),
+        Err(error) => {
+            let hidden = hidden_by_systemd(&path).map(|hidden| format!("; {hidden}")).unwrap_or_default();
+            bail!("failed to read {}: {error}{hidden}", path.display())
+        }
     };
     Ok(Config::parse(&text, &path.display().to_string())?)
 }

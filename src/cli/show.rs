@@ -32,7 +32,7 @@ pub struct Args {
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { commit, steps, output } = args;
     let book = Book::open(globals).await?;
-    let git = Repositories::at_hand(&globals.state_folder(None)?);
+    let git = Repositories::at_hand(&globals.state_to_look_at()?);
     let (id, known) = meant(&book, &git, &commit)?;
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let mut records = book.records(&query)?;

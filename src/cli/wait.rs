@@ -32,7 +32,7 @@ struct Through {
 
 /// Waits until everything that a commit touched is through: done, failed or rolled back, or for too long.
 pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span, output: Format) -> anyhow::Result<Exit> {
-    let folder = globals.state_folder(None)?;
+    let folder = globals.state_to_look_at()?;
     // `HEAD` and names of branches mean a commit of the working copy here.
     let named = named(&Repositories::at_hand(&folder), commit)?;
     let mut told = false;

@@ -2,8 +2,21 @@
 //! repeat there are none: it is done in its turn, by the runtime's clock.
 
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+/// On how many threads at once one piece of work may be done, whatever the machine has: a unit and a pod bound the threads.
+const THREADS: usize = 4;
+/// How many threads that help with such work there may be in the whole program.
+const HELPERS: usize = 8;
+/// How many pieces of work may be under way on threads at once; the runtime has a few threads more, so that sources whose
+/// servers do not answer never keep the rest from looking up a name.
+const AT_ONCE: usize = 40;
 
 /// Where blocking work is done.
 #[derive(Clone, Default)]
@@ -20,7 +33,7 @@ impl Beside {
     pub(super) fn threads(&self) -> usize {
         match self {
             Beside::InTurn(_) => 1,
-            Beside::Threads => std::thread::available_parallelism().map_or(1, NonZero::get),
+            Beside::Threads => thread::available_parallelism().map_or(1, NonZero::get).min(THREADS),
         }
     }
 
@@ -31,12 +44,72 @@ impl Beside {
                 tokio::time::sleep(takes()).await;
                 work()
             }
-            Beside::Threads => match tokio::task::spawn_blocking(work).await {
-                Ok(done) => done,
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is going down, and this task with it.
-                Err(_) => std::future::pending().await,
-            },
+            Beside::Threads => {
+                static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
+                // It is never closed.
+                let _place = ROOM.acquire().await;
+                match tokio::task::spawn_blocking(work).await {
+                    Ok(done) => done,
+                    Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+                    // The runtime is going down, and this task with it.
+                    Err(_) => std::future::pending().await,
+                }
+            }
         }
+    }
+}
+
+/// Does work on a thread of its own beside the caller's. `None` where there are enough of them, or no more can be started:
+/// the caller does it itself then.
+pub(super) fn helper<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let place = Place::take()?;
+    let work = move || {
+        let _place = place;
+        work()
+    };
+    thread::Builder::new().spawn_scoped(scope, work).ok()
+}
+
+/// One of the helpers that there may be. Given back when it is dropped, also by a panic.
+struct Place;
+
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+impl Place {
+    fn take() -> Option<Place> {
+        let more = |taken| (taken < HELPERS).then_some(taken + 1);
+        TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_helpers_than_there_may_be() {
+        assert!(Beside::default().threads() <= THREADS);
+        let asked_for_all = AtomicUsize::new(0);
+        let helped = thread::scope(|scope| {
+            let work = || {
+                while asked_for_all.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+            };
+            let asked: Vec<_> = (0..100).map(|_| helper(scope, work)).collect();
+            asked_for_all.store(1, Ordering::Relaxed);
+            asked.into_iter().flatten().map(|helper| helper.join().unwrap()).count()
+        });
+        assert_eq!(helped, HELPERS);
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
     }
 }

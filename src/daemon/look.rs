@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::away::Away;
-use super::beside::Beside;
+use super::beside::{Beside, helper};
 use super::context::Pruning;
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
@@ -178,19 +178,22 @@ impl Repository {
         Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
     }
 
-    /// The files at the places of all changes, as they are after them. Many are read on as many threads as there are
-    /// processors.
+    /// The files at the places of all changes, as they are after them. Many are read on several threads.
     fn files(&self, changes: &[Change], scopes: &Scopes) -> Result<Files, GitError> {
         let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
-        let read = |changes: &[Change]| -> Result<Files, GitError> {
+        let read = &|changes: &[Change]| -> Result<Files, GitError> {
             changes.iter().filter_map(|change| self.file(change, scopes).transpose()).collect()
         };
         let Some((own, others)) = changes.split_at_checked(share) else { return read(changes) };
         std::thread::scope(|scope| {
-            let others: Vec<_> = others.chunks(share).map(|changes| scope.spawn(|| read(changes))).collect();
+            let help = |changes| (changes, helper(scope, move || read(changes)));
+            let others: Vec<_> = others.chunks(share).map(help).collect();
             let mut files = read(own);
-            for other in others {
-                let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            for (changes, helper) in others {
+                let more = match helper {
+                    Some(helper) => helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    None => read(changes),
+                };
                 files = files.and_then(|mut files| {
                     files.append(&mut more?);
                     Ok(files)

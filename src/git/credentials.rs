@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use git2::{Cred, CredentialType};
 
 use super::error::GitError;
+use super::hidden::hidden_by_systemd;
 use super::location::{Location, Origin, Scheme};
 
 /// No password, token or passphrase is longer.
@@ -280,5 +281,9 @@ fn has_passphrase(key: &Path) -> bool {
 }
 
 fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {
-    GitError::Credential { what, path: path.to_owned(), why: why.to_owned() }
+    let why = match hidden_by_systemd(path) {
+        Some(hidden) => format!("{why}; {hidden}"),
+        None => why.to_owned(),
+    };
+    GitError::Credential { what, path: path.to_owned(), why }
 }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{GitError, while_doing, with_file};
 use super::follow::{Follow, Offer};
+use super::hidden::hidden_by_systemd;
 use super::limits::Limits;
 
 /// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
@@ -341,6 +342,9 @@ fn object_folders(objects: &Path) -> Vec<PathBuf> {
 fn refusal(path: &Path, error: &git2::Error) -> GitError {
     let (path, message) = (path.to_owned(), error.message());
     let repository = path.display().to_string();
+    if let Some(why) = hidden_by_systemd(&path).filter(|_| fs::read_dir(&path).is_err()) {
+        return GitError::NoRepository { path, why };
+    }
     match error.code() {
         ErrorCode::Owner => GitError::ForeignOwner { path },
         ErrorCode::NotFound if !path.exists() => GitError::NoRepository { path, why: "nothing is there".to_owned() },

@@ -50,6 +50,16 @@ pub enum HistoryError {
         /// What SQLite says.
         message: String,
     },
+    /// The file is there and can't be opened, and nothing says that it is damaged. It is left alone.
+    #[error("failed to open the history {}: {message}; {advice}; nothing of it was changed", path.display())]
+    Closed {
+        /// The file.
+        path: PathBuf,
+        /// What the system or SQLite says.
+        message: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Another process has been writing for too long.
     #[error("failed to {doing}: another process is writing the history")]
     Busy {

@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::aside::{set_aside, with_suffix};
+use super::damage::{Wanted, cannot_open, damage, is_damage};
 use super::error::HistoryError;
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 
@@ -64,12 +65,13 @@ pub enum Opened {
 }
 
 impl History {
-    /// Opens the history file in a folder for writing, or makes one. One that is damaged, or that can't be read, is
+    /// Opens the history file in a folder for writing, or makes one. One that is proved to be damaged, or to be no history, is
     /// renamed with the time, and a fresh one is begun.
     ///
     /// # Errors
     ///
-    /// When a newer belay wrote it, when the folder can't be written, and when another process holds the file for 5 s.
+    /// When a newer belay wrote it, when the file can't be opened (rights, a read-only disk, too few descriptors), when the
+    /// folder can't be written, and when another process holds the file for 5 s.
     pub fn open(folder: &Path, now: Timestamp) -> Result<(History, Opened), HistoryError> {
         fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
         let path = folder.join("history.db");
@@ -152,16 +154,7 @@ impl History {
 
     /// Whether the file can be read from end to end, as it is on the disk: what is in use may still stand in memory.
     fn is_sound(&self) -> bool {
-        let busy = |error: &rusqlite::Error| {
-            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
-        };
-        match open_for_reading(&self.0.path) {
-            Ok(fresh) => match check(&fresh) {
-                Ok(word) => word == "ok",
-                Err(error) => busy(&error),
-            },
-            Err(error) => !error.wants_a_new_file(),
-        }
+        damage(&self.0.path).is_none()
     }
 
     /// How often a fresh file was begun while this history was in use: what was known of it before is gone then.
@@ -276,11 +269,12 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
         let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(path);
         made.map_err(|error| Trouble::Final(io("make", path)(error)))?;
     }
-    let judge = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(
-            ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
-        ) => Trouble::Unreadable(error.to_string()),
-        _ => Trouble::Final(sql("open the history", path)(error)),
+    if path.is_dir() {
+        return Err(Trouble::Unreadable("it is a folder".to_owned()));
+    }
+    let judge = |error: rusqlite::Error| match is_damage(&error).then(|| damage(path)).flatten() {
+        Some(why) => Trouble::Unreadable(why),
+        None => Trouble::Final(cannot_open(path, Wanted::Writing, &error)),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(judge)?;
@@ -322,7 +316,7 @@ fn wants_a_check(path: &Path) -> bool {
 }
 
 /// SQLite's own word on the file: `ok`, or the first thing that is wrong.
-fn check(connection: &Connection) -> rusqlite::Result<String> {
+pub(super) fn check(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
@@ -336,7 +330,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
+pub(super) fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = |connection: Connection| {
         prepare(&connection)?;
@@ -351,9 +345,9 @@ fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
             let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             let opened = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags).and_then(look);
-            opened.map_err(sql("open the history", path))
+            opened.map_err(|error| cannot_open(path, Wanted::Reading, &error))
         }
-        Err(error) => Err(sql("open the history", path)(error)),
+        Err(error) => Err(cannot_open(path, Wanted::Reading, &error)),
     }
 }
 

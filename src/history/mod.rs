@@ -5,6 +5,7 @@
 mod aside;
 #[cfg(test)]
 mod cost;
+mod damage;
 mod drift;
 mod entry;
 mod error;

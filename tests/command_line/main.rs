@@ -23,6 +23,7 @@ mod demo;
 mod docs;
 mod editing;
 mod globals;
+mod operating;
 mod pushing;
 mod reading;
 mod recollecting;

@@ -116,6 +116,33 @@ fn a_damaged_file_is_set_aside_and_a_fresh_one_begun() {
     }
 }
 
+/// What SQLite can't open, as with too few descriptors, wrong rights or a read-only disk, is not damaged for that.
+#[test]
+fn a_good_file_that_can_not_be_opened_is_left_alone() {
+    for beside in ["history.db-wal", "history.db-shm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (history, _) = open(folder.path());
+        recorded(&history, 1, "web", Outcome::Complete, 10);
+        drop(history);
+        let (file, beside) = (folder.path().join("history.db"), folder.path().join(beside));
+        let before = fs::read(&file).unwrap();
+        // Where SQLite wants to make a file: it says "unable to open database file", as when descriptors are short.
+        fs::create_dir(&beside).unwrap();
+        let error = History::open(folder.path(), at(0)).err().unwrap();
+        assert!(matches!(error, HistoryError::Closed { .. }), "{error:?}");
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+        fs::remove_dir(&beside).unwrap();
+        let (history, opened) = open(folder.path());
+        assert_eq!((opened, history.records(&Query::default()).unwrap().len()), (Opened::Existing, 1));
+        // Nor is it while it is in use.
+        let moved = folder.path().join("moved");
+        fs::rename(&file, &moved).unwrap();
+        assert_eq!(history.mend(at(1)).unwrap(), None);
+        fs::rename(&moved, &file).unwrap();
+    }
+}
+
 #[test]
 fn only_so_many_damaged_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();

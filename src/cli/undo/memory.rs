@@ -40,7 +40,7 @@ impl Memory {
     /// Opens what there is, for reading. A history that is there and can't be read is an error: without it an undo could
     /// not be held.
     pub(super) fn open(globals: &Globals) -> anyhow::Result<Memory> {
-        let state = globals.state_folder(None)?;
+        let state = globals.state_to_look_at()?;
         let history = match History::read_only(&state) {
             Ok(history) => Some(history),
             Err(HistoryError::Missing { .. }) => None,

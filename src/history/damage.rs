@@ -1,0 +1,73 @@
+//! Whether a file that could not be opened is damaged, which is only said where reading it proves it, or why else.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use super::error::HistoryError;
+use super::file::{check, open_for_reading};
+
+/// Whether SQLite says that what it read is damaged.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+/// What is wrong with the file, where reading it from end to end proves that something is. A file that can't be opened or
+/// read (rights, a failing disk, too few descriptors) is not proved to be damaged.
+pub(super) fn damage(path: &Path) -> Option<String> {
+    let connection = match open_for_reading(path) {
+        Ok(connection) => connection,
+        Err(HistoryError::Damaged { message, .. }) => return Some(message),
+        Err(_) => return None,
+    };
+    match check(&connection) {
+        Ok(word) => (word != "ok").then_some(word),
+        Err(error) => is_damage(&error).then(|| error.to_string()),
+    }
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Reading,
+    Writing,
+}
+
+/// Why a file can't be opened: what the system says of it, which SQLite does not tell, and what to do.
+pub(super) fn cannot_open(path: &Path, wanted: Wanted, error: &rusqlite::Error) -> HistoryError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            return HistoryError::Busy { doing: "open the history" };
+        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) if wanted == Wanted::Reading => {
+            return HistoryError::Damaged { path: path.to_owned(), message: error.to_string() };
+        }
+        _ => {}
+    }
+    let refused = fs::OpenOptions::new().read(true).write(wanted == Wanted::Writing).open(path).err();
+    let advice = match (refused.as_ref().map(io::Error::kind), error.sqlite_error_code()) {
+        (Some(io::ErrorKind::PermissionDenied), _) if wanted == Wanted::Reading => {
+            "it belongs to the daemon's user: ask as that user or as root"
+        }
+        (Some(io::ErrorKind::PermissionDenied), _) => "let belay's user read and write it, and the folder it is in",
+        (Some(io::ErrorKind::ReadOnlyFilesystem), _) | (None, Some(ErrorCode::ReadOnly)) => {
+            "the disk or the file is read-only: mount it for writing, or say --state-dir DIR"
+        }
+        (_, Some(ErrorCode::DiskFull)) => "the disk is full: make room",
+        _ if refused.as_ref().is_some_and(is_short_of_descriptors) => {
+            "there are too few descriptors: raise LimitNOFILE= of the unit, or the user's limit (ulimit -n)"
+        }
+        _ => "look at the disk, and whether belay's user may write the folder it is in",
+    };
+    let message = refused.map_or_else(|| error.to_string(), |refused| refused.to_string());
+    HistoryError::Closed { path: path.to_owned(), message, advice }
+}
+
+/// Whether it is the process or the system that has too many files open; neither has a kind of its own.
+fn is_short_of_descriptors(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
