@@ -23,6 +23,7 @@ mod demo;
 mod docs;
 mod editing;
 mod globals;
+mod image;
 mod operating;
 mod pushing;
 mod reading;
