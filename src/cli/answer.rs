@@ -310,6 +310,8 @@ pub(super) struct CheckAnswer {
     pub objects: usize,
     /// What is wrong with them.
     pub complaints: Vec<Complaint>,
+    /// What is doubtful about them: what an API server warns of, and what they name that no manifest makes.
+    pub warnings: Vec<Complaint>,
 }
 
 /// What `belay version` prints.

@@ -1,12 +1,17 @@
 //! `belay check [PATH]`
 
+mod references;
+mod server;
+
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::answer::CheckAnswer;
 use super::exit::Exit;
-use super::output::{Format, counted, progress, say, say_value};
-use super::{Globals, folder, plan};
-use belay_core::manifest::Scopes;
+use super::folder::{self, Folder};
+use super::output::{Format, counted, plain, progress, say, say_value};
+use super::{Globals, plan};
+use belay_core::manifest::{Complaint, ObjectKey, Scopes};
 
 /// What `belay check` understands.
 #[derive(clap::Args, Debug)]
@@ -23,24 +28,42 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let Args { path, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let folder = folder::read(path, Scopes::new(namespace))?;
+    let (complaints, warnings) = look(&folder);
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
+    let (wrong, doubtful) = (complaints.len(), warnings.len());
     match output {
-        Format::Json | Format::Yaml => {
-            say_value(&CheckAnswer { objects, complaints: folder.complaints.clone() }, *output)?;
-        }
-        Format::Name => folder.complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
+        Format::Json | Format::Yaml => say_value(&CheckAnswer { objects, complaints, warnings }, *output)?,
+        Format::Name => complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
         Format::Table | Format::Wide => {
-            folder.complaints.iter().for_each(plan::complain);
-            progress(match folder.complaints.len() {
-                0 => format!(
-                    "{} in {}, and nothing wrong.",
-                    counted(objects, "object"),
-                    counted(folder.files.len(), "file")
-                ),
-                1 => "1 complaint.".to_owned(),
-                many => format!("{many} complaints."),
+            complaints.iter().for_each(plan::complain);
+            warnings.iter().for_each(|warning| say(plain(&format!("warning: {warning}"))));
+            let files = || format!("{} in {}", counted(objects, "object"), counted(folder.files.len(), "file"));
+            progress(match (wrong, doubtful) {
+                (0, 0) => format!("{}, and nothing wrong.", files()),
+                (0, _) => format!("{}, nothing wrong, and {}.", files(), counted(doubtful, "warning")),
+                (_, 0) => format!("{}.", counted(wrong, "complaint")),
+                _ => format!("{} and {}.", counted(wrong, "complaint"), counted(doubtful, "warning")),
             });
         }
     }
-    Ok(if folder.complaints.is_empty() { Exit::Done } else { Exit::Error })
+    Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
+}
+
+/// What is wrong with the manifests of a folder, and what is doubtful; in the order of their places.
+fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
+    let (mut complaints, mut warnings) = (folder.complaints.clone(), Vec::new());
+    let manifests = || folder.files.iter().flat_map(|file| &file.manifests);
+    // What is written and wrong is there all the same.
+    let rejected = folder.files.iter().flat_map(|file| &file.rejected);
+    let there: BTreeSet<&ObjectKey> = manifests().map(|manifest| &manifest.key).chain(rejected).collect();
+    for manifest in manifests() {
+        let said = server::ask(manifest);
+        complaints.extend(said.complaints);
+        warnings.extend(said.warnings);
+        warnings.extend(references::that_lead_nowhere(manifest, &there));
+    }
+    for all in [&mut complaints, &mut warnings] {
+        all.sort_by(|one, other| one.place.cmp(&other.place));
+    }
+    (complaints, warnings)
 }
