@@ -3,6 +3,7 @@
 mod answer;
 mod book;
 mod candidates;
+mod cause;
 mod check;
 mod cluster;
 mod command_line;
@@ -138,7 +139,7 @@ enum Command {
     Resume(pause::Args),
     /// Replace a workload's pods by new ones of the same template
     Restart(restart::Args),
-    /// Change images or environment variables, in the manifest and a commit
+    /// Change images, variables, resources, volumes, ports, rights or accounts, in the manifest and a commit
     Set(set::Args),
     /// Change how many pods a workload has, in the manifest and a commit
     Scale(scale::Args),

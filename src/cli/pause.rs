@@ -1,9 +1,10 @@
 //! `belay pause WORKLOAD` and `belay resume WORKLOAD`
 
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::cause::{Cause, annotated};
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch};
@@ -14,6 +15,8 @@ use belay_core::rollout::applied_fields;
 pub struct Args {
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    cause: Cause,
 }
 
 /// What is wanted.
@@ -28,16 +31,30 @@ const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
 /// `belay pause`
 pub(super) async fn pause(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "pausing is not supported", verb: "Pause" };
-    each(globals, &args.on, only, async |cluster, target, mode| set(cluster, target, mode, Wanted::Paused).await).await
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        let why = args.cause.annotations(globals, &target.live)?;
+        set(cluster, target, mode, Wanted::Paused, why).await
+    })
+    .await
 }
 
 /// `belay resume`
 pub(super) async fn resume(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "resuming is not supported", verb: "Resume" };
-    each(globals, &args.on, only, async |cluster, target, mode| set(cluster, target, mode, Wanted::Running).await).await
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        let why = args.cause.annotations(globals, &target.live)?;
+        set(cluster, target, mode, Wanted::Running, why).await
+    })
+    .await
 }
 
-async fn set(cluster: &Cluster, target: &Target, mode: Mode, wanted: Wanted) -> anyhow::Result<Act> {
+async fn set(
+    cluster: &Cluster,
+    target: &Target,
+    mode: Mode,
+    wanted: Wanted,
+    why: Map<String, Value>,
+) -> anyhow::Result<Act> {
     let is_paused = target.live["spec"]["paused"] == true;
     let (value, done) = match wanted {
         Wanted::Paused if is_paused => bail!("{} is already paused", target.quoted()),
@@ -46,7 +63,7 @@ async fn set(cluster: &Cluster, target: &Target, mode: Mode, wanted: Wanted) -> 
         // Left out, as it was before, so that nobody owns the field.
         Wanted::Running => (Value::Null, "resumed"),
     };
-    let patch = Patch::Strategic(json!({"spec": {"paused": value}}));
+    let patch = annotated(Patch::Strategic(json!({"spec": {"paused": value}})), &target.live, why);
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
     let mut act = Act::done(written.object, done);
     if applied_fields(&target.live).is_some_and(|applied| applied["spec"].get("paused").is_some()) {

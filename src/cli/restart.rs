@@ -3,9 +3,10 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::cause::{Cause, annotated};
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
 use super::undo::is_conflict;
@@ -18,6 +19,8 @@ use belay_core::rollout::{Hold, applied_fields, marks, template, template_hash};
 pub struct Args {
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    cause: Cause,
 }
 
 /// The annotation by which Kubernetes' tools make new pods without changing anything else.
@@ -28,10 +31,20 @@ const TRIES: usize = 5;
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: REVISED, otherwise: "restarting is not supported", verb: "Restart" };
     let now = restarted_at(Clock::system().now(), &TimeZone::system());
-    each(globals, &args.on, only, async |cluster, target, mode| restart(cluster, target, mode, &now).await).await
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        let why = args.cause.annotations(globals, &target.live)?;
+        restart(cluster, target, mode, &now, why).await
+    })
+    .await
 }
 
-async fn restart(cluster: &Cluster, target: &Target, mode: Mode, now: &str) -> anyhow::Result<Act> {
+async fn restart(
+    cluster: &Cluster,
+    target: &Target,
+    mode: Mode,
+    now: &str,
+    why: Map<String, Value>,
+) -> anyhow::Result<Act> {
     if target.live["spec"]["paused"] == true {
         bail!("{} can't restart paused deployment (run belay resume first)", target.quoted());
     }
@@ -57,7 +70,7 @@ async fn restart(cluster: &Cluster, target: &Target, mode: Mode, now: &str) -> a
         bail!("{} is being changed by others all the time; try again", target.quoted());
     }
     let template = json!({"metadata": {"annotations": {RESTARTED_AT: now}}});
-    let patch = Patch::Strategic(json!({"spec": {"template": template}}));
+    let patch = annotated(Patch::Strategic(json!({"spec": {"template": template}})), &target.live, why);
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
     Ok(Act::done(written.object, "restarted"))
 }

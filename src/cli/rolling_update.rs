@@ -177,7 +177,7 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
 }
 
 /// What is known of a commit: by the history, else by the repository that this folder lies in.
-fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
+pub(super) fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
     if let Ok(history) = history::open(globals)
         && let Ok(Resolved::One(id)) = history.resolve(name)
         && let Some(commit) = history.commit(&id)?

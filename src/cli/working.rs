@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::cause::Cause;
 use super::output::{Format, progress, say, say_value};
 use super::pushing::credentials_for;
 use super::unified;
@@ -20,26 +21,14 @@ pub struct Where {
     /// The folder with the manifests, in a Git working copy
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// The subject of the commit [default: what was done]
-    #[arg(long, value_name = "TEXT", value_parser = subject)]
-    pub note: Option<String>,
-    /// The rest of its message
-    #[arg(long, value_name = "TEXT")]
-    pub description: Option<String>,
+    #[command(flatten)]
+    pub cause: Cause,
     /// Push the commit
     #[arg(long)]
     pub push: bool,
     /// belay's configuration, whose credentials for that repository --push shows [default: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE", requires = "push")]
     pub config: Option<PathBuf>,
-}
-
-fn subject(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text.is_empty() || text.contains(['\n', '\r']) {
-        return Err("it must be one line of text".to_owned());
-    }
-    Ok(text.to_owned())
 }
 
 /// A folder of a working copy with the manifests in it.
@@ -110,11 +99,7 @@ impl Desk {
             lines.extend(unified::lines(path, before, text, old.is_none()));
         }
         let to = wanted.to;
-        let mut message = to.note.clone().unwrap_or_else(|| wanted.subject.clone());
-        if let Some(description) = &to.description {
-            message.push_str(&format!("\n\n{}", description.trim_end()));
-        }
-        message.push('\n');
+        let message = to.cause.message(&wanted.subject);
         let edit = |(path, text): (String, String)| {
             let mark = self.files.get(&path).is_some_and(|page| page.bytes.starts_with(MARK));
             let content = if mark { [MARK, text.as_bytes()].concat() } else { text.into_bytes() };

@@ -31,6 +31,7 @@ mod recollecting;
 mod rolling_update;
 mod run;
 mod secrets;
+mod setting;
 mod shells;
 mod simulate;
 mod standing;

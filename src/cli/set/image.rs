@@ -18,6 +18,12 @@ pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and CONTAINER=IMAGE …; `*` is every container
     #[arg(value_name = "WORKLOAD|CONTAINER=IMAGE", required = true)]
     words: Vec<String>,
+    /// The container that gets --image, instead of CONTAINER=IMAGE
+    #[arg(long, value_name = "NAME", requires = "image")]
+    container: Option<String>,
+    /// The image of --container
+    #[arg(long, value_name = "IMAGE", requires = "container")]
+    image: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -27,7 +33,10 @@ pub struct Args {
 pub(super) struct Images(Vec<(String, String)>);
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let (settings, words): (Vec<String>, Vec<String>) = args.words.into_iter().partition(|word| word.contains('='));
+    let (mut settings, words): (Vec<String>, Vec<String>) = args.words.into_iter().partition(|word| word.contains('='));
+    if let (Some(container), Some(image)) = (args.container, args.image) {
+        settings.push(format!("{container}={image}"));
+    }
     change(globals, &args.place, &words, &Images::read(&settings)?).await
 }
 

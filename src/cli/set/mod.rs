@@ -1,12 +1,20 @@
-//! `belay set image` and `belay set env`: in the working copy, or, with `--live`, in the cluster.
+//! `belay set image`, `env`, `resources` and the rest: in the working copy, or, with `--live`, in the cluster.
 
 mod containers;
+mod difference;
 mod env;
 mod env_args;
 mod env_list;
 mod image;
+mod pods;
+mod port;
+mod resources;
+mod security;
+mod selector;
+mod service_account;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use std::io::Read as _;
 
@@ -15,6 +23,7 @@ use clap::Subcommand;
 use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::cause::annotated;
 use super::exit::Exit;
 use super::output::{Format, say};
 use super::pick::{self, Op, Pick};
@@ -37,6 +46,21 @@ enum What {
     Image(image::Args),
     /// Give containers other environment variables
     Env(env_args::Args),
+    /// Limit what containers may use, and say what they need
+    Resources(resources::Args),
+    /// Add, change or remove a volume, and where it is mounted
+    #[command(visible_alias = "volumes")]
+    Volume(volume::Args),
+    /// Name the ports of a container
+    #[command(visible_alias = "ports")]
+    Port(port::Args),
+    /// Say as whom containers run, and what they may do
+    Security(security::Args),
+    /// Say as which ServiceAccount pods run
+    #[command(name = "serviceaccount", visible_alias = "sa")]
+    ServiceAccount(service_account::Args),
+    /// Choose the pods of a Service or a ReplicationController
+    Selector(selector::Args),
 }
 
 /// Where a change is made.
@@ -49,10 +73,10 @@ pub(in crate::cli) struct Place {
     #[arg(long, conflicts_with = "selector")]
     all: bool,
     /// Change the cluster, as kubectl does, and no manifest
-    #[arg(long, conflicts_with_all = ["filename", "note", "description", "push"])]
+    #[arg(long, conflicts_with_all = ["filename", "push"])]
     live: bool,
     /// `-`: read manifests from standard input, and write them to standard output
-    #[arg(short, long, value_name = "-", value_parser = ["-"], conflicts_with_all = ["note", "description", "push"])]
+    #[arg(short, long, value_name = "-", value_parser = ["-"], conflicts_with_all = ["note", "description", "commit", "push"])]
     filename: Option<String>,
     /// Show the change, and make none
     #[arg(long)]
@@ -120,6 +144,12 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     match args.what {
         What::Image(args) => image::run(globals, args).await,
         What::Env(args) => env::run(globals, args).await,
+        What::Resources(args) => resources::run(globals, args).await,
+        What::Volume(args) => volume::run(globals, args).await,
+        What::Port(args) => port::run(globals, args).await,
+        What::Security(args) => security::run(globals, args).await,
+        What::ServiceAccount(args) => service_account::run(globals, args).await,
+        What::Selector(args) => selector::run(globals, args).await,
     }
 }
 
@@ -242,14 +272,36 @@ async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl 
         bail!("which workload? say KIND/NAME, -l LABELS, or --all");
     }
     let only = For { kinds: change.kinds(), otherwise: change.otherwise(), verb: "Change" };
-    each(globals, &on, only, async |cluster, target, mode| set_live(cluster, target, mode, change).await).await
+    each(globals, &on, only, async |cluster, target, mode| {
+        set_live(globals, place, (cluster, target, mode), change).await
+    })
+    .await
 }
 
-async fn set_live(cluster: &Cluster, target: &Target, mode: Mode, change: &impl Change) -> anyhow::Result<Act> {
+async fn set_live(
+    globals: &Globals,
+    place: &Place,
+    (cluster, target, mode): (&Cluster, &Target, Mode),
+    change: &impl Change,
+) -> anyhow::Result<Act> {
     let Some((part, patch)) = change.patch(&target.key, &target.live)? else {
         return Ok(Act { object: target.live.clone(), done: None, notes: Vec::new() });
     };
-    let written = cluster.patch(&target.key, &target.served, part, &patch, mode).await?;
+    let why = place.to.cause.annotations(globals, &target.live)?;
+    let written = match part {
+        Part::Whole => {
+            let patch = annotated(patch, &target.live, why);
+            cluster.patch(&target.key, &target.served, part, &patch, mode).await?
+        }
+        Part::Scale => {
+            // How many there are is written apart from the rest of the object.
+            if !why.is_empty() {
+                let patch = annotated(Patch::Merge(json!({})), &target.live, why);
+                cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+            }
+            cluster.patch(&target.key, &target.served, part, &patch, mode).await?
+        }
+    };
     let mut act = Act::done(written.object, change.done());
     if applied_fields(&target.live).is_some() && marks::annotation(&target.live, marks::SUSPEND).is_none() {
         act.notes.push(format!(
