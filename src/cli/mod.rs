@@ -179,10 +179,8 @@ pub fn main() -> ExitCode {
     };
     // kube asks for the process's default provider; a second installation is refused, and changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let blocking = match cli.command {
-        Command::Run(_) => threads::BLOCKING_OF_THE_DAEMON,
-        _ => threads::BLOCKING_OF_A_COMMAND,
-    };
+    let is_daemon = matches!(cli.command, Command::Run(_));
+    let blocking = if is_daemon { threads::BLOCKING_OF_THE_DAEMON } else { threads::BLOCKING_OF_A_COMMAND };
     let runtime = match threads::runtime(blocking) {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -193,7 +191,8 @@ pub fn main() -> ExitCode {
     let exit = runtime.block_on(run(cli)).unwrap_or_else(|error| {
         output::progress(telemetry::as_error(&format!("error: {}", output::with_causes(&error))));
         // Trying again does not help: the unit keeps systemd from it.
-        if error.is::<ConfigError>() || error.is::<InvalidLocation>() { Exit::Usage } else { Exit::Error }
+        let unusable = error.is::<ConfigError>() || error.is::<InvalidLocation>();
+        if is_daemon && unusable { Exit::Usage } else { Exit::Error }
     });
     // A blocking read of a repository that hangs must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
