@@ -49,7 +49,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
 }
 
-/// What is wrong with the manifests of a folder, and what is doubtful; in the order of their places.
+/// What is wrong with the manifests of a folder, and what is doubtful; what is told of files first, then of each object.
 fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
     let (mut complaints, mut warnings) = (folder.complaints.clone(), Vec::new());
     let manifests = || folder.files.iter().flat_map(|file| &file.manifests);
@@ -61,9 +61,6 @@ fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
         complaints.extend(said.complaints);
         warnings.extend(said.warnings);
         warnings.extend(references::that_lead_nowhere(manifest, &there));
-    }
-    for all in [&mut complaints, &mut warnings] {
-        all.sort_by(|one, other| one.place.cmp(&other.place));
     }
     (complaints, warnings)
 }
