@@ -121,12 +121,38 @@ fn manifests(path: &str, namespace: &str) -> anyhow::Result<(Vec<Manifest>, Vec<
         use std::io::Read as _;
         let mut bytes = Vec::new();
         std::io::stdin().take(LONGEST_INPUT).read_to_end(&mut bytes).context("failed to read standard input")?;
-        bytes
+        without_live_fields(bytes)
     } else {
         std::fs::read(path).with_context(|| format!("failed to read {path}; a live workload is named KIND/NAME"))?
     };
     let file = read_file(path, &bytes, &scopes);
     Ok((file.manifests, file.complaints))
+}
+
+/// What `kubectl get -o yaml` (or json) prints, as manifests have it: without what the cluster writes, and without what other
+/// objects have made. Text that holds nothing live stays as it is, with its places.
+fn without_live_fields(text: Vec<u8>) -> Vec<u8> {
+    let documents: Result<Vec<Value>, _> =
+        serde_yaml::Deserializer::from_slice(&text).map(<Value as serde::Deserialize>::deserialize).collect();
+    let Ok(documents) = documents else { return text };
+    let objects = documents.into_iter().flat_map(|document| match document {
+        Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+            list.remove("items").and_then(|items| items.as_array().cloned()).unwrap_or_default()
+        }
+        other => vec![other],
+    });
+    let objects: Vec<Value> = objects.collect();
+    if !objects.iter().any(|object| object["metadata"]["uid"].is_string()) {
+        return text;
+    }
+    let own =
+        objects.into_iter().filter(|object| object["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty));
+    let written = own.map(|object| {
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        without_the_servers(object, &version, &kind).to_string()
+    });
+    written.collect::<Vec<_>>().join("\n---\n").into_bytes()
 }
 
 /// Kinds whose pods can be simulated.
@@ -183,4 +209,50 @@ fn without_the_servers(mut live: Value, version: &str, kind: &str) -> Value {
         });
     }
     live
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scopes, read_file, without_live_fields};
+
+    const LIVE: &str = "\
+apiVersion: v1
+kind: List
+metadata: {resourceVersion: \"\"}
+items:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata:
+    name: web
+    namespace: shop
+    uid: 38bcd328-92ba-4a93-b087-1d56067cdded
+    resourceVersion: \"481\"
+    generation: 3
+    creationTimestamp: \"2026-01-01T00:00:00Z\"
+    annotations: {deployment.kubernetes.io/revision: \"2\", a: b}
+  spec:
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec: {containers: [{name: web, image: \"web:1\"}]}
+  status: {replicas: 1}
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  metadata:
+    name: web-5d4
+    uid: 48bcd328-92ba-4a93-b087-1d56067cdded
+    ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: 38bcd328-92ba-4a93-b087-1d56067cdded}]
+";
+
+    #[test]
+    fn what_kubectl_prints_is_a_manifest() {
+        let text = without_live_fields(LIVE.as_bytes().to_vec());
+        let file = read_file("-", &text, &Scopes::new("default"));
+        assert!(file.complaints.is_empty(), "{:?}", file.complaints);
+        let names: Vec<String> = file.manifests.iter().map(|manifest| manifest.key.to_string()).collect();
+        assert_eq!(names, ["Deployment shop/web"]);
+        assert!(!String::from_utf8(text).unwrap().contains("revision"));
+        let written = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n# a comment\n".to_vec();
+        assert_eq!(without_live_fields(written.clone()), written, "what somebody wrote stays as it is");
+    }
 }
