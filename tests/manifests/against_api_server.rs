@@ -89,6 +89,9 @@ fn escaped(name: &str) -> String {
 async fn start(assets: &Path) -> (ControlPlane, Server) {
     let plane = ControlPlane::start(assets, Controllers::None).await;
     let server = Server { client: plane.client() };
+    // Pods need it, and no controller runs that makes it.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    assert_eq!(server.send("POST", &path(&account), "application/json", &account).await, Verdict::Taken);
     let definition = valid().into_iter().find(|object| object["kind"] == "CustomResourceDefinition").unwrap();
     let made = server.send("POST", &path(&definition), "application/json", &definition).await;
     assert_eq!(made, Verdict::Taken);
