@@ -100,7 +100,7 @@ fn escaped(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(c);
             }
-            c if c.is_control() => escaped.push(' '),
+            c if belay_core::manifest::is_hidden(c) => escaped.push(' '),
             c => escaped.push(c),
         }
     }

@@ -79,7 +79,7 @@ pub fn with_causes(error: &anyhow::Error) -> String {
 /// A text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Prints a value as JSON or YAML.

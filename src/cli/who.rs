@@ -16,7 +16,7 @@ pub(super) fn who(globals: &Globals) -> String {
         Some(user) if user != local => format!("{local} as {user}"),
         _ => local,
     };
-    name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
+    name.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(LONGEST).collect()
 }
 
 /// The user that the kubeconfig names in the context; `None` in a pod.

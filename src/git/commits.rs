@@ -5,12 +5,15 @@ use jiff::Timestamp;
 
 use super::error::GitError;
 use super::mirror::{Mirror, commit_id, oid};
+use belay_core::manifest::is_hidden;
 use belay_core::rollout::{Commit, CommitId, Person};
 
 /// The longest subject that is kept, in characters. A commit's message can have any size.
 const SUBJECT: usize = 1000;
 /// The longest name or address that is kept, in characters.
 const NAME: usize = 200;
+/// How much of a message is read, in bytes: what comes after it, trailers among it, is not seen.
+const MESSAGE: usize = 1 << 20;
 /// How many trailers are kept, and how long each may be.
 const TRAILERS: usize = 100;
 /// How many digits libgit2 looks up by itself.
@@ -174,7 +177,9 @@ impl Mirror {
 }
 
 pub(super) fn told(commit: &git2::Commit<'_>) -> Commit {
-    let message = String::from_utf8_lossy(commit.message_bytes());
+    let message = commit.message_bytes();
+    let message = if message.len() > MESSAGE { message.get(..MESSAGE).unwrap_or_default() } else { message };
+    let message = String::from_utf8_lossy(message);
     let subject = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let author = commit.author();
     Commit {
@@ -202,13 +207,8 @@ fn trailers(message: &str) -> Vec<(String, String)> {
 
 /// Without control characters, which would let a commit write to the terminal of who reads about it, and not too long.
 fn clean(text: &str, limit: usize) -> String {
-    let visible = text.chars().filter(|c| !c.is_control() && !is_direction(*c));
+    let visible = text.chars().filter(|c| !is_hidden(*c));
     visible.take(limit).collect::<String>().trim().to_owned()
-}
-
-/// Characters that turn the direction of what follows them, by which a text can show other than what it says.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' | '\u{061C}')
 }
 
 /// A time beyond what a [`Timestamp`] can be is its nearest.

@@ -274,7 +274,7 @@ fn without_userinfo(text: &str) -> String {
     // A password may itself contain a slash; better to show too little.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
     let shown = format!("{scheme}{rest}");
-    shown.chars().filter(|c| !c.is_control()).take(200).collect()
+    shown.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(200).collect()
 }
 
 #[cfg(test)]

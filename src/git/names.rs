@@ -1,5 +1,7 @@
 //! Names of files: those that can be used, and how the others are shown.
 
+use belay_core::manifest::is_hidden;
+
 /// No path of a file is longer, in bytes.
 const PATH_LIMIT: usize = 4096;
 
@@ -19,6 +21,9 @@ pub(super) fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
     if text.chars().any(char::is_control) {
         return Err("its name has control characters");
     }
+    if text.chars().any(is_hidden) {
+        return Err("its name has characters that are not shown, or that turn the direction of others");
+    }
     if text.is_empty() || text == "." || text == ".." || text.contains('/') {
         return Err("its name is not one that a file can have");
     }
@@ -33,7 +38,7 @@ pub(super) fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() {
+            if is_hidden(c) {
                 text.extend(c.escape_default());
             } else {
                 text.push(c);
@@ -45,4 +50,21 @@ pub(super) fn shown(name: &[u8]) -> String {
     }
     text.truncate(text.floor_char_boundary(PATH_LIMIT));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_shows_what_it_says_or_is_not_used() {
+        assert_eq!(usable("größe-価格.yaml".as_bytes(), 0), Ok("größe-価格.yaml"));
+        for hidden in
+            ["a\u{202E}lmay.b", "a\u{2066}b", "a\u{200B}b", "a\u{2028}b", "a\u{FEFF}b", "a\u{1b}[2Jb", "a\u{E0041}b"]
+        {
+            assert!(usable(hidden.as_bytes(), 0).is_err(), "{hidden:?}");
+            let shown = shown(hidden.as_bytes());
+            assert!(!shown.chars().any(is_hidden) && shown.contains("\\u{"), "{shown:?}");
+        }
+    }
 }

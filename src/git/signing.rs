@@ -95,7 +95,8 @@ fn run(mut command: Command, text: &[u8], beginning: &str) -> Result<String, Git
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let said: String = said.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+        let said: String =
+            said.trim().chars().map(|c| if belay_core::manifest::is_hidden(c) { ' ' } else { c }).take(300).collect();
         return Err(failed(said));
     }
     let signature = String::from_utf8(output.stdout).unwrap_or_default();

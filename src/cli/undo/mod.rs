@@ -204,7 +204,10 @@ impl Undo<'_> {
     fn held(&self, head: Head, goal: &Goal) -> Hold {
         let mut reason = format!("taken back by hand (belay undo) to {}", goal.describe);
         if let Some(why) = &self.args.reason {
-            reason.push_str(&format!(": {}", why.chars().filter(|c| !c.is_control()).take(200).collect::<String>()));
+            reason.push_str(&format!(
+                ": {}",
+                why.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(200).collect::<String>()
+            ));
         }
         Hold {
             manifest: head.manifest,

@@ -195,7 +195,7 @@ fn harmless_char(c: char) -> char {
     match c {
         '\t' => ' ',
         '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
-        c if c.is_control() => '\u{FFFD}',
+        c if super::is_hidden(c) => '\u{FFFD}',
         c => c,
     }
 }
