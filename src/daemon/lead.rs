@@ -125,6 +125,7 @@ impl Parts {
             looking: None,
             looked: None,
             next_look: Instant::now(),
+            rests_until: None,
             orphans_due: None,
             searched: Searched::default(),
             next_tidy: Instant::now(),

@@ -2,6 +2,7 @@
 //! Everything here blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::away::Away;
@@ -13,6 +14,8 @@ use belay_core::manifest::yaml::Limits;
 use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
 use belay_core::rollout::{Commit, CommitId, allowed_by_trailer};
 
+/// The most memory that the manifests of a head may take that are read at once, in bytes: some 40,000 small ones.
+const HELD: usize = 64 << 20;
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;
 /// The fewest files for which a thread is worth its start.
@@ -181,8 +184,10 @@ impl Repository {
     /// The files at the places of all changes, as they are after them. Many are read on several threads.
     fn files(&self, changes: &[Change], scopes: &Scopes) -> Result<Files, GitError> {
         let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
+        let held = AtomicUsize::new(0);
         let read = &|changes: &[Change]| -> Result<Files, GitError> {
-            changes.iter().filter_map(|change| self.file(change, scopes).transpose()).collect()
+            let files = changes.iter().filter_map(|change| self.file(change, scopes).transpose());
+            files.map(|placed| placed.and_then(|placed| self.has_room_for(placed, &held))).collect()
         };
         let Some((own, others)) = changes.split_at_checked(share) else { return read(changes) };
         std::thread::scope(|scope| {
@@ -201,6 +206,22 @@ impl Repository {
             }
             files
         })
+    }
+
+    /// A file, unless it and those before it take more memory than belay gives the manifests of a head.
+    fn has_room_for(&self, placed: Placed, held: &AtomicUsize) -> Result<Placed, GitError> {
+        let size = |read: &ReadFile| read.file.manifests.iter().map(Manifest::size).sum::<usize>();
+        let size = placed.1.as_ref().map_or(0, size);
+        let all = held.fetch_add(size, Ordering::Relaxed) + size;
+        if all <= HELD {
+            return Ok(placed);
+        }
+        let what = format!(
+            "what changes at once in the manifests below {:?}, {} among them, is more than belay reads: split it into several \
+             sources (path = \"…\"), or into several commits; it",
+            self.folder, placed.0
+        );
+        Err(GitError::TooLarge { what, size: all as u64, limit: HELD as u64 })
     }
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.

@@ -23,6 +23,7 @@ mod memory;
 mod orphans;
 mod planner;
 mod prune;
+mod quarantine;
 mod rebuild;
 mod recovered;
 mod refused;

@@ -82,6 +82,8 @@ pub(super) struct Source {
     /// When the newest look began that reached the repository.
     pub looked: Option<Timestamp>,
     pub next_look: Instant,
+    /// Until when the repository is left alone, because reading it has brought belay down.
+    pub rests_until: Option<Instant>,
     /// When what has left the repository before is looked for.
     pub orphans_due: Option<Instant>,
     /// Whether all kinds of the cluster have been looked through for it.
@@ -162,6 +164,7 @@ impl Source {
         let name = self.context.config.name.clone();
         info!(source = name, repository = %self.repository.mirror.location(), "following");
         self.take_up();
+        self.rest_after_crashes();
         loop {
             self.see_to_history();
             self.publish_settled();
@@ -177,8 +180,8 @@ impl Source {
                 },
                 Some(seen) = self.seen.recv() => self.saw(seen),
                 Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
-                () = moved(self.wake.as_deref()) => self.next_look = Instant::now(),
-                () = self.asked.look.notified() => self.next_look = Instant::now(),
+                () = moved(self.wake.as_deref()) => self.look_soon(),
+                () = self.asked.look.notified() => self.look_soon(),
                 () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
                 () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.check(),
@@ -247,13 +250,16 @@ impl Source {
                 if let Some(Watching::No(why)) = wake.as_deref().map(Wake::mend) {
                     debug!(why, "pushes are noticed only by polling");
                 }
-                let head = repository.mirror.fetch(&follow, &stop).and_then(|_| repository.mirror.head(&follow));
-                let looked = head.and_then(|head| match head {
-                    Some(head) if known.as_ref() != Some(&head) => {
-                        debug!(commit = head.short(), "a new head");
-                        repository.news(planned.as_ref(), &head, pruning).map(|news| Looked::New(Box::new(news)))
+                let looked = repository.look(&follow, &stop, |head| {
+                    if known.as_ref() == Some(head) {
+                        return Ok(None);
                     }
-                    same => Ok(Looked::Same(same)),
+                    debug!(commit = head.short(), "a new head");
+                    repository.news(planned.as_ref(), head, pruning).map(Some)
+                });
+                let looked = looked.map(|(head, news)| match news {
+                    Some(news) => Looked::New(Box::new(news)),
+                    None => Looked::Same(head),
                 });
                 let kept = match (&looked, &planned) {
                     (Err(_) | Ok(Looked::Same(None)), Some(planned)) if known.is_none() => {

@@ -158,6 +158,21 @@ pub enum GitError {
         /// The limit.
         limit: usize,
     },
+    /// Reading the repository takes more memory than belay gives it.
+    #[error(
+        "reading {repository} takes more memory than belay gives a repository: {wanted} bytes more were wanted, and the limit \
+         is {} MiB in all; keep large files out of its history, or have Git store them whole: git -c \
+         core.bigFileThreshold=16m repack -a -d -F, in the repository",
+        limit >> 20
+    )]
+    TooMuchMemory {
+        /// The repository.
+        repository: String,
+        /// How much was asked for at last.
+        wanted: usize,
+        /// How much there is.
+        limit: usize,
+    },
     /// A fetch took longer than it may.
     #[error("fetching from {repository} took longer than {} s", after.as_secs())]
     TooSlow {

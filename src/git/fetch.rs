@@ -6,13 +6,18 @@ use std::panic::AssertUnwindSafe;
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
+use super::damage::{files, sync_packs};
 use super::error::{GitError, while_doing};
 use super::follow::{Choice, Follow, Offer};
 use super::host_keys;
 use super::import::Source;
+use super::memory;
 use super::mirror::{Mirror, commit_id};
 use super::talk::{Talk, proxy};
 use belay_core::rollout::CommitId;
+
+/// How many branches, tags and other references a repository may have.
+pub(super) const REFERENCES: usize = 200_000;
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,19 @@ impl Mirror {
     /// When the repository can't be reached or read, does not trust belay or is not trusted, is empty, has no such branch,
     /// tag or commit, or is beyond the [`super::Limits`]; and [`GitError::Cancelled`] soon after `stop`. The mirror stays as it was.
     pub fn fetch(&self, follow: &Follow, stop: &CancellationToken) -> Result<Fetched, GitError> {
+        if !self.is_there() {
+            // Somebody has deleted it, or parts of it.
+            self.start_over()?;
+        }
+        let (fetched, used) = memory::bounded(|| self.fetch_within_limits(follow, stop));
+        if fetched.is_err() || used.keeps_too_much {
+            self.close_handles();
+            memory::give_back();
+        }
+        fetched.map_err(|error| self.out_of_memory(error, used.refused))
+    }
+
+    fn fetch_within_limits(&self, follow: &Follow, stop: &CancellationToken) -> Result<Fetched, GitError> {
         let before = self.head(follow)?;
         if let (Follow::Commit(id), Some(_)) = (follow, &before) {
             return Ok(Fetched { head: id.clone(), before });
@@ -52,7 +70,12 @@ impl Mirror {
             None => self.fetch_remote(follow, stop)?,
         };
         self.forget_tags(follow, &offer)?;
-        let head = self.head(follow)?.ok_or_else(|| match follow {
+        let fetched = self.head(follow)?;
+        if fetched != before {
+            // Packs were joined and deleted perhaps, and handles keep them open.
+            self.close_handles();
+        }
+        let head = fetched.ok_or_else(|| match follow {
             Follow::Commit(commit) => GitError::NoCommit { repository, commit: commit.clone() },
             _ => GitError::NoBranch {
                 repository,
@@ -127,7 +150,9 @@ impl Mirror {
             if !moved.is_empty() {
                 let _lock = self.lock()?;
                 let wanted: Vec<Oid> = moved.iter().map(|(_, id)| *id).collect();
+                let known = files(&mirror.path().join("objects/pack"))?;
                 transfer(mirror, &wanted)?;
+                sync_packs(mirror.path(), &known)?;
                 for (name, id) in moved {
                     self.move_reference(mirror, name, ours.get(name).copied(), id)?;
                 }
@@ -219,13 +244,19 @@ impl Mirror {
                         .to_owned(),
                 });
             }
-            let talk = Talk::new(&self.location, &self.credentials, &self.limits, stop);
+            let path = self.path();
+            let talk = Talk::new(&self.location, &self.credentials, &self.limits, &path, stop);
             let connected = remote.connect_auth(Direction::Fetch, Some(talk.callbacks()), Some(proxy()));
             let mut connection = match connected {
                 Ok(connection) => connection,
                 Err(error) => return Err(talk.explain(&error)),
             };
-            let offer = offer(connection.list().map_err(while_doing(format!("read the branches of {url}")))?);
+            let heads = connection.list().map_err(while_doing(format!("read the branches of {url}")))?;
+            if heads.len() > REFERENCES {
+                let what = format!("{url} has too many branches and tags");
+                return Err(GitError::TooMany { what, limit: REFERENCES });
+            }
+            let offer = offer(heads);
             let choice = offer.choose(follow, &url)?;
             self.bring(&choice, &offer, |mirror, wanted| {
                 let odb = mirror.odb().map_err(|error| self.damaged(&error))?;

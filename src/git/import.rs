@@ -13,20 +13,24 @@
 //! Copies are taken, never hard links: a link would let the owner of the repository change the mirror afterwards.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::damage::of_the_machine;
 use super::error::{GitError, while_doing, with_file};
+use super::fetch::REFERENCES;
 use super::follow::{Follow, Offer};
 use super::hidden::hidden_by_systemd;
 use super::limits::Limits;
 
 /// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
 const ATTEMPTS: usize = 3;
+/// How many objects one import may bring, beside the packs that are copied as they are: some 300 bytes of memory each.
+const OBJECTS: usize = 500_000;
 /// How many repositories may borrow objects from each other in a chain, as in Git itself.
 const ALTERNATES: usize = 5;
 
@@ -71,6 +75,10 @@ impl Source {
             let Ok(name) = reference.name() else { continue };
             // A symbolic branch follows another one.
             let resolved = reference.resolve().ok().and_then(|resolved| resolved.target());
+            if offer.references.len() == REFERENCES {
+                let what = format!("{} has too many branches and tags", self.path.display());
+                return Err(GitError::TooMany { what, limit: REFERENCES });
+            }
             if let Some(target) = resolved {
                 offer.references.insert(name.to_owned(), target);
             }
@@ -105,6 +113,9 @@ impl Source {
             match import.run(&known, wanted) {
                 Ok(objects) => return Ok(objects),
                 Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::Object(error)) if of_the_machine(&error, mirror.path()).is_some() => {
+                    return Err(of_the_machine(&error, mirror.path()).unwrap_or(GitError::Cancelled));
+                }
                 Err(Trouble::Object(error)) if attempt == ATTEMPTS => {
                     let repository = self.path.display().to_string();
                     return Err(GitError::DamagedSource { repository, message: error.message().to_owned() });
@@ -164,6 +175,10 @@ impl Import<'_> {
             }
         }
         for id in walk {
+            // More than one commit brings is not gathered before it is refused.
+            if missing.objects.len() > OBJECTS {
+                break;
+            }
             if let Some(over) = self.over() {
                 return Err(Trouble::Final(over));
             }
@@ -173,6 +188,10 @@ impl Import<'_> {
             missing.tree(commit.tree_id(), before.map(|commit| commit.tree_id()))?;
             missing.add(commit.id());
         }
+        if missing.objects.len() > OBJECTS {
+            let what = format!("the objects of {} that are new", self.path.display());
+            return Err(Trouble::Final(GitError::TooMany { what, limit: OBJECTS }));
+        }
         self.pack(&missing.objects)?;
         Ok(missing.objects.len())
     }
@@ -181,7 +200,17 @@ impl Import<'_> {
         if objects.is_empty() {
             return Ok(());
         }
-        let mut builder = self.source.packbuilder()?;
+        // By a handle of its own on the mirror, whose configuration bounds the memory that packing takes. It sees the
+        // objects of the source, too, and is not used for anything else.
+        let packing =
+            Repository::open_bare(self.mirror.path()).map_err(|error| self.failed("open the mirror", error))?;
+        let both = packing.odb().map_err(|error| self.failed("open the mirror", error))?;
+        for folder in object_folders(&self.source.commondir().join("objects")) {
+            if let Some(folder) = folder.to_str() {
+                both.add_disk_alternate(folder)?;
+            }
+        }
+        let mut builder = packing.packbuilder()?;
         for (id, name) in objects {
             builder.insert_object(*id, name.as_deref())?;
         }
@@ -318,6 +347,7 @@ fn copy(file: &Path, to: &Path) -> Result<(), GitError> {
         return Ok(());
     }
     fs::copy(file, &temporary).map_err(with_file("copy", file))?;
+    File::open(&temporary).and_then(|file| file.sync_all()).map_err(with_file("sync", &temporary))?;
     fs::rename(&temporary, &end).map_err(with_file("rename", temporary))
 }
 

@@ -12,6 +12,8 @@ pub struct Limits {
     pub fetch_time: Duration,
     /// How many files and folders one comparison or listing may touch, 1,000,000 by default.
     pub entries: usize,
+    /// How many bytes of memory the paths of one comparison or listing may take, 48 MiB by default: some 300,000 paths.
+    pub listing_bytes: usize,
     /// How many folders may stand inside each other, 64 by default.
     pub depth: usize,
     /// How many commits are looked at to find the one that changed a file, 50,000 by default.
@@ -29,6 +31,7 @@ impl Default for Limits {
             fetch_bytes: 4 << 30,
             fetch_time: Duration::from_secs(600),
             entries: 1_000_000,
+            listing_bytes: 48 << 20,
             depth: 64,
             walk: 50_000,
             history: 2_000_000,

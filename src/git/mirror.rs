@@ -1,6 +1,7 @@
 //! belay's own copy of a repository: bare, in the state folder, never checked out.
 
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,10 +9,12 @@ use std::sync::Mutex;
 use git2::{Oid, Repository};
 
 use super::credentials::Credentials;
+use super::damage::{clear_leftovers, files, of_the_machine, sync_folder, unreadable, unwritable, wrong_files};
 use super::error::{GitError, while_doing, with_file};
 use super::graph::Graph;
 use super::limits::Limits;
 use super::location::Location;
+use super::memory;
 use super::settings;
 
 /// How many open handles are kept. Each has its own view of the packs; one is enough for a daemon that asks one thing
@@ -26,7 +29,8 @@ const WHOSE: &str = "belay.repository";
 /// submodule of a repository can touch the file system. All functions block, on the disk or on the network; call them
 /// from `spawn_blocking`. The mirror can be shared between threads: reading goes on while a fetch is under way.
 ///
-/// What was fetched is never thrown away, so that a commit that history names stays readable after a force-push.
+/// A commit that is pinned, because history names it, stays readable after a force-push; what nothing leads to any more is
+/// collected.
 pub struct Mirror {
     folder: PathBuf,
     pub(super) location: Location,
@@ -82,19 +86,13 @@ impl Mirror {
             });
         }
         let mirror = Mirror::over(folder, location, credentials, limits);
-        if !folder.is_dir() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(with_file("make the folder", folder))?;
-        }
-        let opened = match mirror.look() {
+        mirror.make_folder()?;
+        let opened = match mirror.look()? {
             Found::Fine => Opened::Existing,
             _ => {
                 let _lock = mirror.lock()?;
                 // Somebody else may have made it meanwhile.
-                mirror.make(mirror.look())?
+                mirror.make(mirror.look()?)?
             }
         };
         Ok((mirror, opened))
@@ -109,7 +107,7 @@ impl Mirror {
         settings::apply();
         let mirror = Mirror::over(folder, location, Credentials::default(), limits);
         let path = mirror.path();
-        match mirror.look() {
+        match mirror.look()? {
             Found::Fine => Ok(mirror),
             Found::Nothing => Err(GitError::NoRepository { path, why: "nothing has been fetched yet".to_owned() }),
             Found::Other(was) => Err(GitError::NoRepository { path, why: format!("this is a copy of {was}") }),
@@ -145,11 +143,40 @@ impl Mirror {
     ///
     /// When the folder can't be written, or another process holds the mirror.
     pub fn start_over(&self) -> Result<PathBuf, GitError> {
+        self.make_folder()?;
         let _lock = self.lock()?;
-        self.make(Found::Damaged("started over".to_owned()))?;
-        self.unpoisoned_handles().clear();
+        // A disk without room, or a file that belay may not read, is no damage: what is there is good once that is mended.
+        unreadable(&self.folder)?;
+        let there = fs::symlink_metadata(self.path()).is_ok();
+        self.make(if there { Found::Damaged("started over".to_owned()) } else { Found::Nothing })?;
+        self.close_handles();
         *self.graph.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Graph::default();
         Ok(self.beside("damaged"))
+    }
+
+    /// Whether the copy's folders are there. Somebody may have deleted them while belay runs.
+    pub(super) fn is_there(&self) -> bool {
+        let path = self.path();
+        path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir()
+    }
+
+    /// Closes the handles that nobody uses just now. A handle keeps the packs open that it has read, also those that were
+    /// joined and deleted since.
+    pub(super) fn close_handles(&self) {
+        self.unpoisoned_handles().clear();
+    }
+
+    fn make_folder(&self) -> Result<(), GitError> {
+        if self.folder.is_dir() {
+            return Ok(());
+        }
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(with_file("make the folder", &self.folder))
+    }
+
+    /// Where it is noted that the repository is being read.
+    pub(super) fn attempt_file(&self) -> PathBuf {
+        self.folder.join("attempt")
     }
 
     /// The repository that it is a copy of.
@@ -176,22 +203,48 @@ impl Mirror {
         }
     }
 
-    /// Runs `work` with a handle on the copy. Handles can't be shared between threads, so each caller gets its own.
+    /// Runs `work` with a handle on the copy, within the limits of memory. Handles can't be shared between threads, so each
+    /// caller gets its own.
     pub(super) fn with<T>(&self, work: impl FnOnce(&Repository) -> Result<T, GitError>) -> Result<T, GitError> {
         let kept = self.unpoisoned_handles().pop();
-        let handle = match kept {
-            Some(handle) => handle,
-            None => Repository::open_bare(self.path()).map_err(|error| self.damaged(&error))?,
-        };
-        let result = work(&handle);
-        // A handle that has seen an error may hold on to files that are gone.
-        if result.is_ok() {
-            let mut handles = self.unpoisoned_handles();
-            if handles.len() < HANDLES {
-                handles.push(handle);
+        let (result, used) = memory::bounded(|| {
+            let handle = match kept {
+                Some(handle) => handle,
+                None => Repository::open_bare(self.path()).map_err(|error| self.damaged(&error))?,
+            };
+            let result = work(&handle)?;
+            // A handle that has seen an error may hold on to files that are gone.
+            Ok((result, handle))
+        });
+        match result {
+            Ok((result, handle)) => {
+                let mut handles = self.unpoisoned_handles();
+                if handles.len() < HANDLES {
+                    handles.push(handle);
+                }
+                drop(handles);
+                if used.keeps_too_much {
+                    self.close_handles();
+                    memory::give_back();
+                }
+                Ok(result)
+            }
+            Err(error) => {
+                self.close_handles();
+                Err(self.out_of_memory(error, used.refused))
             }
         }
-        result
+    }
+
+    /// An error, or what is behind it: a request for memory that was refused.
+    pub(super) fn out_of_memory(&self, error: GitError, refused: Option<usize>) -> GitError {
+        match refused {
+            Some(wanted) if !matches!(error, GitError::Cancelled | GitError::TooMuchMemory { .. }) => {
+                let (repository, limit) = (self.location.to_string(), memory::OPERATION);
+                GitError::TooMuchMemory { repository, wanted, limit }
+            }
+            _ => error,
+        }
     }
 
     /// Runs `work` with the graph of the commits known so far.
@@ -202,7 +255,9 @@ impl Mirror {
 
     /// What an unreadable object of the copy means.
     pub(super) fn damaged(&self, error: &git2::Error) -> GitError {
-        GitError::DamagedMirror { path: self.path(), message: error.message().to_owned() }
+        let path = self.path();
+        of_the_machine(error, &path)
+            .unwrap_or_else(|| GitError::DamagedMirror { path, message: error.message().to_owned() })
     }
 
     /// Keeps everybody else from writing the copy. Other threads of this process wait for each other; another process
@@ -212,7 +267,14 @@ impl Mirror {
         let path = self.folder.join("lock");
         let file = File::create(&path).map_err(with_file("make", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { file, _threads: threads }),
+            Ok(()) => {
+                let lock = Lock { file, _threads: threads };
+                // Whoever held it before may have been killed.
+                if self.path().is_dir() {
+                    clear_leftovers(&self.path())?;
+                }
+                Ok(lock)
+            }
             Err(TryLockError::WouldBlock) => Err(GitError::Busy { path: self.folder.clone() }),
             Err(TryLockError::Error(source)) => Err(GitError::Io { doing: "lock", path, source }),
         }
@@ -226,15 +288,30 @@ impl Mirror {
         self.folder.join(format!("repository.git.{what}"))
     }
 
-    fn look(&self) -> Found {
+    fn look(&self) -> Result<Found, GitError> {
         let path = self.path();
-        if fs::symlink_metadata(&path).is_err() {
-            return Found::Nothing;
+        match fs::symlink_metadata(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) => return Err(with_file("read", path)(error)),
         }
-        match self.examine(&path) {
+        let (examined, used) = memory::bounded(|| self.examine(&path));
+        let found = match examined {
+            Ok(Found::Fine) => match wrong_files(&path)? {
+                Some(wrong) => Found::Damaged(wrong),
+                None => Found::Fine,
+            },
             Ok(found) => found,
-            Err(error) => Found::Damaged(error.message().to_owned()),
+            Err(error) => match self.out_of_memory(self.damaged(&error), used.refused) {
+                GitError::DamagedMirror { message, .. } => Found::Damaged(message),
+                other => return Err(other),
+            },
+        };
+        if matches!(found, Found::Damaged(_)) {
+            // Damage is what is left when nothing of the machine's explains it.
+            unreadable(&path)?;
         }
+        Ok(found)
     }
 
     /// Whose it is, and whether what its references name is there.
@@ -255,6 +332,9 @@ impl Mirror {
     }
 
     fn make(&self, found: Found) -> Result<Opened, GitError> {
+        if !matches!(found, Found::Fine) {
+            unwritable(&self.folder)?;
+        }
         let opened = match found {
             Found::Fine => return Ok(Opened::Existing),
             Found::Nothing => Opened::Fresh,
@@ -266,6 +346,7 @@ impl Mirror {
         remove(&new)?;
         let made = Repository::init_bare(&new).and_then(|repository| {
             let mut config = repository.config()?;
+            set_limits(&mut config)?;
             // A redirect to another server is an error that says so; to another path of the same one it is followed.
             config.set_bool("http.followRedirects", false)?;
             // Nobody may clean up here: history names commits that no branch has any more.
@@ -273,7 +354,11 @@ impl Mirror {
             config.set_str(WHOSE, &self.location.to_string())
         });
         made.map_err(while_doing(format!("make a repository in {}", new.display())))?;
+        for file in files(&new)? {
+            File::open(&file).and_then(|file| file.sync_all()).map_err(with_file("sync", &file))?;
+        }
         fs::rename(&new, self.path()).map_err(with_file("rename", new))?;
+        sync_folder(&self.folder)?;
         Ok(opened)
     }
 
@@ -283,6 +368,14 @@ impl Mirror {
         fs::rename(self.path(), &to).map_err(with_file("rename", self.path()))?;
         Ok(to)
     }
+}
+
+/// What the copy's own configuration says of writing: references and packs are on the disk before they count, and what is
+/// packed anew takes little memory (libgit2 reads the limit for large objects from `pack.deltaCacheSize`, too).
+fn set_limits(config: &mut git2::Config) -> Result<(), git2::Error> {
+    config.set_bool("core.fsyncObjectFiles", true)?;
+    config.set_i64("pack.deltaCacheSize", 4 << 20)?;
+    config.set_i64("pack.windowMemory", 32 << 20)
 }
 
 /// The right to write the copy, until it is dropped.

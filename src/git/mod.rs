@@ -11,18 +11,22 @@
 //! Of a repository that is followed no link is followed, no submodule entered, no hook or filter run, no program started.
 //! Everything here blocks, on the disk or on the network: call it from `spawn_blocking`. Only [`Wake`] is for async code.
 
+mod attempt;
 mod attribution;
 mod commits;
 mod credentials;
+mod damage;
 mod error;
 mod fetch;
 mod follow;
+mod garbage;
 mod graph;
 mod hidden;
 mod host_keys;
 mod import;
 mod limits;
 mod location;
+mod memory;
 mod mirror;
 mod names;
 mod packs;
@@ -37,6 +41,7 @@ mod wake;
 mod who;
 mod working_copy;
 
+pub use attempt::Attempt;
 pub use attribution::{Before, Chain, Link, Next};
 pub use commits::{Relation, Resolved};
 pub use credentials::Credentials;

@@ -28,13 +28,7 @@ impl Mirror {
         let joining = || while_doing("join the packs of the mirror");
         let mut builder = mirror.packbuilder().map_err(joining())?;
         for pack in &small {
-            let index = pack.with_extension("idx");
-            let bytes = fs::read(&index).map_err(with_file("read", &index))?;
-            let objects = objects(&bytes).ok_or_else(|| GitError::DamagedMirror {
-                path: self.path(),
-                message: format!("{} is not an index of a pack", index.display()),
-            })?;
-            for object in objects {
+            for object in ids(pack)?.ok_or_else(|| self.not_an_index(pack))? {
                 builder.insert_object(object, None).map_err(|error| self.damaged(&error))?;
             }
         }
@@ -49,10 +43,22 @@ impl Mirror {
         let odb = mirror.odb().map_err(joining())?;
         odb.refresh().map_err(joining())
     }
+
+    /// What it means that the index of a pack can't be read.
+    pub(super) fn not_an_index(&self, pack: &Path) -> GitError {
+        let message = format!("{} is not an index of a pack", pack.with_extension("idx").display());
+        GitError::DamagedMirror { path: self.path(), message }
+    }
+}
+
+/// The ids of the objects in a pack; `None` where its index is none.
+pub(super) fn ids(pack: &Path) -> Result<Option<Vec<Oid>>, GitError> {
+    let index = pack.with_extension("idx");
+    Ok(objects(&fs::read(&index).map_err(with_file("read", &index))?))
 }
 
 /// The packs in a folder that have an index.
-fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(super) fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let mut packs = Vec::new();
     for entry in fs::read_dir(folder).map_err(with_file("read", folder))? {
         let path = entry.map_err(with_file("read", folder))?.path();

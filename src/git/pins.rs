@@ -33,13 +33,13 @@ impl Mirror {
     }
 
     /// Pins these commits and no others, and lets go of the former heads that were kept when a branch was rewritten: for
-    /// when history has forgotten some. Returns those that the mirror does not have.
+    /// when history has forgotten some. What nothing leads to any more is collected, where that is worth it. Returns those that the mirror does not have.
     ///
     /// # Errors
     ///
     /// When the mirror can't be read or written.
     pub fn pin_only(&self, commits: &BTreeSet<CommitId>) -> Result<Vec<CommitId>, GitError> {
-        self.with(|mirror| {
+        let missing = self.with(|mirror| {
             let _lock = self.lock()?;
             let ours = |name: &str| name.starts_with(PINS) || name.starts_with(KEPT);
             let (pins, missing) = self.needed(mirror, commits, |name| !ours(name))?;
@@ -52,8 +52,15 @@ impl Mirror {
                 let gone = mirror.find_reference(&name).and_then(|mut reference| reference.delete());
                 gone.map_err(while_doing(format!("delete {name} in the mirror")))?;
             }
+            let gone = self.collect_garbage(mirror)?;
+            if gone > 0 {
+                tracing::info!(objects = gone, "collected the garbage of the mirror");
+            }
             Ok(missing)
-        })
+        });
+        // Handles keep packs open that are gone.
+        self.close_handles();
+        missing
     }
 
     /// The commits that are pinned, in the order of their ids.

@@ -43,7 +43,7 @@ impl WorkingCopy {
         let upstream = self.setting(&format!("branch.{branch}.merge"));
         let upstream = upstream.unwrap_or_else(|| format!("refs/heads/{branch}"));
         let limits = Limits::default();
-        let talk = Talk::new(&location, credentials, &limits, stop);
+        let talk = Talk::new(&location, credentials, &limits, self.root(), stop);
         let url = location.to_string();
         let refused = |message: String| GitError::PushRefused { repository: url.clone(), message };
         let mut remote = self.repository().remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
@@ -51,7 +51,9 @@ impl WorkingCopy {
         let pushed = {
             let mut callbacks = talk.callbacks();
             callbacks.push_update_reference(|_, status| {
-                refusal = status.map(|text| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>());
+                refusal = status.map(|text| {
+                    text.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(300).collect::<String>()
+                });
                 Ok(())
             });
             let mut options = PushOptions::new();

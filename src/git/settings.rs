@@ -4,18 +4,20 @@ use std::sync::Once;
 
 use git2::{ConfigLevel, Repository, opts};
 
+use super::memory;
+
 /// How long connecting to a server may take.
 const CONNECT_MS: i32 = 15_000;
 /// How long a server may say nothing.
 const SILENCE_MS: i32 = 60_000;
 /// How many bytes of objects libgit2 may keep in memory, all repositories together. Its own default is 256 MiB; belay
 /// reads almost every object once.
-const CACHE_BYTES: isize = 16 << 20;
+const CACHE_BYTES: isize = 8 << 20;
 /// How many bytes of packs may be mapped into memory at once. Its own default is 8 GiB of address space; the mapped part
 /// counts as memory of the process when it is measured.
-const MAPPED_BYTES: usize = 256 << 20;
+const MAPPED_BYTES: usize = 32 << 20;
 /// How many bytes one mapping has. Its own default is 1 GiB.
-const WINDOW_BYTES: usize = 32 << 20;
+const WINDOW_BYTES: usize = 8 << 20;
 
 static ONCE: Once = Once::new();
 
@@ -54,6 +56,7 @@ pub(super) fn apply() {
         // SAFETY: the functions write C globals without a lock. `ONCE` makes all other callers of this room wait, and
         // this room is the only one that uses libgit2.
         let done = unsafe {
+            memory::install();
             [
                 opts::set_server_connect_timeout_in_milliseconds(CONNECT_MS),
                 opts::set_server_timeout_in_milliseconds(SILENCE_MS),

@@ -1,6 +1,7 @@
 //! Talking to a Git server: what it asks for, what it shows, when it is given up, and what its errors mean.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use git2::cert::Cert;
 use git2::{CertificateCheckStatus, ErrorClass, ErrorCode, ProxyOptions, RemoteCallbacks};
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::{Answers, Credentials};
+use super::damage::of_the_machine;
 use super::error::GitError;
 use super::host_keys::{self, ShownKey};
 use super::limits::Limits;
@@ -25,6 +27,8 @@ pub(super) struct Talk<'a> {
     location: &'a Location,
     credentials: &'a Credentials,
     limits: &'a Limits,
+    /// Where what it sends is written.
+    mirror: &'a Path,
     stop: &'a CancellationToken,
     until: Instant,
     said: RefCell<Said<'a>>,
@@ -42,11 +46,12 @@ impl<'a> Talk<'a> {
         location: &'a Location,
         credentials: &'a Credentials,
         limits: &'a Limits,
+        mirror: &'a Path,
         stop: &'a CancellationToken,
     ) -> Talk<'a> {
         let until = Instant::now() + limits.fetch_time;
         let said = Said { answers: credentials.answers(), untrusted: None, bytes: 0 };
-        Talk { location, credentials, limits, stop, until, said: RefCell::new(said) }
+        Talk { location, credentials, limits, mirror, stop, until, said: RefCell::new(said) }
     }
 
     /// What libgit2 calls during the talk.
@@ -111,7 +116,11 @@ impl<'a> Talk<'a> {
         if let Some(problem) = said.answers.problem.take() {
             return problem;
         }
-        let message: String = error.message().chars().filter(|c| !c.is_control()).take(300).collect();
+        if let Some(short) = of_the_machine(error, self.mirror) {
+            return short;
+        }
+        let message: String =
+            error.message().chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(300).collect();
         let status = |code: &str| message.ends_with(&format!("http status code: {code}"));
         let shown = said.answers.shown();
         match (error.code(), error.class()) {

@@ -169,8 +169,14 @@ impl Mirror {
         after: Option<Oid>,
         folder: &str,
     ) -> Result<Changes, GitError> {
-        let mut comparison =
-            Comparison { mirror: self, repository, found: Changes::default(), entries: 0, path: String::new() };
+        let mut comparison = Comparison {
+            mirror: self,
+            repository,
+            found: Changes::default(),
+            entries: 0,
+            bytes: 0,
+            path: String::new(),
+        };
         for part in parts(folder) {
             comparison.path.push_str(part);
             comparison.path.push('/');
@@ -237,6 +243,8 @@ struct Comparison<'a> {
     repository: &'a Repository,
     found: Changes,
     entries: usize,
+    /// What the paths that were found take in memory.
+    bytes: usize,
     /// The folder that is being compared, with a slash at its end; nothing for the root.
     path: String,
 }
@@ -313,6 +321,7 @@ impl<'a> Comparison<'a> {
             Err(why) => {
                 if after.is_some() {
                     let shown = format!("{}{}", self.path, shown(either.name()));
+                    self.has_room_for(&shown)?;
                     self.found.odd.push(OddPath { shown, why });
                 }
                 return Ok(());
@@ -329,8 +338,23 @@ impl<'a> Comparison<'a> {
         }
         let entry = |raw: Option<&Raw<'_>>| raw.map(Raw::entry);
         let path = format!("{}{name}", self.path);
+        self.has_room_for(&path)?;
         self.found.changes.push(Change { path, before: entry(before), after: entry(after) });
         Ok(())
+    }
+
+    /// Whether one more path that differs may be held. Two trees of a few bytes can stand for any number of paths.
+    fn has_room_for(&mut self, path: &str) -> Result<(), GitError> {
+        self.bytes += size_of::<Change>() + path.len();
+        if self.bytes <= self.mirror.limits.listing_bytes {
+            return Ok(());
+        }
+        let paths = self.found.changes.len() + self.found.odd.len();
+        let what = format!(
+            "what differs in {} takes too much memory; follow a folder of it (path = \"…\"); paths that differ",
+            if self.path.is_empty() { "/" } else { &self.path }
+        );
+        Err(GitError::TooMany { what, limit: paths })
     }
 
     fn tree(&mut self, id: Option<Oid>) -> Result<Option<Tree<'a>>, GitError> {
@@ -338,8 +362,10 @@ impl<'a> Comparison<'a> {
         let tree = self.mirror.tree(self.repository, id)?;
         self.entries += tree.len();
         if self.entries > self.mirror.limits.entries {
-            let what =
-                format!("{} has too many files and folders", if self.path.is_empty() { "/" } else { &self.path });
+            let what = format!(
+                "{} has too many files and folders; follow a folder of it (path = \"…\")",
+                if self.path.is_empty() { "/" } else { &self.path }
+            );
             return Err(GitError::TooMany { what, limit: self.mirror.limits.entries });
         }
         Ok(Some(tree))

@@ -147,3 +147,124 @@ fn a_source_with_missing_objects_moves_nothing() {
     assert!(matches!(&error, GitError::DamagedSource { .. }), "{error}");
     assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)));
 }
+
+/// What a power cut, a full disk and a hasty hand leave, found at a start and while belay runs.
+#[test]
+fn any_damage_is_set_aside_and_fetched_anew() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let folder = repository.beside("mirror/repository.git");
+    let packs = |extension: &str| -> Vec<std::path::PathBuf> {
+        let entries = fs::read_dir(folder.join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+    };
+    let damages: [(&str, &dyn Fn()); 6] = [
+        ("an empty reference", &|| fs::write(folder.join("refs/heads/main"), "").unwrap()),
+        ("an empty HEAD", &|| fs::write(folder.join("HEAD"), "").unwrap()),
+        ("a pack cut short", &|| {
+            let pack = packs("pack").remove(0);
+            let bytes = fs::read(&pack).unwrap();
+            fs::remove_file(&pack).unwrap();
+            fs::write(&pack, &bytes[..bytes.len() - 7]).unwrap();
+        }),
+        ("no objects", &|| fs::remove_dir_all(folder.join("objects")).unwrap()),
+        ("no packs", &|| fs::remove_dir_all(folder.join("objects/pack")).unwrap()),
+        ("no mirror", &|| fs::remove_dir_all(folder.parent().unwrap()).unwrap()),
+    ];
+    for (number, (name, damage)) in damages.iter().enumerate() {
+        drop(open(&repository));
+        let running = open(&repository).0;
+        fetch(&running).unwrap();
+        damage();
+        // At a start.
+        let head = repository.commit_file("a.yaml", &format!("{number}"), "More");
+        repository.push();
+        let (mirror, _) = open(&repository);
+        assert_eq!(fetch(&mirror).unwrap().head, id(&head), "{name}");
+        assert_eq!(text(&mirror, &id(&head), "a.yaml"), format!("{number}"), "{name}");
+        drop(mirror);
+        // While it runs.
+        let running = open(&repository).0;
+        fetch(&running).unwrap();
+        damage();
+        let head = repository.commit_file("a.yaml", &format!("{number} again"), "More");
+        repository.push();
+        let read = || -> Result<(), GitError> {
+            let head = fetch(&running)?.head;
+            for (_, entry) in running.files(&head, "")?.files {
+                running.read(entry.blob, 1000)?;
+            }
+            Ok(())
+        };
+        if let Err(error) = read() {
+            assert!(error.wants_a_new_mirror(), "{name}: {error}");
+            running.start_over().unwrap();
+            read().unwrap();
+        }
+        assert_eq!(running.head(&main()).unwrap(), Some(id(&head)), "{name}");
+        drop(running);
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_is_cleared() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let left = ["objects/pack/pack_git2_a1b2c3", "objects/pack/tmp_copy", "refs/heads/main.lock", "HEAD.lock"];
+    for name in left {
+        fs::write(mirror.path().join(name), "").unwrap();
+    }
+    let second = repository.commit_file("a.yaml", "two", "Second");
+    repository.push();
+    assert_eq!(fetch(&mirror).unwrap().head, id(&second));
+    for name in left {
+        assert!(!mirror.path().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn an_attempt_that_did_not_end_is_counted() {
+    let repository = Repository::new();
+    let (mirror, _) = open(&repository);
+    assert_eq!(mirror.unended_attempts(), 0);
+    drop(mirror.attempt().unwrap());
+    assert_eq!(mirror.unended_attempts(), 0);
+    for count in 1..4 {
+        // A process that is killed drops nothing.
+        std::mem::forget(mirror.attempt().unwrap());
+        assert_eq!(open(&repository).0.unended_attempts(), count);
+    }
+    drop(mirror.attempt().unwrap());
+    assert_eq!(mirror.unended_attempts(), 0);
+    fs::write(repository.beside("mirror/attempt"), "").unwrap();
+    assert_eq!(mirror.unended_attempts(), 1);
+}
+
+#[test]
+fn many_commits_leave_no_descriptor_open() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    let folder = repository.beside("mirror").display().to_string();
+    let held = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        let open = links.filter(|link| link.to_string_lossy().starts_with(&folder)).count();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        open + maps.lines().filter(|line| line.contains(&folder)).count()
+    };
+    // What the packs that are not joined yet take: two descriptors and two mappings each, for three handles at most.
+    let mut most = 0;
+    for number in 0..150 {
+        let head = repository.commit_file("a.yaml", &format!("{number}"), "More");
+        repository.push();
+        assert_eq!(fetch(&mirror).unwrap().head, id(&head));
+        assert_eq!(text(&mirror, &id(&head), "a.yaml"), format!("{number}"));
+        most = most.max(held());
+    }
+    assert!(most < 200, "{most} files of the mirror are open or mapped");
+}

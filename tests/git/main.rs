@@ -5,6 +5,7 @@
 mod world;
 
 mod attribution;
+mod bombs;
 mod damaged;
 mod killed;
 mod mirror;

@@ -193,6 +193,34 @@ fn pins_hold_what_no_branch_has() {
 }
 
 #[test]
+fn what_nothing_leads_to_is_collected() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let mut thrown = Vec::new();
+    for number in 0..120 {
+        repository.reset(&first);
+        thrown.push(id(&repository.commit_file("a.yaml", &format!("thrown away {number}"), "Thrown away")));
+        repository.force_push();
+        fetch(&mirror).unwrap();
+    }
+    let named = BTreeSet::from([thrown[7].clone()]);
+    assert_eq!(mirror.pin_only(&named).unwrap(), []);
+    let (last, named) = (thrown.pop().unwrap(), thrown.remove(7));
+    assert_eq!(text(&mirror, &named, "a.yaml"), "thrown away 7");
+    assert_eq!(text(&mirror, &last, "a.yaml"), "thrown away 119");
+    assert_eq!(text(&mirror, &id(&first), "a.yaml"), "one");
+    for commit in thrown {
+        assert!(!mirror.contains(&commit).unwrap(), "nothing names it");
+    }
+    let next = repository.commit_file("a.yaml", "next", "Next");
+    repository.push();
+    assert_eq!(fetch(&mirror).unwrap().head, id(&next));
+}
+
+#[test]
 fn digits_resolve_to_commits() {
     let mut repository = Repository::new();
     let ids: Vec<String> = (0..40).map(|n| repository.commit_file("a.yaml", &n.to_string(), "One more")).collect();

@@ -48,6 +48,12 @@ impl Manifest {
         self.value.read()
     }
 
+    /// How many bytes of memory it takes, near enough.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size_of::<Manifest>() + self.value.text().len() + self.starts.len() * size_of::<Start>()
+    }
+
     /// The version in its group, `v1`.
     #[must_use]
     pub fn version(&self) -> &str {

@@ -1,0 +1,171 @@
+//! Whether the mirror is damaged, or the machine is short of something: the first is mended by fetching anew, the second
+//! only by who runs the machine. And what a process that was killed has left in it.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use git2::ErrorClass;
+
+use super::error::{GitError, with_file};
+
+/// How many bytes a mirror must be able to write, for a shortage of room to be ruled out.
+const ROOM: usize = 64 << 10;
+/// How many files and folders of a mirror are looked at.
+const MOST: usize = 100_000;
+/// What the C library says of errors that are the machine's and not the repository's, and that libgit2 quotes.
+const OF_THE_MACHINE: [(&str, ErrorKind); 9] = [
+    ("No space left on device", ErrorKind::StorageFull),
+    ("Disk quota exceeded", ErrorKind::QuotaExceeded),
+    ("Too many open files", ErrorKind::Other),
+    ("Permission denied", ErrorKind::PermissionDenied),
+    ("Operation not permitted", ErrorKind::PermissionDenied),
+    ("Read-only file system", ErrorKind::ReadOnlyFilesystem),
+    ("Cannot allocate memory", ErrorKind::OutOfMemory),
+    ("Input/output error", ErrorKind::Other),
+    ("File too large", ErrorKind::FileTooLarge),
+];
+
+/// What an error of libgit2 about the files below `path` means, if it is the machine's.
+pub(super) fn of_the_machine(error: &git2::Error, path: &Path) -> Option<GitError> {
+    let message = error.message();
+    let known = OF_THE_MACHINE.iter().find(|(text, _)| message.contains(text));
+    let kind = match known {
+        Some((_, kind)) => *kind,
+        None if error.class() == ErrorClass::NoMemory => ErrorKind::OutOfMemory,
+        None => return None,
+    };
+    let source = io::Error::new(kind, message.to_owned());
+    Some(GitError::Io { doing: "read or write", path: path.to_owned(), source })
+}
+
+/// What keeps the files below `folder` from being read, other than that they are not there: their rights, or too few
+/// descriptors. Nothing is written.
+pub(super) fn unreadable(folder: &Path) -> Result<(), GitError> {
+    for file in files(folder)? {
+        match File::open(&file).and_then(|mut file| file.read(&mut [0])) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(with_file("read", file)(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What keeps belay from writing in `folder`: no room, no rights, a disk that is read-only.
+pub(super) fn unwritable(folder: &Path) -> Result<(), GitError> {
+    let test = folder.join("test");
+    let written = File::create(&test).and_then(|mut file| file.write_all(&[0; ROOM]).and_then(|()| file.sync_all()));
+    let removed = fs::remove_file(&test);
+    match written.and(removed) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(with_file("write", test)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What is wrong with the files of a bare repository that libgit2 does not notice, or notices too late: a reference that is
+/// empty or no id, as a power cut leaves it, and a pack that is cut short.
+pub(super) fn wrong_files(repository: &Path) -> Result<Option<String>, GitError> {
+    for file in files(&repository.join("refs"))? {
+        if file.extension().is_some_and(|extension| extension == "lock") {
+            continue;
+        }
+        let Ok(metadata) = fs::metadata(&file) else { continue };
+        if metadata.len() < 41 && !fs::read(&file).is_ok_and(|text| text.starts_with(b"ref: ")) {
+            return Ok(Some(format!("{} is no reference: it has {} bytes", file.display(), metadata.len())));
+        }
+    }
+    for index in files(&repository.join("objects/pack"))? {
+        let pack = index.with_extension("pack");
+        // An index alone is what is left of a pack that was never finished.
+        if index.extension().is_some_and(|extension| extension == "idx") && pack.exists() {
+            if !is_whole(&pack, &index).map_err(with_file("read", &pack))? {
+                return Ok(Some(format!("{} is not the pack that its index was made of", pack.display())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a pack ends with the checksum that its index names (gitformat-pack(5)): the index's last 40 bytes are that of the
+/// pack and its own.
+fn is_whole(pack: &Path, index: &Path) -> io::Result<bool> {
+    let end = |path: &Path, from: u64, bytes: &mut [u8]| -> io::Result<bool> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let Some(start) = length.checked_sub(from) else { return Ok(false) };
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(bytes)?;
+        Ok(true)
+    };
+    let (mut named, mut there) = ([0; 20], [0; 20]);
+    Ok(end(index, 40, &mut named)? && end(pack, 20, &mut there)? && named == there)
+}
+
+/// Removes what a process that was killed has left in the mirror: packs that were being written, and locks that nobody
+/// holds any more. The mirror must be locked, so that nobody else is writing.
+pub(super) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
+    let packs = repository.join("objects/pack");
+    fs::create_dir_all(&packs).map_err(with_file("make the folder", &packs))?;
+    let mut left = Vec::new();
+    for file in files(&packs)? {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("pack_git2_")
+            || name.starts_with("tmp_")
+            || name.starts_with(".tmp-")
+            || name.ends_with(".lock")
+        {
+            left.push(file);
+        } else if name.ends_with(".idx") && !file.with_extension("pack").exists() {
+            left.push(file);
+        }
+    }
+    left.extend(
+        files(&repository.join("refs"))?.into_iter().filter(|file| file.extension().is_some_and(|it| it == "lock")),
+    );
+    left.extend(["HEAD.lock", "packed-refs.lock", "config.lock"].map(|name| repository.join(name)));
+    for file in left {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(with_file("remove", file)(error)),
+            Ok(()) => tracing::debug!(file = %file.display(), "removed what a process that was killed had left"),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that packs and their folder are on the disk, before anything says that they are there.
+pub(super) fn sync_packs(repository: &Path, known: &[PathBuf]) -> Result<(), GitError> {
+    let folder = repository.join("objects/pack");
+    for file in files(&folder)?.into_iter().filter(|file| !known.contains(file)) {
+        File::open(&file).and_then(|file| file.sync_all()).map_err(with_file("sync", &file))?;
+    }
+    sync_folder(&folder)
+}
+
+/// Makes sure that the names in a folder are on the disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), GitError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(with_file("sync", folder))
+}
+
+/// The files in a folder and below it; none where it is not there.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+            entries => entries.map_err(with_file("read", &folder))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(with_file("read", &folder))?;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+            if files.len() + folders.len() > MOST {
+                return Ok(files);
+            }
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,187 @@
+//! How much memory libgit2 may take. What a repository holds decides how much it asks for: a pack of 564 KiB can hold an
+//! object of 400 MB, and an object that is stored as a difference is rebuilt from all that it differs from. libgit2 asks for
+//! the memory of an object before it inflates it, so a limit on what it may ask for is a limit on what is inflated.
+//!
+//! Its allocator is replaced by one that counts. While an operation on a mirror runs ([`bounded`]), a request beyond the
+//! limits is answered as if the machine had no more memory: libgit2 gives the operation up, and the error says so.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many bytes one operation may hold at once: an index of 750,000 objects, or an object of 50 MB that is stored as a
+/// difference, with what it differs from and the difference.
+pub(super) const OPERATION: usize = 160 << 20;
+/// How many bytes all operations of the process may hold at once, with what libgit2 keeps between them.
+const PROCESS: usize = 192 << 20;
+/// From how many bytes on, held at the end of an operation, what libgit2 keeps is let go of.
+const KEPT: usize = 24 << 20;
+
+/// What libgit2 holds.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What the operation of this thread holds, where one runs.
+    static OF_OPERATION: Cell<Option<isize>> = const { Cell::new(None) };
+    /// The largest request of this operation that was refused.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What became of the memory of an operation.
+pub(super) struct Used {
+    /// The largest request that was refused, in bytes, where one was.
+    pub(super) refused: Option<usize>,
+    /// Whether libgit2 keeps more than it should between operations. Handles that are closed give it back.
+    pub(super) keeps_too_much: bool,
+}
+
+/// Runs an operation within the limits. One inside another belongs to it.
+pub(super) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
+    let outer = OF_OPERATION.get();
+    if outer.is_none() {
+        OF_OPERATION.set(Some(0));
+        REFUSED.set(0);
+    }
+    let ends = Ends(outer.is_none());
+    let result = operation();
+    drop(ends);
+    let refused = REFUSED.get();
+    let keeps_too_much = HELD.load(Ordering::Relaxed) > KEPT;
+    (result, Used { refused: (refused > 0).then_some(refused), keeps_too_much })
+}
+
+/// Gives what the C library keeps of freed memory back to the system.
+#[expect(unsafe_code, reason = "a function of the C library")]
+pub(super) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointers, and locks what it needs.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Ends an operation, also where it panics.
+struct Ends(bool);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if self.0 {
+            OF_OPERATION.set(None);
+        }
+    }
+}
+
+/// The allocator as libgit2 knows it (`git2/sys/alloc.h`).
+#[repr(C)]
+struct Allocator {
+    allocate: unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void,
+    reallocate: unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+}
+
+/// Makes libgit2 use the counting allocator, and bounds what it can bound itself. What it allocated before stays good:
+/// both take memory from the C library.
+///
+/// # Safety
+///
+/// Nobody may use libgit2 meanwhile: it keeps this in globals without a lock.
+#[expect(unsafe_code, reason = "libgit2's allocator can only be replaced through its C interface")]
+pub(super) unsafe fn install() {
+    /// How many objects a pack may have that is fetched: what their index takes in memory must fit into an operation.
+    const OBJECTS: usize = 750_000;
+    /// How large an object may be that is stored as a difference, in bytes.
+    const DIFFERENCE: usize = 64 << 20;
+    let mut allocator = Allocator { allocate, reallocate, free };
+    // SAFETY: the caller keeps everybody else away. libgit2 copies the struct, and takes a `size_t` for the others.
+    let done = unsafe {
+        let allocator = std::ptr::from_mut(&mut allocator);
+        [
+            libgit2_sys::git_libgit2_opts(libgit2_sys::GIT_OPT_SET_ALLOCATOR as c_int, allocator),
+            libgit2_sys::git_libgit2_opts(libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECTS as c_int, OBJECTS),
+            libgit2_sys::git_libgit2_opts(libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECT_SIZE as c_int, DIFFERENCE),
+        ]
+    };
+    if done.iter().any(|code| *code != 0) {
+        tracing::warn!("failed to bound the memory of libgit2");
+    }
+}
+
+/// Whether an operation may have so much more; if not, that is noted.
+fn may_have(more: usize) -> bool {
+    let Some(held) = OF_OPERATION.get() else { return true };
+    let of_operation = usize::try_from(held).unwrap_or(0).saturating_add(more);
+    let of_process = HELD.load(Ordering::Relaxed).saturating_add(more);
+    let may = of_operation <= OPERATION && of_process <= PROCESS;
+    if !may {
+        REFUSED.set(REFUSED.get().max(more));
+    }
+    may
+}
+
+fn count(taken: usize, given: usize) {
+    HELD.fetch_add(taken, Ordering::Relaxed);
+    // What was allocated before the counting began is given back, too.
+    let less = |held: usize| Some(held.saturating_sub(given));
+    let _: Result<usize, usize> = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    if let Some(held) = OF_OPERATION.get() {
+        let change = isize::try_from(taken).unwrap_or(0) - isize::try_from(given).unwrap_or(0);
+        OF_OPERATION.set(Some(held.saturating_add(change)));
+    }
+}
+
+#[expect(unsafe_code, reason = "called by libgit2")]
+unsafe extern "C" fn allocate(size: usize, _: *const c_char, _: c_int) -> *mut c_void {
+    if !may_have(size) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: `malloc` takes any size; what it returns is its own, or null, which is what `malloc_usable_size` takes.
+    unsafe {
+        let memory = libc::malloc(size);
+        count(libc::malloc_usable_size(memory), 0);
+        memory
+    }
+}
+
+#[expect(unsafe_code, reason = "called by libgit2")]
+unsafe extern "C" fn reallocate(memory: *mut c_void, size: usize, _: *const c_char, _: c_int) -> *mut c_void {
+    // SAFETY: libgit2 hands over what one of these functions returned, or null; all of it comes from the C library.
+    unsafe {
+        let before = libc::malloc_usable_size(memory);
+        if size > before && !may_have(size - before) {
+            return std::ptr::null_mut();
+        }
+        let moved = libc::realloc(memory, size);
+        if !moved.is_null() {
+            count(libc::malloc_usable_size(moved), before);
+        }
+        moved
+    }
+}
+
+#[expect(unsafe_code, reason = "called by libgit2")]
+unsafe extern "C" fn free(memory: *mut c_void) {
+    // SAFETY: as for `reallocate`.
+    unsafe {
+        count(0, libc::malloc_usable_size(memory));
+        libc::free(memory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_given_no_more_than_its_limit() {
+        let (may, used) = bounded(|| {
+            count(OPERATION - 100, 0);
+            let may = (may_have(100), may_have(101));
+            count(0, OPERATION - 100);
+            may
+        });
+        assert_eq!((may, used.refused), ((true, false), Some(101)));
+        let ((), used) = bounded(|| assert!(may_have(OPERATION)));
+        assert_eq!(used.refused, None);
+        assert!(may_have(usize::MAX), "outside of an operation nothing is refused");
+    }
+}
