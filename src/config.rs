@@ -69,6 +69,9 @@ pub struct SourceConfig {
     /// How long a rollback may take, besides the workload's own deadline.
     #[serde(default = "default_rollback_budget")]
     pub rollback_budget: Span,
+    /// How long a fault of the infrastructure is waited out, besides the workload's own deadline.
+    #[serde(default = "span::default_outage_timeout")]
+    pub outage_timeout: Span,
     /// Whether belay gives up as soon as the pods show that they can't start, before the deadline.
     #[serde(default)]
     pub fail_fast: bool,
@@ -231,6 +234,7 @@ impl SourceConfig {
             prune_limit: default_prune_limit(),
             on_failure: OnFailure::default(),
             rollback_budget: default_rollback_budget(),
+            outage_timeout: span::default_outage_timeout(),
             fail_fast: false,
             drift: Drift::default(),
             context: String::new(),

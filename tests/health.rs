@@ -94,6 +94,7 @@ fn run(name: &str, case: Case) {
                 pods: step.pods.iter().map(account).collect(),
                 cannot_make_pods: step.cannot_make_pods,
                 held_up_by: step.held_up_by.as_ref().map(|pod| Box::new(account(pod).seen)),
+                hidden: None,
             };
             let ruling = judge.rule(suspicion, &sight, now);
             let (ruled, reason) = match ruling {

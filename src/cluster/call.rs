@@ -92,11 +92,15 @@ impl Cluster {
             let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
             Ok((code, warnings, bytes.to_vec()))
         };
-        match tokio::time::timeout(limit, exchange).await {
+        let began = self.clock.now();
+        let answer = match tokio::time::timeout(limit, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(message)) => Err(away(purpose, message, None)),
             Err(_) => Err(away(purpose, format!("no answer within {limit:?}"), None)),
-        }
+        };
+        // A proxy, or a server without its store, answers in its place.
+        self.note(answer.as_ref().is_ok_and(|(code, ..)| !matches!(code, 502..=504)), began);
+        answer
     }
 }
 

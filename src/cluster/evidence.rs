@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::call::{Purpose, get};
@@ -24,6 +24,9 @@ const LINES: usize = 10;
 const LINE_LIMIT: usize = 400;
 /// The most events that are kept.
 const EVENTS: usize = 20;
+/// How long after a refusal its event still tells why there are too few pods: a controller tries again every quarter of an
+/// hour at the latest.
+const REFUSED_LATELY: SignedDuration = SignedDuration::from_mins(20);
 /// The most nodes that are looked at.
 const NODES: usize = 10;
 
@@ -34,6 +37,15 @@ pub struct Scene {
     pub sight: Sight,
     /// What is kept.
     pub evidence: Evidence,
+}
+
+impl Scene {
+    /// The scene of a workload whose pods can't be seen, and why.
+    #[must_use]
+    pub fn hidden(why: String) -> Scene {
+        let evidence = Evidence { missing: vec![format!("pods: {why}")], ..Evidence::default() };
+        Scene { sight: Sight { hidden: Some(why), ..Sight::default() }, evidence }
+    }
 }
 
 impl Cluster {
@@ -70,7 +82,8 @@ impl Cluster {
             missing,
         };
         let held_up_by = others.into_iter().max_by_key(|pod| pod.fault).map(|pod| Box::new(pod.seen));
-        let sight = Sight { pods: accounts, cannot_make_pods: cannot_make_pods(live), held_up_by };
+        let refused = || cannot_make_pods(live).or_else(|| refused_pods(key, &evidence.events, self.clock.now()));
+        let sight = Sight { pods: accounts, cannot_make_pods: refused(), held_up_by, hidden: None };
         Ok(Scene { sight, evidence })
     }
 
@@ -230,6 +243,14 @@ fn conditions(live: &Value) -> Vec<String> {
             format!("{kind}={status} {reason}: {message}")
         })
         .collect()
+}
+
+/// Why the API server has refused pods lately, by the events of a workload whose status has no word for it.
+fn refused_pods(key: &ObjectKey, events: &[EventSeen], now: Timestamp) -> Option<String> {
+    let silent = matches!(Workload::of(key), Some(Workload::StatefulSet | Workload::DaemonSet));
+    let recent = |event: &&EventSeen| now.duration_since(event.at) < REFUSED_LATELY;
+    let refused = events.iter().filter(|event| event.reason == "FailedCreate").filter(recent);
+    refused.max_by_key(|event| event.at).filter(|_| silent).map(|event| event.message.clone())
 }
 
 fn cannot_make_pods(live: &Value) -> Option<String> {

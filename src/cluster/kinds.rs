@@ -57,7 +57,7 @@ impl Served {
     }
 
     /// What an object of this kind is known by.
-    pub(super) fn key_of(&self, object: &Value) -> ObjectKey {
+    pub fn key_of(&self, object: &Value) -> ObjectKey {
         let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
         let (group, kind) = (self.group.clone(), self.kind.clone());
         ObjectKey { group, kind, namespace: text("namespace"), name: text("name").unwrap_or_default() }

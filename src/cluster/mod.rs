@@ -19,12 +19,14 @@ mod rolling_update;
 mod watch;
 mod whole;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 
 use crate::clock::Clock;
+use belay_core::rollout::Outages;
 
 pub use apply::{Mode, Written};
 pub use controllers::Sent;
@@ -53,19 +55,40 @@ pub struct Cluster {
     request_timeout: Duration,
     /// Until when it may be written to, where that is not always.
     entitled: Option<Arc<Entitled>>,
+    /// When its API server did not answer, as far as belay has noticed.
+    outages: Arc<Mutex<Outages>>,
 }
 
 impl Cluster {
     /// The cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
-        Cluster { client, clock, kinds: Arc::default(), request_timeout: REQUEST_TIMEOUT, entitled: None }
+        Cluster {
+            client,
+            clock,
+            kinds: Arc::default(),
+            request_timeout: REQUEST_TIMEOUT,
+            entitled: None,
+            outages: Arc::default(),
+        }
     }
 
     /// The same with another limit for one request.
     #[must_use]
     pub fn with_request_timeout(self, limit: Duration) -> Cluster {
         Cluster { request_timeout: limit, ..self }
+    }
+
+    /// When its API server did not answer lately, as far as belay has noticed.
+    #[must_use]
+    pub fn outages(&self) -> Outages {
+        self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whether the API server has answered what was sent at `began`.
+    fn note(&self, answered: bool, began: Timestamp) {
+        let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+        if answered { outages.answered(self.clock.now()) } else { outages.silent(began) }
     }
 
     /// The namespace of objects whose manifests name none.

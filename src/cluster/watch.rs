@@ -112,6 +112,7 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
     let mut known: BTreeMap<ObjectKey, ()> = BTreeMap::new();
     let mut present: BTreeMap<ObjectKey, ()> = BTreeMap::new();
     while let Some(event) = events.next().await {
+        cluster.note(event.as_ref().err().is_none_or(is_answer), cluster.clock.now());
         let told = match event {
             Ok(Event::Init) => {
                 present.clear();
@@ -149,6 +150,16 @@ async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sen
                 return;
             }
         }
+    }
+}
+
+/// Whether what a watch failed of is the word of a server that is there.
+fn is_answer(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(status) if status.code < 500),
+        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => true,
     }
 }
 

@@ -11,6 +11,11 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
 
+/// How long a fault of the infrastructure is waited out where nothing else is said.
+pub(super) fn default_outage_timeout() -> Span {
+    Span(Duration::from_mins(10))
+}
+
 /// A text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a length of time: {0:?} (write 30s, 5m, 1h30m or 500ms)")]

@@ -8,12 +8,17 @@ use tokio::sync::watch;
 use tracing::debug;
 
 use super::source::Source;
-use crate::cluster::Seen;
+use crate::cluster::{Cluster, ClusterError, Seen};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::scaled_by;
+use belay_core::rollout::{Replicas, Wanted, scaled_by};
 
 /// How long a plan waits until the autoscalers of the cluster are known.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The kind that they are asked for in.
+pub(super) const API_VERSION: &str = "autoscaling/v2";
+/// What they are called.
+pub(super) const KIND: &str = "HorizontalPodAutoscaler";
 
 /// What the cluster's autoscalers scale. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -32,6 +37,46 @@ impl Autoscalers {
     /// Whether one of them scales this object.
     pub(super) fn scale(&self, key: &ObjectKey) -> bool {
         self.targets().values().any(|target| target == key)
+    }
+
+    /// Leaves the replicas of what they scale to them.
+    pub(super) fn take_their_part(&self, wanted: &mut [Wanted]) {
+        let targets = self.targets();
+        let is_scaled = |wanted: &&mut Wanted| targets.values().any(|target| *target == wanted.key);
+        wanted.iter_mut().filter(is_scaled).for_each(|wanted| wanted.replicas = Replicas::LeftOut);
+    }
+
+    /// Reads them once, without a daemon: those of the cluster, as far as belay may see them, and those among these manifests.
+    ///
+    /// # Errors
+    /// Where the API server does not answer.
+    pub(super) async fn read(cluster: &Cluster, wanted: &[Wanted]) -> Result<Autoscalers, ClusterError> {
+        let autoscalers = Autoscalers::default();
+        let pairs = wanted.iter().filter_map(|wanted| {
+            let target = scaled_by(&wanted.key, &wanted.manifest.value())?;
+            Some((wanted.key.clone(), target))
+        });
+        autoscalers.targets().extend(pairs);
+        let mut namespaces: Vec<Option<&str>> = wanted.iter().map(|wanted| wanted.key.namespace.as_deref()).collect();
+        namespaces.dedup();
+        let one = if let [one] = namespaces.as_slice() { *one } else { None };
+        let listed = match cluster.served(API_VERSION, KIND).await {
+            Ok(served) => cluster.list(&served, one, "").await.map(|all| (served, all)),
+            Err(error) => Err(error),
+        };
+        match listed {
+            Ok((served, all)) => {
+                let pairs = all.iter().filter_map(|one| {
+                    let key = served.key_of(one);
+                    Some((key.clone(), scaled_by(&key, one)?))
+                });
+                autoscalers.targets().extend(pairs);
+                Ok(autoscalers)
+            }
+            Err(away @ ClusterError::Away { .. }) => Err(away),
+            // Without them replicas are as the manifests say.
+            Err(_) => Ok(autoscalers),
+        }
     }
 
     /// Waits until they are known; not for long, for belay may not be allowed to see them.

@@ -7,7 +7,7 @@ use super::planner::{Prepared, Standing};
 use super::source::Source;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Trigger, Workload};
+use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Workload};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;
@@ -23,6 +23,18 @@ impl Source {
         }
         let known = self.interrupted.contains(key) || self.resumed.get(key).is_some_and(|record| record.rolls_out);
         known || (self.is_unfinished(prepared, standing) && !self.has_ruled(key))
+    }
+
+    /// Whether what is planned for a workload takes the place of a change of its number of pods that was under way.
+    pub(super) fn scales_on(&self, prepared: &Prepared) -> bool {
+        let key = &prepared.planned.wanted.key;
+        self.interrupted_scaling.contains(key) || self.resumed.get(key).is_some_and(|record| self.was_scaling(record))
+    }
+
+    /// Whether a record that was open is of a change of the number of pods alone, and applied.
+    pub(super) fn was_scaling(&self, record: &Record) -> bool {
+        let applied = self.context.baseline(record.id, StepKind::Applied);
+        applied.is_some_and(|baseline| baseline.only_size)
     }
 
     /// Whether a template of this source is live and not complete.

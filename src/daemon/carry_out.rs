@@ -8,15 +8,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::look::News;
-use super::planner::{self, Prepared};
+use super::planner::Prepared;
 use super::prune;
 use super::roll_out::{Stage, Work};
 use super::source::{Done, Rollout, Source};
+use super::stage::resumed_apply;
 use super::status::set;
 use super::turn::{Place, Ranks};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted, held_reason,
+    Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted,
+    held_reason,
 };
 
 /// A planned object, its record, and what was known of it before a restart.
@@ -34,6 +36,10 @@ impl Source {
         let mut prepared = prepared;
         for prepared in &mut prepared {
             prepared.carries_on = self.carries_on(prepared);
+            prepared.scales_on = self.scales_on(prepared);
+            if let Action::Apply(apply) = &mut prepared.planned.action {
+                apply.scales |= prepared.scales_on;
+            }
         }
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
             prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
@@ -57,6 +63,7 @@ impl Source {
         self.pin(&records);
         self.failed.clear();
         self.interrupted.clear();
+        self.interrupted_scaling.clear();
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
@@ -191,11 +198,17 @@ impl Source {
                 Some(Stage::GoingBack { reason, went: None })
             }
             Action::Unchanged => {
-                let standing = standing.filter(|standing| standing.ours || prepared.carries_on)?;
+                let known = known(StepKind::Applied);
+                let only_size = known.as_ref().is_some_and(|known| known.only_size);
+                let scales = only_size || prepared.scales_on && !prepared.carries_on;
+                let standing = standing.filter(|standing| standing.ours || prepared.carries_on || scales)?;
                 if earlier.is_none() && standing.complete && !prepared.carries_on {
                     return None;
                 }
-                let baseline = known(StepKind::Applied);
+                let baseline = known.or_else(|| {
+                    let baseline = Baseline { only_size: scales, ..standing.baseline.clone() };
+                    scales.then_some(baseline)
+                });
                 Some(Stage::UnderWay(baseline.unwrap_or_else(|| standing.baseline.clone())))
             }
             _ => None,
@@ -212,7 +225,9 @@ impl Source {
 
     /// Begins one rollout.
     pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: Stage, ranks: &Ranks) {
-        let judged = prepared.rolls_out() || matches!(stage, Stage::UnderWay(_) | Stage::GoingBack { .. });
+        let only_size = matches!(&stage, Stage::UnderWay(baseline) if baseline.only_size);
+        let judged =
+            prepared.rolls_out() || !only_size && matches!(stage, Stage::UnderWay(_) | Stage::GoingBack { .. });
         let Prepared { planned, served: Some(served), carries_on, .. } = prepared else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;
@@ -222,8 +237,12 @@ impl Source {
         let apply = match &planned.action {
             Action::Apply(apply) => apply.clone(),
             // Taken up again: what would be sent if somebody else interferes.
-            _ => planner::resumed_apply(&planned.wanted, &self.context.config.name),
+            _ => {
+                let apply = resumed_apply(&planned.wanted, &self.context.config.name);
+                Apply { rolls_out: apply.rolls_out && !only_size, scales: only_size, ..apply }
+            }
         };
+        let scales = apply.scales;
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
@@ -243,7 +262,7 @@ impl Source {
             well: None,
         });
         let ended = CancellationToken::new();
-        let rollout = Rollout { record, cancel, ended, live: send, give_up, judged, superseded_by: None };
+        let rollout = Rollout { record, cancel, ended, live: send, give_up, judged, scales, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
         self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }

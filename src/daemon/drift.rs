@@ -271,9 +271,6 @@ impl Source {
     /// Puts an object right that somebody else has changed, or reports it.
     fn correct(&mut self, mut prepared: Prepared, ranks: &Ranks) {
         let key = prepared.planned.wanted.key.clone();
-        if self.adopts_rolled(&prepared) {
-            return;
-        }
         let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
         if !retry && self.context.config.drift == Drift::Report {
             let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
@@ -284,8 +281,9 @@ impl Source {
             *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
             warn!(object = %key, by, "drifted");
         }
-        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
-        let stage = if undoable && !retry { Stage::Drifted } else { Stage::Fresh };
+        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.corrects_template());
+        let undoable = undoable && (!retry || self.lost_its_hold_with_its_template(&prepared));
+        let stage = if undoable { Stage::Drifted } else { Stage::Fresh };
         let Some((id, prepared)) = self.write_down(prepared) else { return };
         if let Some(facts) = self.live.get_mut(&key) {
             facts.let_go = None;

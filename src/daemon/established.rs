@@ -9,7 +9,7 @@ use super::judging::{Cancelled, Judging, Ruled};
 use super::roll_out::Work;
 use super::take_back::{self, TakeBack};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Judge, Outcome, Wish, health, wish};
+use belay_core::rollout::{Baseline, Outcome, Wish, health, wish};
 
 impl Work {
     /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
@@ -26,7 +26,7 @@ impl Work {
                 None => return self.end(Outcome::Complete, None).await,
             }
         }
-        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+        let judge = self.judge(baseline);
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         match judging.until_ruled(Some(written)).await? {
             Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
@@ -50,7 +50,7 @@ impl Work {
         if self.planned.wanted.key.kind != "CustomResourceDefinition" {
             return Ok(());
         }
-        let judge = Judge::new(self.planned.wanted.key.clone(), Baseline::default(), self.context.clock.now());
+        let judge = self.judge(Baseline::default());
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
     }

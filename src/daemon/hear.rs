@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
+use super::autoscalers::{API_VERSION, KIND};
 use super::crowd::Crowd;
 use super::look::{Accident, Charged, News};
 use super::source::{Done, Source};
@@ -142,6 +143,8 @@ impl Source {
                 self.supersede(record.id, Some(head));
                 if record.rolls_out {
                     self.interrupted.insert(key);
+                } else if self.was_scaling(&record) {
+                    self.interrupted_scaling.insert(key);
                 }
                 continue;
             }
@@ -203,7 +206,7 @@ impl Source {
                     served.push(found);
                 }
             }
-            let ask = || context.cluster.served("autoscaling/v2", "HorizontalPodAutoscaler");
+            let ask = || context.cluster.served(API_VERSION, KIND);
             let autoscalers = crate::cluster::Backoff::insist(|_| {}, ask).await.ok();
             Done::Served(served, autoscalers)
         });

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use super::roll_out::{LiveObject, Work};
 use super::status::{UnderWay, put_or_remove, set};
-use crate::cluster::{Backoff, EventKind, Scene};
+use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
-    Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health, template,
-    template_hash,
+    Baseline, Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health,
+    template, template_hash,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -70,6 +71,13 @@ pub(super) struct Judging<'a> {
 }
 
 impl Work {
+    /// A judge of the rollout that a write began.
+    pub(super) fn judge(&self, baseline: Baseline) -> Judge {
+        let limit = SignedDuration::try_from(self.context.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
+        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+        judge.with_outage_timeout(limit)
+    }
+
     /// Says everywhere that the world is in the way, and that nothing is judged meanwhile.
     pub(super) async fn waits_for_the_world(&self, reason: &Reason) -> Result<(), Cancelled> {
         let key = &self.planned.wanted.key;
@@ -125,6 +133,7 @@ impl<'a> Judging<'a> {
             return Ok(Some(Ruled::Failed { reason, scene, live }));
         }
         let now = self.work.context.clock.now();
+        self.judge.note_outages(&self.work.context.cluster.outages(), now);
         let suspicion = match self.judge.observe(&live, now) {
             Verdict::Complete => return Ok(Some(Ruled::Complete(live))),
             Verdict::Suspect(reason) => Some(reason),
@@ -148,6 +157,8 @@ impl<'a> Judging<'a> {
         let key = self.work.planned.wanted.key.clone();
         let scene = self.scene(live).await?;
         let now = context.clock.now();
+        // The pods may have been asked for in vain for long.
+        self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &scene.sight, now) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
@@ -165,9 +176,18 @@ impl<'a> Judging<'a> {
     /// What is to be seen of the workload.
     async fn scene(&self, live: &Value) -> Result<Scene, Cancelled> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
-        let look = Backoff::insist(context.in_the_way(key), || context.cluster.scene(key, live));
-        // The kinds that a scene is read from are built in; a server that refuses to list pods is as good as one without.
-        let scene = self.work.unless_cancelled(look).await?.unwrap_or_default();
+        // Who may not see the pods now may be allowed to soon; whoever never is has ruled by then.
+        let look = || async {
+            match context.cluster.scene(key, live).await {
+                Err(denied @ ClusterError::Denied { .. }) if self.judge.is_at_its_limit(context.clock.now()) => {
+                    Ok(Scene::hidden(denied.to_string()))
+                }
+                answer => answer,
+            }
+        };
+        let look = Backoff::insist(context.in_the_way(key), look);
+        let scene = self.work.unless_cancelled(look).await?;
+        let scene = scene.unwrap_or_else(|error| Scene::hidden(error.to_string()));
         context.status.trouble(&key.to_string(), None);
         Ok(scene)
     }

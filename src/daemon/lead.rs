@@ -118,6 +118,7 @@ impl Parts {
             corrected: BTreeMap::new(),
             resumed: BTreeMap::new(),
             interrupted: BTreeSet::new(),
+            interrupted_scaling: BTreeSet::new(),
             work: JoinSet::new(),
             planning: None,
             plans: 0,

@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use super::context::Context;
-use crate::history::{Entry, HistoryError, Kept, Update};
+use crate::history::{Entry, HistoryError, Kept, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
-    Wanted, Workload, marks, template,
+    Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
+    Trigger, Wanted, Workload, marks, template, template_hash,
 };
 
 /// What was refused; or why nothing could be written.
@@ -133,6 +133,33 @@ impl Context {
         })
     }
 
+    /// The newest record of a workload whose pod template changed.
+    pub(super) fn newest_rollout(&self, key: &ObjectKey) -> Option<Record> {
+        /// How many records are looked through.
+        const RECORDS: u32 = 50;
+        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
+        let records = self.history.records(&query).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to ask the history what was rolled out last");
+            Vec::new()
+        });
+        let applied = |record: &Record| !matches!(record.outcome, Outcome::Rejected | Outcome::Held | Outcome::Planned);
+        records.into_iter().find(|record| record.rolls_out && record.object == *key && applied(record))
+    }
+
+    /// The hash of the template that was seen complete for a commit.
+    pub(super) fn kept_template(&self, key: &ObjectKey, commit: &str) -> Option<String> {
+        let template = self.history.template(&self.config.name, key, &commit.parse().ok()?).ok().flatten()?;
+        Some(template_hash(&template))
+    }
+
+    /// What is recorded of a commit and a workload.
+    pub(super) fn recorded(&self, key: &ObjectKey, commit: &str) -> Recorded {
+        let query = Query { commit: Some(commit.to_owned()), ..Query::of(&self.config.name, key) };
+        let records = self.history.records(&query).unwrap_or_default();
+        let rolled_out = records.iter().any(|record| record.rolls_out && record.object == *key);
+        Recorded { rolled_out, template: self.kept_template(key, commit) }
+    }
+
     /// The newest template of a workload that was seen complete.
     pub(super) fn last_good(&self, key: &ObjectKey) -> Option<Known> {
         let good = match self.history.last_good(&self.config.name, key) {
@@ -154,7 +181,10 @@ impl Context {
     pub(super) fn baseline(&self, record: RecordId, kind: StepKind) -> Option<Baseline> {
         let steps = self.history.steps(record).ok()?;
         let step = steps.iter().rev().find(|step| step.kind == kind)?;
-        serde_json::from_str(&step.detail).ok()
+        let moved =
+            steps.iter().filter(|step| [kind, StepKind::Progress].contains(&step.kind)).map(|step| step.at).max();
+        let baseline: Baseline = serde_json::from_str(&step.detail).ok()?;
+        Some(Baseline { moved, ..baseline })
     }
 
     /// Begins a fresh history where this trouble says that the file is damaged. Whether there is a fresh one.

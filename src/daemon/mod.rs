@@ -31,6 +31,7 @@ mod replaced;
 mod reported;
 mod requests;
 mod roll_out;
+mod rolled_pods;
 mod rolling;
 mod settled;
 mod shelf;
@@ -39,6 +40,7 @@ mod stage;
 mod standing;
 mod status;
 mod take_back;
+mod takeover;
 mod telling;
 mod together;
 mod turn;
@@ -66,6 +68,7 @@ use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Locatio
 use crate::history::{History, Retention};
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
+use autoscalers::Autoscalers;
 use before::{Asked, Before};
 use beside::Beside;
 pub use context::Pruning;
@@ -271,9 +274,10 @@ pub async fn plan_once(
     cluster: &Cluster,
     source: &str,
     head: &CommitId,
-    wanted: Vec<Wanted>,
+    mut wanted: Vec<Wanted>,
 ) -> Result<Plan, ClusterError> {
     let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
+    Autoscalers::read(cluster, &wanted).await?.take_their_part(&mut wanted);
     let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX, holds, requests: None };
     let prepared = planner.plan(wanted).await?;
     let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();

@@ -13,11 +13,10 @@ use super::refused::complaints;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Reason, Replicas, TemplateMarks, Trigger, Wanted, Workload, body,
-    held_body, intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template,
-    template_hash,
+    Action, Apply, Baseline, Hold, Intent, Planned, Reason, TemplateMarks, Trigger, Wanted, Workload, held_body,
+    intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
 /// From how many objects of one kind on they are listed, not read one by one.
@@ -43,10 +42,12 @@ pub(super) struct Prepared {
     /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
     /// is judged, as this one's.
     pub carries_on: bool,
+    /// Whether it takes the place of a change of the number of pods that was under way, which is judged as this one's.
+    pub scales_on: bool,
 }
 
 impl Prepared {
-    /// Whether a rollout comes of it that is to be judged.
+    /// Whether a rollout of a template comes of it that is to be judged.
     pub fn rolls_out(&self) -> bool {
         match &self.planned.action {
             Action::Apply(apply) => apply.rolls_out || self.carries_on,
@@ -65,6 +66,8 @@ pub(super) struct Standing {
     pub ours: bool,
     /// Whether some commit of belay's is said to have made its pod template.
     pub marked: bool,
+    /// The hash of its pod template.
+    pub template: Option<String>,
     /// Where judging it would begin.
     pub baseline: Baseline,
 }
@@ -102,9 +105,7 @@ pub(super) enum Patience<'a> {
 /// Plans these manifests for the daemon. Waits out what the world does; cancel by dropping.
 pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
     context.autoscalers.known().await;
-    for wanted in wanted.iter_mut().filter(|wanted| context.autoscalers.scale(&wanted.key)) {
-        wanted.replicas = Replicas::LeftOut;
-    }
+    context.autoscalers.take_their_part(&mut wanted);
     let patience = Patience::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
     let planner = Planner {
@@ -171,7 +172,8 @@ impl Planner<'_> {
             let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
             let planned = Planned { wanted, action };
             let served = Some(served.clone());
-            Ok(Prepared { planned, served, standing, digest, last_writer, owner, carries_on: false })
+            let (carries_on, scales_on) = (false, false);
+            Ok(Prepared { planned, served, standing, digest, last_writer, owner, carries_on, scales_on })
         };
         stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
     }
@@ -372,6 +374,7 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
             last_writer: None,
             owner: None,
             carries_on: false,
+            scales_on: false,
         }
     })
 }
@@ -382,14 +385,6 @@ fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
     let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
     let commit = marks::annotation(live, marks::COMMIT);
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
-    Some(Standing { complete: is_complete(&wanted.key, live), ours, marked, baseline })
-}
-
-/// What would be sent for a rollout that is taken up again.
-pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
-    let marks = TemplateMarks::of(&wanted.commit);
-    let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
-    let body = body(&wanted.manifest.value(), source, &marks, None, wanted.replicas);
-    let rolls_out = Workload::of(&wanted.key).is_some();
-    Apply { body: Compact::of(&body), creates: false, rolls_out, takes_over: false, changes: Vec::new() }
+    let template = template(live).map(template_hash);
+    Some(Standing { complete: is_complete(&wanted.key, live), ours, marked, template, baseline })
 }

@@ -100,7 +100,16 @@ pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigg
         replicas: Replicas::AsWritten,
     };
     let planned = Planned { wanted, action };
-    Prepared { planned, served, standing: None, digest: None, last_writer: None, owner: None, carries_on: false }
+    Prepared {
+        planned,
+        served,
+        standing: None,
+        digest: None,
+        last_writer: None,
+        owner: None,
+        carries_on: false,
+        scales_on: false,
+    }
 }
 
 /// Deletes one object and waits until it is gone.

@@ -21,6 +21,7 @@ use super::judging::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::refused::complaints;
 use super::requests::Room;
+use super::stage::apply_anew;
 pub(super) use super::stage::{End, Ended, Stage, Well};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
@@ -30,8 +31,8 @@ use super::{prune, rolling, undone, unstick};
 use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
-    Apply, Baseline, Hold, Judge, Outcome, Planned, Reason, RecordId, StepKind, Workload, before_apply, is_as_applied,
-    marks, template, template_hash,
+    Apply, Baseline, Hold, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks, template,
+    template_hash,
 };
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
@@ -146,12 +147,18 @@ impl Work {
 
     /// Whether there is a rollout to be judged.
     pub(super) fn is_judged(&self) -> bool {
+        self.is_of_template() || self.apply.scales
+    }
+
+    /// Whether it is about a pod template, so that there may be an earlier one to go back to.
+    pub(super) fn is_of_template(&self) -> bool {
         self.apply.rolls_out || self.carries_on
     }
 
     /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
     fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
+        let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };
         if self.carries_on && !self.apply.rolls_out { Baseline { old_failure: None, ..baseline } } else { baseline }
     }
 
@@ -276,24 +283,6 @@ impl Work {
         Ok(())
     }
 
-    /// Writes the fields that `kubectl apply` owns, or an undo with it, or who made the object anew, over to belay, so that
-    /// the apply of `body` removes what that lacks.
-    pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {
-        const TRIES: usize = 5;
-        for _ in 0..TRIES {
-            let Some(live) = self.read().await? else { return Ok(()) };
-            let Some(over) = before_apply(&live, body) else { return Ok(()) };
-            let (context, key) = (&self.context, &self.planned.wanted.key);
-            let patch = || context.cluster.json_patch(key, &self.served, &over);
-            match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
-                Ok(_) => return Ok(()),
-                // Somebody wrote it in between.
-                Err(error) => warn!(object = %key, %error, "not taken over yet"),
-            }
-        }
-        self.step(StepKind::Waiting, "not taken over from kubectl: others keep writing it").await
-    }
-
     /// Judges the rollout that a write began.
     pub(super) async fn judge_from(
         &mut self,
@@ -302,7 +291,7 @@ impl Work {
     ) -> Result<Outcome, Cancelled> {
         let mut again: Option<Duration> = None;
         loop {
-            let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+            let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
             let unsticking = unstick::failed_pods(self);
             let mut judging = Judging::new(self, judge, applied.clone(), Outcome::UnderWay);
@@ -326,7 +315,7 @@ impl Work {
                         return Ok(outcome);
                     }
                 }
-                Ruled::Gone => {}
+                Ruled::Gone => self.apply = apply_anew(&self.planned.wanted, &self.context.config.name),
             }
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
                 return Box::pin(rolling::again(self)).await;
@@ -358,6 +347,9 @@ impl Work {
         if is_as_applied(live, &self.apply.body.read()) {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
             self.well = Some(Well { digest: digest(live), hash, replicas });
+        }
+        if !self.is_of_template() {
+            return self.end(Outcome::Complete, None).await;
         }
         self.log_end(Outcome::Complete, None);
         self.context.complete(self.record, wanted, live).await;

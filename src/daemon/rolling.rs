@@ -3,23 +3,25 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::judging::{Cancelled, LOOK_AT_PODS};
-use super::planner::resumed_apply;
+use super::judging::Cancelled;
 use super::roll_out::{Stage, Work};
+use super::rolled_pods::{given_up, scene};
+use super::stage::resumed_apply;
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::way::find_way;
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
-use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{
-    Baseline, Counters, GRACE, Hold, Impatience, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks,
-    WayBack, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
+    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks, WayBack,
+    is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -199,7 +201,7 @@ fn as_it_is(live: &Value) -> WayBack {
 }
 
 /// What is live of it, and how far an update of it is.
-async fn begun(work: &Work) -> Result<(Begun, Option<Value>), Cancelled> {
+pub(super) async fn begun(work: &Work) -> Result<(Begun, Option<Value>), Cancelled> {
     let key = &work.planned.wanted.key;
     let live = look(work).await?;
     let old = live.controllers.iter().find(|one| one["metadata"]["name"] == key.name.as_str()).cloned();
@@ -255,16 +257,19 @@ fn back_ask(work: &Work) -> Ask {
 /// Carries a rolling update out, for as long as only the world is in its way.
 async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
-    let pace = pace(work, outcome);
+    let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
     let mut backoff = Backoff::default();
     loop {
+        let (pace, moved) = (pace(work, &judge), AtomicBool::new(false));
         let update = match RollingUpdate::new(ask.clone()) {
             Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Scene::default())),
             Ok(update) => update,
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let rolling =
-            context.cluster.roll(namespace, update, pace, |line, counters| told(work, outcome, line, counters));
+        let rolling = context.cluster.roll(namespace, update, pace, |line, counters| {
+            moved.store(true, Ordering::Relaxed);
+            told(work, outcome, line, counters);
+        });
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
@@ -286,7 +291,9 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             Err(reason) => reason,
         };
         let seen = scene(work, &ask.to).await?;
-        let mut judge = Judge::new(key.clone(), Baseline::default(), context.clock.now());
+        if moved.load(Ordering::Relaxed) {
+            judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
+        }
         match judge.rule(suspicion, &seen.sight, context.clock.now()) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
@@ -299,17 +306,24 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
     }
 }
 
-fn pace(work: &Work, outcome: Outcome) -> Pace {
+/// How long the pods may stand still.
+fn deadline(work: &Work, outcome: Outcome) -> SignedDuration {
+    let seconds = progress_deadline_seconds(&work.planned.wanted.key, &work.planned.wanted.manifest.value());
+    let deadline = seconds.map_or(SignedDuration::from_hours(24), SignedDuration::from_secs);
+    deadline.saturating_add(match outcome {
+        Outcome::RollingBack => {
+            SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX)
+        }
+        _ => GRACE,
+    })
+}
+
+fn pace(work: &Work, judge: &Judge) -> Pace {
     let manifest = work.planned.wanted.manifest.value();
-    let seconds = progress_deadline_seconds(&work.planned.wanted.key, &manifest);
-    let deadline =
-        seconds.and_then(|seconds| seconds.try_into().ok()).map_or(Duration::from_hours(24), Duration::from_secs);
-    let more = match outcome {
-        Outcome::RollingBack => work.context.config.rollback_budget.0,
-        _ => GRACE.unsigned_abs(),
-    };
     let rest = manifest["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
-    Pace { update_period: REST.max(rest), poll_interval: LOOK, timeout: deadline.saturating_add(more) }
+    let now = work.context.clock.now();
+    let left = judge.due().and_then(|due| Duration::try_from(due.duration_since(now)).ok()).unwrap_or_default();
+    Pace { update_period: REST.max(rest), poll_interval: LOOK, timeout: left.max(LOOK) }
 }
 
 fn refused_reason(refused: impl Display) -> Reason {
@@ -332,54 +346,6 @@ fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
         in_the_way: None,
     };
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
-}
-
-/// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
-/// of those of the controller itself.
-async fn scene(work: &Work, to: &To) -> Result<Scene, Cancelled> {
-    let (context, key) = (&work.context, &work.planned.wanted.key);
-    let (key, live) = match begun(work).await? {
-        (Begun::Growing { next, .. }, _) if !matches!(to, To::Back) => {
-            let name = next["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            (ObjectKey { name, ..key.clone() }, *next)
-        }
-        (_, live) => (key.clone(), live.unwrap_or_default()),
-    };
-    let look = Backoff::insist(context.in_the_way(&key), || context.cluster.scene(&key, &live));
-    Ok(work.unless_cancelled(look).await?.unwrap_or_default())
-}
-
-/// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
-async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
-    if outcome == Outcome::RollingBack {
-        return std::future::pending().await;
-    }
-    let mut asked = work.give_up.clone();
-    let asked = async {
-        match asked.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone(),
-            Err(_) => None,
-        }
-    };
-    let seen = async {
-        let mut impatience = Impatience::default();
-        loop {
-            tokio::time::sleep(LOOK_AT_PODS).await;
-            // That another's pods fail, or those of before, says nothing about this commit.
-            if !work.context.config.fail_fast || matches!(to, To::Back) {
-                continue;
-            }
-            let Ok(scene) = scene(work, to).await else { continue };
-            if let Some(reason) = impatience.look(&scene.sight.pods, work.context.clock.now()) {
-                return reason;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        Some(reason) = asked => reason,
-        reason = seen => reason,
-    }
 }
 
 /// Waits until the watch tells of the controller that was written: the one of its name before it went while this one came.

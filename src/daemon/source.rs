@@ -72,6 +72,8 @@ pub(super) struct Source {
     pub resumed: BTreeMap<ObjectKey, Record>,
     /// Workloads whose rollouts were given up for the next plan.
     pub interrupted: BTreeSet<ObjectKey>,
+    /// The same of those that only changed the number of pods.
+    pub interrupted_scaling: BTreeSet<ObjectKey>,
     pub work: JoinSet<Done>,
     /// The plan that is being made, and its number.
     pub planning: Option<(AbortHandle, u64)>,
@@ -124,6 +126,8 @@ pub(super) struct Rollout {
     pub give_up: watch::Sender<Option<Reason>>,
     /// Whether it is judged, so that whoever takes its place must judge on.
     pub judged: bool,
+    /// The same of one that only changes the number of pods.
+    pub scales: bool,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
 }
@@ -397,6 +401,8 @@ impl Source {
                 ended.push(rollout.ended.clone());
                 if rollout.judged {
                     self.interrupted.insert(key.clone());
+                } else if rollout.scales {
+                    self.interrupted_scaling.insert(key.clone());
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Where a rollout is taken up, and how it ended.
 
 use super::telling::Told;
-use belay_core::rollout::{Baseline, Outcome, Reason, Replicas};
+use belay_core::manifest::Compact;
+use belay_core::rollout::{Apply, Baseline, Outcome, Reason, Replicas, TemplateMarks, Wanted, Workload, body};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,4 +54,19 @@ pub(super) enum End {
     Stopped,
     /// It panicked, which is belay's own fault; its record is open.
     Fault(String),
+}
+
+/// What would be sent for a rollout that is taken up again.
+pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
+    let marks = TemplateMarks::of(&wanted.commit);
+    let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
+    let body = body(&wanted.manifest.value(), source, &marks, None, wanted.replicas);
+    let rolls_out = Workload::of(&wanted.key).is_some();
+    let (creates, scales, restores_held, takes_over, changes) = (false, false, false, false, Vec::new());
+    Apply { body: Compact::of(&body), creates, rolls_out, scales, restores_held, takes_over, changes }
+}
+
+/// What is sent for an object that is not there any more: an autoscaler has nothing to say of it yet.
+pub(super) fn apply_anew(wanted: &Wanted, source: &str) -> Apply {
+    resumed_apply(&Wanted { replicas: Replicas::AsWritten, ..wanted.clone() }, source)
 }

@@ -15,7 +15,7 @@ use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Baseline, Evidence, Hold, Judge, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
+    Baseline, Evidence, Hold, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
     before_apply, body, same_template, template, template_hash, wish, with_template,
 };
 
@@ -72,6 +72,9 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
 pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
+    }
+    if !work.is_of_template() {
+        return Err("only the number of pods was changed: there is no template to go back to");
     }
     match (wish(&work.planned.wanted.manifest.value(), live), work.context.config.on_failure) {
         (Some(Wish::Report), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
@@ -220,7 +223,7 @@ async fn watch_back(
     let key = work.planned.wanted.key.clone();
     let context = Arc::clone(&work.context);
     let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
-    let judge = Judge::new(key.clone(), baseline, context.clock.now()).with_budget(budget);
+    let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(template_hash);
     let unsticking = unstick::failed_pods(work);
     let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);

@@ -3,9 +3,10 @@
 use tracing::{info, warn};
 
 use super::look::Charged;
-use super::planner::{self, Prepared};
+use super::planner::Prepared;
 use super::roll_out::Stage;
 use super::source::Source;
+use super::stage::resumed_apply;
 use super::turn::Ranks;
 use crate::config::OnFailure;
 use crate::history::Query;
@@ -85,7 +86,7 @@ impl Source {
             warn!(object = %key, "does not go back with its commit: its kind is not watched");
             return;
         };
-        let action = Action::Apply(planner::resumed_apply(&wanted, &self.context.config.name));
+        let action = Action::Apply(resumed_apply(&wanted, &self.context.config.name));
         let planned = Planned { wanted, action };
         let record = self.record(&planned);
         let Some(head) = self.planned.clone() else { return };
@@ -102,6 +103,7 @@ impl Source {
                     last_writer: None,
                     owner: None,
                     carries_on: false,
+                    scales_on: false,
                 };
                 for id in ids {
                     self.roll_out(id, prepared.clone(), stage.clone(), &ranks);

@@ -10,19 +10,18 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::context::Context;
 use super::judging::Cancelled;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
 use super::roll_out::Work;
-use super::source::{Done, Source};
+use super::source::Source;
+use super::stage::resumed_apply;
 use super::take_back::rollback_failed;
-use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
-use crate::config::Drift;
+use crate::cluster::{Backoff, EventKind};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Action, CommitId, Hold, Outcome, Reason, Record, Revision, Trigger, before_apply, body, marks, rolling_update,
-    same_template, template, template_hash, with_template,
+    CommitId, Hold, Outcome, Reason, Record, RolledOut, Trigger, body, manual_rollback, marks, rolling_update,
+    template, template_hash, with_template,
 };
 
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -94,32 +93,13 @@ impl Source {
         self.write_down_by_hand();
     }
 
-    /// A held controller that somebody has rolled with the command stays as it was rolled, and is in the history already:
-    /// that its fields become belay's again is no drift. Whether it is such a one; then that is under way.
-    pub(super) fn adopts_rolled(&mut self, prepared: &Prepared) -> bool {
-        let wanted = &prepared.planned.wanted;
-        let key = wanted.key.clone();
-        let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && self.context.config.drift == Drift::Correct;
-        let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
-        let hold = self.live.get(&key).and_then(|facts| facts.hold.clone());
-        let (Action::Apply(apply), Some(served), Some(hold)) = (&prepared.planned.action, &prepared.served, hold)
-        else {
-            return false;
-        };
-        if !is_drift || !by_command || apply.rolls_out || apply.creates {
-            return false;
-        }
-        // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
-        let again = self.again(&key);
-        self.doubt(key.clone(), again);
-        let (context, served, body) = (Arc::clone(&self.context), served.clone(), apply.body.read());
-        self.work.spawn(async move {
-            if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
-                warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
-            }
-            Done::Told
-        });
-        true
+    /// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
+    /// revision along. Who only takes the hold off leaves the template.
+    pub(super) fn lost_its_hold_with_its_template(&self, prepared: &Prepared) -> bool {
+        let held_at = self.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
+        let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
+        let present = prepared.standing.as_ref().and_then(|standing| standing.template.as_ref());
+        held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
     }
 
     /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
@@ -171,29 +151,6 @@ impl Source {
     }
 }
 
-/// Applies `body` to an object that still is held as it was, and that nobody changes meanwhile.
-async fn adopt(
-    context: &Context,
-    key: &ObjectKey,
-    served: &Served,
-    mut body: Value,
-    hold: &Hold,
-) -> Result<(), ClusterError> {
-    let _room = context.requests.room().await;
-    let Some(mut live) = context.cluster.get(key, served).await? else { return Ok(()) };
-    let as_held = template(&live).is_some_and(|present| template_hash(present) == hold.template);
-    if !as_held || Hold::on(&live).as_ref() != Some(hold) {
-        return Ok(());
-    }
-    if let Some(over) = before_apply(&live, &body) {
-        live = context.cluster.json_patch(key, served, &over).await?;
-    }
-    for field in ["uid", "resourceVersion"] {
-        body["metadata"][field] = live["metadata"][field].clone();
-    }
-    context.cluster.apply(key, served, &body, Mode::Real).await.map(drop)
-}
-
 /// Whether a hold was left by `belay undo` on what this rollout brought, and the template is the one that it names.
 pub(super) fn by_hand(work: &Work, live: &Value) -> Option<Hold> {
     let wanted = &work.planned.wanted;
@@ -241,18 +198,18 @@ pub(super) async fn undone_by_hand(
     let Some(present) = template(live) else { return Ok(None) };
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
-    let is_of_commit = |revision: &&Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
-    let is_judged = |revision: &&Revision| judged.is_some_and(|judged| template_hash(&revision.template) == judged);
-    let ours = revisions.iter().find(is_of_commit).or_else(|| revisions.iter().find(is_judged));
-    // What never was rolled out can't be undone.
-    let Some(ours) = ours else { return Ok(None) };
-    let earlier = |revision: &&Revision| revision.is_earlier_than(ours);
-    let Some(revision) = revisions.iter().find(|one| same_template(&one.template, present)).filter(earlier) else {
+    let recorded = |commit: &str| context.recorded(&wanted.key, commit);
+    let Some(revision) = manual_rollback(present, &rolled_out(work, judged), &revisions, recorded) else {
         return Ok(None);
     };
+    if work.apply.restores_held && revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str()) {
+        // On to the very template that is held: somebody wants it tried again.
+        work.apply = resumed_apply(&wanted, &context.config.name);
+        return Ok(None);
+    }
     // What belay alone has written was nobody's hand: another belay follows the same source.
     let Some(by) = who(work, live) else { return Ok(None) };
-    if matches!(wanted.trigger, Trigger::Drift(_)) {
+    if matches!(wanted.trigger, Trigger::Drift(_) | Trigger::Retry) {
         context.was_undone(work.record, &by).await;
     }
     let reason =
@@ -282,6 +239,16 @@ pub(super) async fn undone_by_hand(
             rollback_failed(work, live, Reason { code: reason.code, message }).await.map(Some)
         }
     }
+}
+
+/// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may
+/// have left the template alone.
+fn rolled_out(work: &Work, judged: Option<&str>) -> RolledOut {
+    let (context, wanted) = (&work.context, &work.planned.wanted);
+    let newest = context.newest_rollout(&wanted.key).map(|record| record.commit.to_string());
+    let commits: Vec<String> = [wanted.commit.id.to_string()].into_iter().chain(newest).collect();
+    let kept = commits.iter().filter_map(|commit| context.kept_template(&wanted.key, commit));
+    RolledOut { templates: judged.map(str::to_owned).into_iter().chain(kept).collect(), commits }
 }
 
 /// Who took it back: the one that `belay undo` names, where it could not say what to hold; else the manager that wrote it.

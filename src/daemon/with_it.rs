@@ -9,8 +9,8 @@ use tracing::{error, info, warn};
 
 use super::former::Turned;
 use super::judging::Cancelled;
-use super::planner::resumed_apply;
 use super::roll_out::{Stage, Work};
+use super::stage::resumed_apply;
 use super::take_back::fail;
 use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Served};

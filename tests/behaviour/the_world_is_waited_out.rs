@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, Outcome, StepKind};
 use minicluster::{MiniCluster, Part, Random, controllers};
 use serde_json::json;
 
@@ -84,22 +84,36 @@ async fn a_deadline_that_ends_meanwhile_is_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_controller_is_no_reason_to_go_back() {
+async fn a_dead_controller_is_waited_for_and_not_for_ever() {
     let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
     let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Controllers).start().await.unwrap();
     let mut world = World::on(cluster.client_as("belay"), clock, Some(cluster));
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
-    tokio::time::sleep(Duration::from_mins(30)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     let record = world.record(&first, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
-    assert!(
-        world.status().under_way.values().any(|way| way.message.contains("has not seen")),
-        "{:?}",
-        world.status().under_way
-    );
+    let says = world.status().under_way.values().any(|way| {
+        let fault = way.in_the_way.as_ref().is_some_and(|fault| fault.code == "ControllerSilent");
+        fault && way.message.contains("has not seen")
+    });
+    assert!(says, "{:?}", world.status().under_way);
+    world.through(&first).await;
+    ended_in_time(&world, &first, Outcome::Failed, "ControllerSilent");
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
+}
+
+/// Whether a rollout ended with a fault of the infrastructure as its reason, a deadline and `outage_timeout` after it began.
+fn ended_in_time(world: &World, commit: &str, outcome: Outcome, code: &str) {
+    let record = world.record(commit, "Deployment default/web");
+    let reason = record.reason.clone().unwrap();
+    assert_eq!((record.outcome, reason.code.as_str()), (outcome, code), "{record:#?}");
+    assert!(reason.message.contains("all of outage_timeout"), "{reason}");
+    let verdict = world.history().steps(record.id).unwrap();
+    let verdict = verdict.iter().find(|step| step.kind == StepKind::Verdict).unwrap();
+    let took = verdict.at.duration_since(record.started).as_secs();
+    assert!((600..=600 + 30 + 15 + 30).contains(&took), "{took} s");
 }
 
 /// The same with a way back: its controllers die when the second version has come.
@@ -116,7 +130,7 @@ async fn controllers_that_die_in_the_middle_are_no_reason_to_go_back() {
     first_ones.stop().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
-    tokio::time::sleep(Duration::from_mins(30)).await;
+    tokio::time::sleep(Duration::from_mins(9)).await;
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::UnderWay);
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
     let _second_ones = controllers::start(client, &options(2));
@@ -144,7 +158,7 @@ async fn a_node_that_goes_away_is_no_reason_to_go_back() {
         in_the_way.into_iter().any(|reason| reason.code == "NodeNotReady")
     };
     world.until("it says what is in the way", lost).await;
-    tokio::time::sleep(Duration::from_mins(30)).await;
+    tokio::time::sleep(Duration::from_mins(8)).await;
     let record = world.record(&second, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
@@ -152,6 +166,66 @@ async fn a_node_that_goes_away_is_no_reason_to_go_back() {
     nodes_are(&world, "True").await;
     world.through(&second).await;
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::RolledBack);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stays_away_is_waited_for_and_not_for_ever() {
+    let (mut world, _) = World::with_web().await;
+    let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    nodes_are(&world, "Unknown").await;
+    world.through(&second).await;
+    ended_in_time(&world, &second, Outcome::RolledBack, "NodeNotReady");
+    assert!(Hold::on(&world.get(&path_of("web")).await.unwrap()).is_some());
+}
+
+/// belay can't see the pods, and nothing tells it that this will change.
+#[tokio::test(start_paused = true)]
+async fn pods_that_belay_may_not_read_are_waited_for_and_not_for_ever() {
+    let (mut world, tap) = World::tapped().await;
+    world.with_first_version().await;
+    tap.rule(|went, _| if went.path.contains("/pods") { Fate::Fail(403) } else { Fate::Pass });
+    let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
+    world.through(&second).await;
+    ended_in_time(&world, &second, Outcome::RolledBack, "PodsNotReadable");
+}
+
+/// The pods come up a minute later than their deadline, since nobody could tell that they did: what the controller says of
+/// them when it can again is not their commit's fault. belay has lost its Lease meanwhile, and takes the rollout up anew.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_server_is_added_to_the_deadline() {
+    for code in [None, Some(503)] {
+        let (mut world, tap) = World::tapped().await;
+        world.with_first_version().await;
+        let slow = broken("web", "ready-after=90s");
+        let at_once = slow.replace("  selector:", "  strategy: {rollingUpdate: {maxSurge: 2}}\n  selector:");
+        let second = world.push("web.yaml", &at_once, "Second version");
+        world.until("it is under way", |source| source.under_way.values().any(|way| way.counters.updated > 0)).await;
+        tap.rule(move |_, _| code.map_or(Fate::Swallow, Fate::Fail));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        tap.rule(|_, _| Fate::Pass);
+        world.through(&second).await;
+        let record = world.record(&second, "Deployment default/web");
+        assert_eq!(record.outcome, Outcome::Complete, "{code:?}: {record:#?}");
+    }
+}
+
+/// But no longer than that: what does not come up after it either is the commit's fault.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_server_excuses_nothing_that_fails_after_it() {
+    let (mut world, tap) = World::tapped().await;
+    world.with_first_version().await;
+    let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
+    world.until("it is under way", |source| source.under_way.values().any(|way| way.counters.updated > 0)).await;
+    let began = tokio::time::Instant::now();
+    tap.rule(|_, _| Fate::Fail(503));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    tap.rule(|_, _| Fate::Pass);
+    world.through(&second).await;
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert!(record.reason.unwrap().message.contains("the API server did not answer for"));
+    assert!(began.elapsed() < Duration::from_secs(240), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -306,6 +306,11 @@ impl World {
         self.patch_with("application/apply-patch+yaml", path, &format!("{manager}&force=true"), object).await
     }
 
+    /// Sends a JSON patch.
+    pub async fn json_patch(&self, path: &str, manager: &str, patch: &Value) -> Value {
+        self.patch_with("application/json-patch+json", path, manager, patch).await
+    }
+
     async fn patch_with(&self, content: &str, path: &str, manager: &str, patch: &Value) -> Value {
         let request = http::Request::patch(format!("/{path}?fieldManager={manager}"))
             .header("Content-Type", content)

@@ -11,11 +11,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
-use super::{PodSeen, Reason, Workload, marks, progress_deadline_seconds};
+use super::reason_texts::{SILENT, blame, in_the_way};
+use super::{Outages, PodSeen, Reason, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long a fault of the infrastructure is waited out where nothing else is said.
+pub const OUTAGE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What an API server that answers again allows at least: its controllers and kubelets have to find their way, too.
+const RECOVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// What both the cluster and the judge call a deadline that has passed.
 const OVERDUE: &str = "ProgressDeadlineExceeded";
@@ -30,6 +37,12 @@ pub struct Baseline {
     /// Which object was written; empty where that is not known.
     #[serde(default)]
     pub uid: String,
+    /// Whether the write changed the number of pods alone: there is no other template to go back to.
+    #[serde(default)]
+    pub only_size: bool,
+    /// When the rollout has moved last, where that was before a restart.
+    #[serde(skip)]
+    pub moved: Option<Timestamp>,
 }
 
 impl Baseline {
@@ -40,7 +53,8 @@ impl Baseline {
         let once = Workload::of(key) == Some(Workload::Job);
         let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
         let old_failure = failure.map(|failure| failure.mark);
-        Baseline { generation: marks::generation(written), old_failure, uid: marks::uid(written).to_owned() }
+        let (generation, uid) = (marks::generation(written), marks::uid(written).to_owned());
+        Baseline { generation, old_failure, uid, only_size: false, moved: None }
     }
 }
 
@@ -50,6 +64,14 @@ pub struct Judge {
     key: ObjectKey,
     baseline: Baseline,
     budget: Option<SignedDuration>,
+    outage_timeout: SignedDuration,
+    /// Since when outages of the API server count: since it has moved last.
+    outages_from: Timestamp,
+    /// How long the API server did not answer since, and until when.
+    outage: SignedDuration,
+    outage_until: Option<Timestamp>,
+    /// Until when it is left alone because the infrastructure is at fault.
+    excused_until: Option<Timestamp>,
     observed: bool,
     paused: bool,
     /// The furthest that it has come. A pod that comes and goes makes no progress.
@@ -102,6 +124,8 @@ pub struct Sight {
     pub cannot_make_pods: Option<String>,
     /// A pod of another revision that its controller waits for before it goes on.
     pub held_up_by: Option<Box<PodSeen>>,
+    /// Why its pods can't be seen.
+    pub hidden: Option<String>,
 }
 
 /// What the judge rules when it has seen the pods.
@@ -109,7 +133,7 @@ pub struct Sight {
 pub enum Ruling {
     /// The commit failed.
     Failed(Reason),
-    /// The world is in the way: reported, waited for, never rolled back.
+    /// The infrastructure is in the way: reported, and waited for as long as the outage timeout says.
     World(Reason),
 }
 
@@ -119,8 +143,13 @@ impl Judge {
     pub fn new(key: ObjectKey, baseline: Baseline, now: Timestamp) -> Judge {
         Judge {
             key,
+            outages_from: baseline.moved.unwrap_or(now),
             baseline,
             budget: None,
+            outage_timeout: OUTAGE_TIMEOUT,
+            outage: SignedDuration::ZERO,
+            outage_until: None,
+            excused_until: None,
             observed: false,
             paused: false,
             best: None,
@@ -134,6 +163,25 @@ impl Judge {
     pub fn with_budget(mut self, budget: SignedDuration) -> Judge {
         self.budget = Some(budget);
         self
+    }
+
+    /// Waits so long for the infrastructure at most, on top of the deadline.
+    #[must_use]
+    pub fn with_outage_timeout(mut self, limit: SignedDuration) -> Judge {
+        self.outage_timeout = limit;
+        self
+    }
+
+    /// Judges what has no status of its own to be observed, by this deadline.
+    #[must_use]
+    pub fn with_deadline(self, deadline: SignedDuration) -> Judge {
+        Judge { deadline: Some(deadline), observed: true, ..self }
+    }
+
+    /// Takes into account when the API server did not answer, as known at `now`.
+    pub fn note_outages(&mut self, outages: &Outages, now: Timestamp) {
+        self.outage = outages.within(self.outages_from, now).min(self.outage_timeout);
+        self.outage_until = outages.until(now).filter(|_| self.outage.is_positive());
     }
 
     /// Whether this is another object of the same name, whose generations are counted anew.
@@ -156,9 +204,9 @@ impl Judge {
         self.deadline = self.own_deadline(object);
         // A clock that was set back must not put the deadline off.
         self.progress_at = self.progress_at.min(now);
+        self.outages_from = self.outages_from.min(now);
         let generation = self.baseline.generation.max(marks::generation(object));
         if health.observed_generation < generation {
-            self.progress_at = now;
             return Verdict::Waiting(self.waiting(
                 WaitingOn::Controller,
                 &health,
@@ -175,8 +223,7 @@ impl Judge {
         match (health.standing, new_failure) {
             (Standing::Complete, _) => Verdict::Complete,
             (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
-            // A way back has its budget, however short the cluster's own deadline is.
-            (Standing::Failed, Some(failure)) if self.budget.is_none() || self.due().is_none_or(|due| due <= now) => {
+            (Standing::Failed, Some(failure)) if self.believes_the_controller(now) => {
                 Verdict::Suspect(failure.reason.clone())
             }
             (Standing::Failed | Standing::Moving, _) => {
@@ -188,10 +235,37 @@ impl Judge {
     /// When the judge's own deadline ends, if nothing moves until then; `None` while none runs.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        if !self.observed || self.paused {
-            return None;
-        }
-        self.progress_at.checked_add(self.deadline?).ok()
+        Some(self.own_due()?.max(self.excused_until.unwrap_or(self.progress_at)))
+    }
+
+    /// The same, whatever the infrastructure does to the pods.
+    fn own_due(&self) -> Option<Timestamp> {
+        let due = self.after_progress(self.outage)?;
+        let recovered = self.outage_until.and_then(|until| until.checked_add(RECOVERY).ok());
+        Some(due.max(recovered.unwrap_or(due)))
+    }
+
+    /// Until when a fault of the infrastructure is waited out.
+    fn limit(&self) -> Option<Timestamp> {
+        self.after_progress(self.outage_timeout)
+    }
+
+    /// Whether even a fault of the infrastructure has been waited out for long enough.
+    #[must_use]
+    pub fn is_at_its_limit(&self, now: Timestamp) -> bool {
+        self.limit().is_some_and(|limit| limit.max(self.own_due().unwrap_or(limit)) <= now)
+    }
+
+    fn after_progress(&self, more: SignedDuration) -> Option<Timestamp> {
+        let deadline = self.deadline.filter(|_| !self.paused)?;
+        self.progress_at.checked_add(deadline.saturating_add(more)).ok()
+    }
+
+    /// Whether the controller's word that the deadline has passed is the last one. A way back has its budget, however short
+    /// that deadline is; and the controller does not know of an outage of the API server, which it waited out itself.
+    fn believes_the_controller(&self, now: Timestamp) -> bool {
+        let alone = self.budget.is_none() && self.outage.is_zero();
+        alone || self.own_due().is_none_or(|due| due <= now)
     }
 
     /// Whether the judge's own deadline has passed at `now`, and what that looks like.
@@ -204,14 +278,20 @@ impl Judge {
     }
 
     /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
-    /// deadline.
+    /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
     pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
+        if suspicion.code == OVERDUE && !self.outage.is_zero() && !self.believes_the_controller(now) {
+            self.excused_until = self.own_due();
+            let seconds = self.outage.as_secs();
+            let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
+            return Ruling::World(Reason { code: "ApiServerAway".to_owned(), message });
+        }
         // What has no pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
-                Ruling::Failed(Reason { message: blame(&suspicion, seen), ..suspicion })
+                Ruling::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
             }
             _ if own_word => Ruling::Failed(suspicion),
             _ if sight.cannot_make_pods.is_some() => {
@@ -219,11 +299,34 @@ impl Judge {
                     format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
                 Ruling::Failed(Reason { message, ..suspicion })
             }
-            worst => {
-                self.progress_at = now;
-                Ruling::World(in_the_way(&suspicion, worst, sight.held_up_by.as_deref()))
+            worst if self.observed => self.waits(in_the_way(&suspicion, worst, sight), now),
+            _ => {
+                let message = "its controller has not seen the change yet".to_owned();
+                self.waits(Reason { code: SILENT.to_owned(), message }, now)
             }
         }
+    }
+
+    /// Waits for the infrastructure, or no longer.
+    fn waits(&mut self, fault: Reason, now: Timestamp) -> Ruling {
+        let limit = self.limit();
+        if self.is_at_its_limit(now) {
+            let message = format!("{}; that has lasted for all of outage_timeout", fault.message);
+            return Ruling::Failed(Reason { message, ..fault });
+        }
+        let again = self.deadline.and_then(|deadline| now.checked_add(deadline).ok());
+        self.excused_until = again.map(|again| limit.map_or(again, |limit| again.min(limit)));
+        Ruling::World(fault)
+    }
+
+    /// Says of an outage that has been allowed for.
+    fn with_outage(&self, reason: Reason) -> Reason {
+        if self.outage.is_zero() {
+            return reason;
+        }
+        let seconds = self.outage.as_secs();
+        let message = format!("{}; the API server did not answer for {seconds} s meanwhile", reason.message);
+        Reason { message, ..reason }
     }
 
     fn own_deadline(&self, object: &Value) -> Option<SignedDuration> {
@@ -243,6 +346,11 @@ impl Judge {
         let moved = best.is_none_or(|best| health.counters.progressed_since(&best));
         if moved || paused || self.paused {
             self.progress_at = now;
+            self.excused_until = None;
+            // What it has come to before a restart is not known.
+            if self.best.is_some() || self.baseline.moved.is_none() {
+                self.outages_from = now;
+            }
         }
         self.paused = paused;
         self.best = Some(best.map_or(health.counters, |best| health.counters.best_of(&best)));
@@ -251,58 +359,4 @@ impl Judge {
     fn waiting(&self, on: WaitingOn, health: &Health, message: &str) -> Waiting {
         Waiting { on, counters: health.counters, message: message.to_owned(), until: self.due() }
     }
-}
-
-/// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
-fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, held_up_by: Option<&PodSeen>) -> Reason {
-    let (code, message) = match (worst, held_up_by) {
-        (Some((Fault::World, seen)), _) => return Reason { code: seen.state.clone(), message: blame(suspicion, seen) },
-        (_, Some(old)) => (
-            "OldPodNotReady",
-            format!(
-                "its controller waits for pod {} of another revision, which is {}; where it can't recover, delete it: \
-                 it is made again from the new template",
-                old.name,
-                state(old)
-            ),
-        ),
-        (Some(_), None) => ("NotFinishing", "its new pods are well, but it does not finish".to_owned()),
-        (None, None) => ("ControllerSilent", "its controller has made no pods".to_owned()),
-    };
-    Reason { code: code.to_owned(), message }
-}
-
-/// How much of a pod's message a reason quotes at most, in characters.
-const MESSAGE: usize = 100;
-
-/// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
-fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
-    format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
-}
-
-/// `ImagePullBackOff (container app): Back-off pulling image …`
-fn state(seen: &PodSeen) -> String {
-    let mut text = seen.state.clone();
-    if let Some(container) = &seen.container {
-        text.push_str(&format!(" (container {container}"));
-        if let Some(code) = seen.exit_code {
-            text.push_str(&format!(", exit code {code}"));
-        }
-        text.push(')');
-    }
-    if !seen.message.is_empty() {
-        text.push_str(&format!(": {}", beginning(&seen.message)));
-    }
-    text
-}
-
-/// How a pod's message begins: what goes wrong comes first in it, and how that came about after it, colon by colon. All of
-/// it is in the evidence.
-fn beginning(message: &str) -> String {
-    if message.chars().count() <= MESSAGE {
-        return message.to_owned();
-    }
-    let cut: String = message.chars().take(MESSAGE).collect();
-    let end = cut.rfind(": ").filter(|end| *end > 0).unwrap_or(cut.len());
-    format!("{}…", &cut[..end])
 }

@@ -26,6 +26,8 @@ pub const ROLLED: &str = "belay.dev/rolled";
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of Kubernetes: the number of a Deployment's present revision, and of a ReplicaSet's.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
+/// Annotation of Kubernetes: the numbers that a ReplicaSet's revision had before it was used again.
+pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// What a failed revision's change-cause says after it.
 pub const FAILED: &str = " — failed: ";
 /// The name under which belay owns fields.

@@ -12,11 +12,14 @@ mod hold;
 mod impatience;
 mod judge;
 mod lease;
+mod manual_rollback;
 pub mod marks;
 mod order;
+mod outage;
 mod owned;
 mod plan;
 mod prune;
+mod reason_texts;
 mod rebuilt;
 mod record;
 mod references;
@@ -40,7 +43,9 @@ pub use hold::{Companion, Hold};
 pub use impatience::Impatience;
 pub use judge::{Baseline, GRACE, Judge, Ruling, Sight, Verdict, Waiting, WaitingOn};
 pub use lease::{Lease, holding, releasing};
+pub use manual_rollback::{Recorded, RolledOut, manual_rollback};
 pub use order::{Rank, rank};
+pub use outage::Outages;
 pub use owned::is_as_applied;
 pub use plan::{
     Action, Apply, HELD_AGAIN, Intent, Plan, Planned, Wanted, held_reason, intent, make, settle, settle_held, take_over,

@@ -92,6 +92,11 @@ pub struct Apply {
     pub creates: bool,
     /// Whether the pod template changes, so that there is a rollout.
     pub rolls_out: bool,
+    /// Whether the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that there is
+    /// something to wait for, though no template to go back to.
+    pub scales: bool,
+    /// Whether it gives a workload whose manifest is held the template again that it is held at.
+    pub restores_held: bool,
     /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
     /// [`super::takeover`].
     pub takes_over: bool,
@@ -104,6 +109,12 @@ impl Apply {
     #[must_use]
     pub fn replaces_template(&self) -> bool {
         self.rolls_out && !self.creates
+    }
+
+    /// Whether somebody else has given the object another pod template than it is to have.
+    #[must_use]
+    pub fn corrects_template(&self) -> bool {
+        self.replaces_template() || self.restores_held
     }
 }
 
@@ -184,7 +195,8 @@ pub fn intent(
         if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
         }
-        return Intent::Make(body(&manifest, source, &new_marks(wanted), None, wanted.replicas));
+        // An autoscaler has nothing to say of what is not there yet: it begins from the manifest's number.
+        return Intent::Make(body(&manifest, source, &new_marks(wanted), None, Replicas::AsWritten));
     };
     let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
     if let Some(why) = suspended {
@@ -222,7 +234,16 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         return Action::Unchanged;
     }
     let changes = changes(live, would_be);
-    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out, takes_over, changes })
+    let scales = Workload::of(&wanted.key).is_some() && scales(live, would_be);
+    Action::Apply(Apply {
+        body: Compact::of(&sent),
+        creates: false,
+        rolls_out,
+        scales,
+        restores_held: false,
+        takes_over,
+        changes,
+    })
 }
 
 /// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
@@ -239,7 +260,9 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
         }
         Action::Unchanged if over.leaves_fields => {
             let body = Compact::of(&new_body(wanted, source, live));
-            Action::Apply(Apply { body, creates: false, rolls_out, takes_over: true, changes: Vec::new() })
+            let (creates, scales, changes) = (false, false, Vec::new());
+            let (restores_held, takes_over) = (false, true);
+            Action::Apply(Apply { body, creates, rolls_out, scales, restores_held, takes_over, changes })
         }
         other => other,
     }
@@ -255,7 +278,9 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> A
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
     let changes = changes(live, would_be);
-    Action::Apply(Apply { body: Compact::of(&sent), creates: false, rolls_out: false, takes_over, changes })
+    let (creates, rolls_out, scales) = (false, false, false);
+    let restores_held = template_changes(live, would_be);
+    Action::Apply(Apply { body: Compact::of(&sent), creates, rolls_out, scales, restores_held, takes_over, changes })
 }
 
 fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
@@ -266,12 +291,21 @@ fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
 #[must_use]
 pub fn make(wanted: &Wanted, sent: &Value) -> Action {
     let rolls_out = Workload::of(&wanted.key).is_some();
-    Action::Apply(Apply { body: Compact::of(sent), creates: true, rolls_out, takes_over: false, changes: Vec::new() })
+    let (scales, restores_held, takes_over, changes) = (false, false, false, Vec::new());
+    let body = Compact::of(sent);
+    Action::Apply(Apply { body, creates: true, rolls_out, scales, restores_held, takes_over, changes })
 }
 
 fn new_marks(wanted: &Wanted) -> TemplateMarks {
     // Only a workload's revisions have a cause.
     if Workload::of(&wanted.key).is_some() { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() }
+}
+
+/// Whether another number of pods is to have the template: their number changes, or how many of them a StatefulSet updates.
+fn scales(live: &Value, would_be: &Value) -> bool {
+    ["/spec/replicas", "/spec/updateStrategy/rollingUpdate/partition"]
+        .iter()
+        .any(|path| live.pointer(path).and_then(Value::as_i64) != would_be.pointer(path).and_then(Value::as_i64))
 }
 
 fn template_changes(live: &Value, would_be: &Value) -> bool {

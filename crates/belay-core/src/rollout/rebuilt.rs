@@ -167,6 +167,7 @@ fn own_revision(live: &Value) -> Vec<Revision> {
     match template(live) {
         Some(template) if marks::generation(live) <= 1 => vec![Revision {
             number: 0,
+            formerly: Vec::new(),
             name: String::new(),
             template: template.clone(),
             marks: TemplateMarks::on(live),

@@ -11,6 +11,8 @@ use super::{CommitId, marks, same_template, template};
 pub struct Revision {
     /// Its number.
     pub number: i64,
+    /// The numbers that it had before, where it was used again and says so.
+    pub formerly: Vec<i64>,
     /// The name of the object that keeps it.
     pub name: String,
     /// The template, without what controllers add.
@@ -26,11 +28,10 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Whether it was there before `other`: it was made earlier, whatever its number is now. A revision that is used again
-    /// gets a new number.
+    /// The first number that it is known to have had. A revision that is used again gets a new one.
     #[must_use]
-    pub fn is_earlier_than(&self, other: &Revision) -> bool {
-        (self.created, self.number) < (other.created, other.number)
+    pub fn first_number(&self) -> i64 {
+        self.formerly.iter().copied().fold(self.number, i64::min)
     }
 }
 
@@ -51,8 +52,10 @@ fn revision(keeper: &Value) -> Option<Revision> {
         template.remove("$patch");
     }
     let mark = marks::annotation(keeper, marks::CHANGE_CAUSE).and_then(|cause| cause.split_once(marks::FAILED));
+    let formerly = marks::annotation(keeper, marks::REVISION_HISTORY).unwrap_or_default();
     Some(Revision {
         number: marks::revision(keeper).unwrap_or_default(),
+        formerly: formerly.split(',').filter_map(|number| number.trim().parse().ok()).collect(),
         name: keeper["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         template,
         marks: TemplateMarks::on(keeper),

@@ -1,0 +1,66 @@
+//! A revision that stopped being well while it was the current one is no last good revision.
+
+use std::time::Duration;
+
+use belay_core::rollout::{Hold, Outcome, StepKind};
+
+use crate::world::daemon::{World, broken, deployment, image, path_of};
+
+fn crashing() -> String {
+    broken("web", "crash-after=3s")
+}
+
+#[tokio::test(start_paused = true)]
+async fn belay_goes_further_back() {
+    for restarted in [false, true] {
+        let (mut world, _) = World::with_web().await;
+        let crashing = world.push("web.yaml", &crashing(), "Crashes when it has been ready for a moment");
+        world.through(&crashing).await;
+        let record = world.record(&crashing, "Deployment default/web");
+        assert_eq!(record.outcome, Outcome::Complete, "it was complete for a moment");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        if restarted {
+            world.stop().await;
+            world.start();
+        }
+        let third = broken("web", "never-ready").replace("web:2", "web:3");
+        let third = world.push("web.yaml", &third, "Fails");
+        world.through(&third).await;
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_eq!((image(&live), Hold::on(&live).is_some()), ("web:1", true));
+        assert_eq!(world.record(&third, "Deployment default/web").outcome, Outcome::RolledBack);
+        let steps = world.history().steps(record.id).unwrap();
+        assert!(steps.iter().any(|step| step.kind == StepKind::Unwell), "{steps:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn or_says_that_there_is_nothing_to_go_back_to() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &crashing(), "Crashes when it has been ready for a moment");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let second = broken("web", "never-ready").replace("web:2", "web:3");
+    let second = world.push("web.yaml", &second, "Fails");
+    world.through(&second).await;
+    let record = world.record(&second, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::Failed, "{record:#?}");
+    assert!(record.reason.unwrap().message.contains("stopped being well"));
+}
+
+/// What an eviction, or somebody who deletes pods, does to it says nothing against it.
+#[tokio::test(start_paused = true)]
+async fn what_others_did_to_it_does_not_count() {
+    let (mut world, _) = World::with_web().await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    for pod in world.list("api/v1/namespaces/default/pods").await {
+        world.delete(&format!("api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap())).await;
+    }
+    let third = broken("web", "never-ready").replace("web:2", "web:3");
+    let third = world.push("web.yaml", &third, "Fails");
+    world.through(&third).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
+}
