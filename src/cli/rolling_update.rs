@@ -4,11 +4,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
 use super::exit::Exit;
 use super::output::{Format, output_width, progress, say, say_value};
+use super::target::REVISED;
+use super::workload::Named;
 use super::{Globals, history, signals, who};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Pace, RollError};
@@ -17,7 +19,7 @@ use crate::git::WorkingCopy;
 use crate::history::Resolved;
 use belay_core::manifest::{Colour, ObjectKey, Scopes, read_file, render};
 use belay_core::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
-use belay_core::rollout::{Commit, TemplateMarks, marks};
+use belay_core::rollout::{Commit, Hold, TemplateMarks, marks};
 
 /// What `belay rolling-update` understands.
 #[derive(clap::Args, Debug)]
@@ -26,16 +28,18 @@ Examples:
   belay rolling-update web --image=shop/web:2           # the pods of web, one by one; ends under the name web
   belay rolling-update web web-v2 --image=shop/web:2    # ends under the name web-v2
   belay rolling-update web -f web-v2.yaml               # as written in a file
+  belay rolling-update web web-v2                       # go on from web to web-v2; both are there
   belay rolling-update web --rollback                   # take back what is under way
+  belay rolling-update web-v2 web                       # the same
 
-Broken off at any moment, the same command goes on where it was.")]
+Broken off at any moment, the same command goes on where it was; after its end it says that it is done.")]
 pub struct Args {
     /// The ReplicationController whose pods are replaced
     old: String,
     /// The name of the one that replaces it [default with --image: the same name]
     new: Option<String>,
-    /// The new image
-    #[arg(long, value_name = "IMAGE", conflicts_with = "filename", required_unless_present_any = ["filename", "rollback"])]
+    /// The new image; may be left out where NEW is there already
+    #[arg(long, value_name = "IMAGE", conflicts_with = "filename", required_unless_present_any = ["new", "filename", "rollback"])]
     image: Option<String>,
     /// A file with the new ReplicationController; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
@@ -81,12 +85,15 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let ask = ask(globals, &args, &namespace)?;
     let mut update = RollingUpdate::new(ask.clone())?;
     let live = cluster.look_at_controllers(&update, &namespace).await?;
+    if let Some(other) = other_kind(&cluster, &namespace, &ask, &live).await {
+        bail!(other);
+    }
     if args.dry_run {
         let (from, to) = update.dry_run(&live)?;
         say(format!("Rolling from:\n{from}\nTo:\n{to}"));
         return Ok(Exit::Done);
     }
-    warn_of_owner(&live, &ask.old);
+    warn_of_owner(&live, &ask);
     let pace =
         Pace { update_period: args.update_period.0, poll_interval: args.poll_interval.0, timeout: args.timeout.0 };
     let rolled = tokio::select! {
@@ -115,22 +122,29 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
     let to = match (&args.image, &args.filename) {
         (Some(image), _) => To::Image(image.clone()),
         (None, Some(file)) => To::Manifest(Box::new(controller_in(file, namespace)?)),
-        (None, None) => To::Back,
+        (None, None) if args.rollback => To::Back,
+        (None, None) => To::Existing,
     };
     let marks = match &args.commit {
         Some(name) => TemplateMarks::of(&commit(globals, name)?),
         None => TemplateMarks::default(),
     };
     Ok(Ask {
-        old: args.old.clone(),
-        new: args.new.clone(),
+        old: controller_named(&args.old, args)?,
+        new: args.new.as_deref().map(|new| controller_named(new, args)).transpose()?,
         to,
         label_key: args.deployment_label_key.clone(),
         container: args.container.clone(),
         pull_policy: args.image_pull_policy.clone(),
         marks,
         bounds: Bounds::default(),
-        by: Some(ByHand { by: who::who(globals), since: Clock::system().now(), source: None, hold_follows: false }),
+        by: Some(ByHand {
+            by: who::who(globals),
+            since: Clock::system().now(),
+            source: None,
+            from: None,
+            hold_follows: false,
+        }),
     })
 }
 
@@ -177,15 +191,75 @@ pub(super) fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
         .with_context(|| format!("failed to find commit {name:?} in the history or in this folder's repository"))
 }
 
-/// What a source follows is put back by its daemon.
-fn warn_of_owner(live: &Live, old: &str) {
-    let owned = live.controllers.iter().find(|one| one["metadata"]["name"] == old);
-    if let Some(source) = owned.and_then(|old| marks::label(old, marks::SOURCE)) {
-        progress(format!(
-            "warning: {old} belongs to the source {source:?}: belay leaves it alone while this goes on, and then puts back what its \
-             repository says; change the manifest too"
-        ));
+/// The name of a ReplicationController as it was typed: alone, or behind its kind.
+fn controller_named(typed: &str, args: &Args) -> anyhow::Result<String> {
+    let named: Named = typed.parse().map_err(|error: String| anyhow!(error))?;
+    match named.kind {
+        Some((_, kind)) if kind != "ReplicationController" => {
+            bail!(elsewhere(&kind, &named.name, args.container.as_deref(), args.image.as_deref(), args.rollback))
+        }
+        _ => Ok(named.name),
     }
+}
+
+/// Where there is no such controller, but another workload of its name: what is to be said for that one.
+async fn other_kind(cluster: &Cluster, namespace: &str, ask: &Ask, live: &Live) -> Option<String> {
+    let is_there = |name: &str| live.controllers.iter().any(|one| one["metadata"]["name"] == name);
+    if is_there(&ask.old) || ask.new.as_deref().is_some_and(is_there) {
+        return None;
+    }
+    for (api_version, kind) in REVISED {
+        // Where the cluster does not say, the refusal that follows says enough.
+        let Ok(served) = cluster.served(api_version, kind).await else { continue };
+        let (group, name) = (served.group.clone(), ask.old.clone());
+        let key = ObjectKey { group, kind: served.kind.clone(), namespace: Some(namespace.to_owned()), name };
+        let Ok(Some(found)) = cluster.get(&key, &served).await else { continue };
+        let only = found["spec"]["template"]["spec"]["containers"][0]["name"].as_str();
+        let container = ask.container.as_deref().or(only);
+        let image = if let To::Image(image) = &ask.to { Some(image.as_str()) } else { None };
+        return Some(elsewhere(kind, &ask.old, container, image, ask.to == To::Back));
+    }
+    None
+}
+
+/// What does for another kind what was asked for.
+fn elsewhere(kind: &str, name: &str, container: Option<&str>, image: Option<&str>, back: bool) -> String {
+    let word = kind.to_lowercase();
+    let command = if back {
+        format!("belay undo {word}/{name}")
+    } else {
+        format!("belay set image {word}/{name} {}={}", container.unwrap_or("CONTAINER"), image.unwrap_or("IMAGE"))
+    };
+    format!(
+        "{name} is a {kind}, no ReplicationController: its own controller replaces its pods when its template changes; say \
+         {command}"
+    )
+}
+
+/// What a source follows is put back by its daemon, unless it is held.
+fn warn_of_owner(live: &Live, ask: &Ask) {
+    let old = &ask.old;
+    let Some(owned) = live.controllers.iter().find(|one| one["metadata"]["name"] == old.as_str()) else { return };
+    let Some(source) = marks::label(owned, marks::SOURCE) else { return };
+    let suspended = marks::annotation(owned, marks::SUSPEND).is_some();
+    // Under a name of its own the new one is not the source's, and the old one is missed.
+    let stays = ask.new.is_none() && matches!(ask.to, To::Image(_));
+    progress(match Hold::on(owned) {
+        _ if suspended && stays => {
+            format!(
+                "note: {old} belongs to the source {source:?} and is suspended: belay leaves it alone until resume-sync"
+            )
+        }
+        Some(hold) if stays => format!(
+            "note: {old} belongs to the source {source:?}, which holds what commit {} says of it: what is rolled now stays until \
+             its manifest changes, or until belay retry",
+            hold.commit.short()
+        ),
+        _ => format!(
+            "warning: {old} belongs to the source {source:?}: belay leaves it alone while this goes on, and then puts back what its \
+             repository says, or reports the drift where it only does that; change the manifest too"
+        ),
+    });
 }
 
 async fn print(cluster: &Cluster, namespace: &str, ask: &Ask, last: &str, format: Format) -> anyhow::Result<()> {

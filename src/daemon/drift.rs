@@ -271,6 +271,9 @@ impl Source {
     /// Puts an object right that somebody else has changed, or reports it.
     fn correct(&mut self, mut prepared: Prepared, ranks: &Ranks) {
         let key = prepared.planned.wanted.key.clone();
+        if self.adopts_rolled(&prepared) {
+            return;
+        }
         let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
         if !retry && self.context.config.drift == Drift::Report {
             let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());

@@ -10,18 +10,20 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::context::Context;
 use super::judging::Cancelled;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
 use super::roll_out::Work;
-use super::source::Source;
+use super::source::{Done, Source};
 use super::stage::resumed_apply;
 use super::take_back::rollback_failed;
-use crate::cluster::{Backoff, EventKind};
+use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
+use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    CommitId, Hold, Outcome, Reason, Record, RolledOut, Trigger, body, manual_rollback, marks, rolling_update,
-    template, template_hash, with_template,
+    Action, CommitId, Hold, Outcome, Reason, Record, RolledOut, Trigger, before_apply, body, manual_rollback, marks,
+    rolling_update, template, template_hash, with_template,
 };
 
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -102,6 +104,34 @@ impl Source {
         held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
     }
 
+    /// A held controller that somebody has rolled with the command stays as it was rolled, and is in the history already:
+    /// that its fields become belay's again is no drift. Whether it is such a one; then that is under way.
+    pub(super) fn adopts_rolled(&mut self, prepared: &Prepared) -> bool {
+        let wanted = &prepared.planned.wanted;
+        let key = wanted.key.clone();
+        let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && self.context.config.drift == Drift::Correct;
+        let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
+        let hold = self.live.get(&key).and_then(|facts| facts.hold.clone());
+        let (Action::Apply(apply), Some(served), Some(hold)) = (&prepared.planned.action, &prepared.served, hold)
+        else {
+            return false;
+        };
+        if !is_drift || !by_command || apply.rolls_out || apply.creates {
+            return false;
+        }
+        // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
+        let again = self.again(&key);
+        self.doubt(key.clone(), again);
+        let (context, served, body) = (Arc::clone(&self.context), served.clone(), apply.body.read());
+        self.work.spawn(async move {
+            if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
+                warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
+            }
+            Done::Told
+        });
+        true
+    }
+
     /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
     /// has not moved for long. A newer commit does not wait for it.
     pub(super) fn is_being_rolled(&self, key: &ObjectKey) -> Option<Instant> {
@@ -149,6 +179,29 @@ impl Source {
         // A moment that is before its beginning is another machine's clock.
         ids.into_iter().try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))
     }
+}
+
+/// Applies `body` to an object that still is held as it was, and that nobody changes meanwhile.
+async fn adopt(
+    context: &Context,
+    key: &ObjectKey,
+    served: &Served,
+    mut body: Value,
+    hold: &Hold,
+) -> Result<(), ClusterError> {
+    let _room = context.requests.room().await;
+    let Some(mut live) = context.cluster.get(key, served).await? else { return Ok(()) };
+    let as_held = template(&live).is_some_and(|present| template_hash(present) == hold.template);
+    if !as_held || Hold::on(&live).as_ref() != Some(hold) {
+        return Ok(());
+    }
+    if let Some(over) = before_apply(&live, &body) {
+        live = context.cluster.json_patch(key, served, &over).await?;
+    }
+    for field in ["uid", "resourceVersion"] {
+        body["metadata"][field] = live["metadata"][field].clone();
+    }
+    context.cluster.apply(key, served, &body, Mode::Real).await.map(drop)
 }
 
 /// Whether a hold was left by `belay undo` on what this rollout brought, and the template is the one that it names.

@@ -30,7 +30,7 @@ async fn started() -> (World, String) {
 }
 
 fn by(world: &World) -> ByHand {
-    ByHand { by: "ada as admin".to_owned(), since: world.clock.now(), source: None, hold_follows: false }
+    ByHand { by: "ada as admin".to_owned(), since: world.clock.now(), source: None, from: None, hold_follows: false }
 }
 
 /// What the command does.
@@ -152,6 +152,12 @@ async fn what_is_held_stays_held_and_what_was_rolled_stays() {
     assert_eq!((hold.commit.as_str(), image(&world).await.as_str()), (second.as_str(), "web:9"));
     assert_eq!(hold.template, template_hash(&live["spec"]["template"]));
     assert_eq!((of(&world, "rolling-update").len(), of(&world, "retry").len()), (1, 0));
+    assert_eq!(of(&world, "drift"), [], "it stays, so there was nothing to put right");
+    let mut managers = live["metadata"]["managedFields"].as_array().unwrap().iter();
+    assert!(
+        managers.any(|one| one["manager"] == "belay" && one["operation"] == "Apply"),
+        "it is belay's again: {live:#}"
+    );
     let third = world.push("web.yaml", &controller("web:3"), "Mended");
     world.through(&third).await;
     assert_eq!((image(&world).await.as_str(), Hold::on(&world.get(WEB).await.unwrap())), ("web:3", None));

@@ -63,6 +63,8 @@ async fn refusals_say_what_to_do() {
     refused(&["none", "--image=web:2"], 1, "error: replicationcontrollers \"none\" not found");
     refused(&["none", "--rollback"], 1, "\"none\" not found");
     refused(&["none"], 2, "--image");
+    refused(&["none", "other"], 1, "\"none\" not found");
+    refused(&["deployment/web", "--image=web:2"], 1, "say belay set image deployment/web CONTAINER=web:2");
     refused(&[], 2, "<OLD>");
     refused(&["web", "--image=a", "--rollback"], 2, "cannot be used with");
     refused(&["web", "--image=a", "-f", "b.yaml"], 2, "cannot be used with");
@@ -109,6 +111,66 @@ async fn pods_that_never_serve_end_it_with_4() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn after_its_end_it_says_that_it_is_done() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    for said in ["replicationcontroller/web rolling updated\n", "replicationcontroller/web rolling updated already\n"] {
+        let ran = roll(&served, &["web", "--image=web:2"]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, said), "{ran:?}");
+    }
+    let said = "replicationcontroller/web-b rolling updated to \"web-b\"";
+    for (args, said) in [
+        (&["rc/web", "web-b", "--image=web:3"][..], format!("{said}\n")),
+        (&["web", "web-b", "--image=web:3"], format!("{said} already\n")),
+        (&["web", "web-b"], format!("{said} already\n")),
+    ] {
+        let ran = roll(&served, args);
+        assert_eq!((ran.code, ran.out), (0, said), "{args:?}: {}", ran.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_another_kind_it_says_what_does_it() {
+    let served = Served::new().await;
+    let mut manifest = yaml(&controller("web", "web:1", ""));
+    manifest["apiVersion"] = "apps/v1".into();
+    manifest["kind"] = "Deployment".into();
+    manifest["spec"]["selector"] = serde_json::json!({"matchLabels": {"app": "web"}});
+    served.post("/apis/apps/v1/namespaces/default/deployments", &manifest).await;
+    for (args, command) in [
+        (&["web", "--image=web:2"][..], "belay set image deployment/web app=web:2"),
+        (&["web", "web-b", "--image=web:2", "--dry-run"], "belay set image deployment/web app=web:2"),
+        (&["web", "--rollback"], "belay undo deployment/web"),
+    ] {
+        let ran = roll(&served, args);
+        let told = ran.err.contains("web is a Deployment, no ReplicationController") && ran.err.contains(command);
+        assert!(ran.code == 1 && told, "{args:?}: {ran:?}");
+    }
+}
+
+/// What is said before a controller of a source is rolled, by what its daemon then does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_of_a_source_s_controller_is_said_first() {
+    let served = Served::new().await;
+    let hold = r#"{"manifest":"a","template":"b","commit":"1a2b3c4d5e6f7a8b9c0d1a2b3c4d5e6f7a8b9c0d","reason":"failed","since":"2026-01-01T00:00:00Z"}"#;
+    for (name, annotations, said) in [
+        ("plain", serde_json::json!({}), "warning: plain belongs to the source \"shop\": belay leaves it alone while"),
+        ("held", serde_json::json!({"belay.dev/hold": hold}), "which holds what commit 1a2b3c4 says of it"),
+        ("still", serde_json::json!({"belay.dev/suspend": "later"}), "and is suspended: belay leaves it alone until"),
+    ] {
+        let mut manifest = yaml(&controller(name, "web:1", ""));
+        manifest["spec"]["replicas"] = 0.into();
+        manifest["metadata"]["labels"] = serde_json::json!({"belay.dev/source": "shop"});
+        manifest["metadata"]["annotations"] = annotations;
+        served.post("/api/v1/namespaces/default/replicationcontrollers", &manifest).await;
+        let ran = roll(&served, &[name, "--image=web:2"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+        assert_eq!(ran.err.contains("warning"), name == "plain", "{}", ran.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_it_goes_on_by_the_same_command() {
     let served = Served::new().await;
     make(&served, "web", "web:1", "").await;
@@ -142,6 +204,13 @@ async fn ctrl_c_stops_all_change() {
     assert_eq!(ended.status.code(), Some(1));
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(said.contains("the same command goes on, --rollback goes back"), "{said}");
+    let controllers = async || {
+        let all = served.get("/api/v1/namespaces/default/replicationcontrollers").await;
+        all["items"].as_array().unwrap().iter().map(|one| one["spec"].clone()).collect::<Vec<_>>()
+    };
+    let left = controllers().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(controllers().await, left, "nothing is changed by anybody");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use belay::cluster::{Pace, RollError};
 use belay_core::rollout::TemplateMarks;
-use belay_core::rollout::rolling_update::{Ask, Bounds, Refused, To};
+use belay_core::rollout::rolling_update::{Ask, Bounds, ByHand, Refused, To};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, controller};
@@ -106,7 +106,8 @@ pub async fn refuses_another_image_half_way(stage: &Stage) {
     assert_eq!(other, Refused::OtherImage { present: "four:2".to_owned() });
     stage.roll(&to("four", "four:2")).await.ended.unwrap();
     stage.assert_ended("four", "four", "four:2", 2).await;
-    assert_eq!(refused(stage.roll(&to("four", "four:2")).await.ended), Refused::SameImage);
+    let again = stage.roll(&to("four", "four:2")).await;
+    assert_eq!(again.ended.unwrap(), "replicationcontroller/four rolling updated already");
     let again = Ask { pull_policy: Some("Always".to_owned()), ..to("four", "four:2") };
     stage.roll(&again).await.ended.unwrap();
     let live = stage.controller("four").await.unwrap();
@@ -187,4 +188,31 @@ pub async fn finishes_a_renaming(stage: &Stage) {
         uids
     };
     assert_eq!(uids(&stage.pods("nine").await), uids(&before), "the pods stay");
+}
+
+/// Without pods, with the old one deleted half way, with the two names alone, and again after each end.
+pub async fn ends_whatever_is_left(stage: &Stage) {
+    stage.make(&controller("ten", "ten:1", 0)).await;
+    for said in ["replicationcontroller/ten rolling updated", "replicationcontroller/ten rolling updated already"] {
+        assert_eq!(stage.roll(&to("ten", "ten:2")).await.ended.unwrap(), said);
+    }
+    stage.assert_ended("ten", "ten", "ten:2", 0).await;
+    stage.make(&controller("eleven", "eleven:1", 3)).await;
+    let by =
+        Some(ByHand { by: "ada".to_owned(), since: stage.clock.now(), source: None, from: None, hold_follows: false });
+    let forward = Ask { by, ..named("eleven", "eleven-b", "eleven:2") };
+    assert!(stage.roll_and_die(&forward, 9, Fate::DieBefore).await.is_none());
+    let back = Ask { to: To::Existing, ..named("eleven-b", "eleven", "") };
+    stage.roll(&back).await.ended.unwrap();
+    stage.assert_ended("eleven", "eleven", "eleven:1", 3).await;
+    // The label and the marks are there now, or not: it dies somewhere in the middle.
+    assert!(stage.roll_and_die(&forward, 4, Fate::DieBefore).await.is_none());
+    stage.clear_controller("eleven").await;
+    let on = Ask { to: To::Existing, ..forward.clone() };
+    let said = "replicationcontroller/eleven-b rolling updated to \"eleven-b\"";
+    assert_eq!(stage.roll(&on).await.ended.unwrap(), said);
+    stage.assert_ended("eleven", "eleven-b", "eleven:2", 3).await;
+    for again in [forward, on] {
+        assert_eq!(stage.roll(&again).await.ended.unwrap(), format!("{said} already"));
+    }
 }

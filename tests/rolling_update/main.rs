@@ -27,6 +27,7 @@ async fn all(stage: &Stage) {
     cases::needs_the_name_of_one_of_several_containers(stage).await;
     cases::times_out_where_pods_never_serve(stage).await;
     cases::finishes_a_renaming(stage).await;
+    cases::ends_whatever_is_left(stage).await;
 }
 
 #[tokio::test(start_paused = true)]

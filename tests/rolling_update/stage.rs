@@ -57,7 +57,8 @@ impl Stage {
         let _: Value = self.send("POST", "replicationcontrollers", Some(manifest)).await.unwrap();
         let (name, size) = (manifest["metadata"]["name"].as_str().unwrap(), &manifest["spec"]["replicas"]);
         self.until(&format!("{name} is ready"), async || {
-            self.controller(name).await.is_some_and(|live| live["status"]["readyReplicas"] == *size)
+            let ready = |live: Value| live["status"]["readyReplicas"].as_i64().unwrap_or_default();
+            self.controller(name).await.is_some_and(|live| Some(ready(live)) == size.as_i64())
         })
         .await;
     }
@@ -113,6 +114,13 @@ impl Stage {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
         self.send("DELETE", &format!("replicationcontrollers/{app}"), Some(&options)).await;
         self.until(&format!("{app} is gone"), async || self.pods(app).await.is_empty()).await;
+    }
+
+    /// Deletes one controller with its pods.
+    pub async fn clear_controller(&self, name: &str) {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
+        self.send("DELETE", &format!("replicationcontrollers/{name}"), Some(&options)).await;
+        self.until(&format!("{name} is gone"), async || self.controller(name).await.is_none()).await;
     }
 
     pub async fn controller(&self, name: &str) -> Option<Value> {

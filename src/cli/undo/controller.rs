@@ -51,7 +51,7 @@ pub(super) async fn take_back(undo: &Undo<'_>, cluster: &Cluster, target: &Targe
 }
 
 fn by(undo: &Undo<'_>, hold_follows: bool) -> ByHand {
-    ByHand { by: undo.who.clone(), since: Clock::system().now(), source: None, hold_follows }
+    ByHand { by: undo.who.clone(), since: Clock::system().now(), source: None, from: None, hold_follows }
 }
 
 /// What it is to go back to: what a commit said, or the last one before the present that was seen complete.

@@ -45,6 +45,9 @@ pub enum To {
     Template(Box<Value>),
     /// What it was before the update that is under way.
     Back,
+    /// The controller that [`Ask::new`] names, which is there already: goes on with an update, or takes it back where the
+    /// two names have traded places.
+    Existing,
 }
 
 impl Ask {
@@ -81,7 +84,7 @@ impl Ask {
         }
         let next = match &self.to {
             To::Manifest(manifest) => manifest["metadata"]["name"].as_str(),
-            To::Image(_) | To::Template(_) | To::Back => self.new.as_deref(),
+            To::Image(_) | To::Template(_) | To::Back | To::Existing => self.new.as_deref(),
         };
         if next == Some(&self.old) {
             return Err(Refused::SameName { name: self.old.clone() });
@@ -104,6 +107,11 @@ impl Ask {
         matches!(self.to, To::Image(_) | To::Template(_))
     }
 
+    /// What the last line says where everything had been done before.
+    pub(super) fn success_before(&self, next: &str) -> String {
+        format!("{} already", self.success(next))
+    }
+
     /// What the last line says.
     pub(super) fn success(&self, next: &str) -> String {
         match &self.to {
@@ -111,7 +119,7 @@ impl Ask {
                 format!("replicationcontroller/{} rolling updated", self.old)
             }
             To::Back => format!("replicationcontroller/{} rolling updated to {:?}", self.old, self.old),
-            To::Image(_) | To::Template(_) | To::Manifest(_) => {
+            To::Image(_) | To::Template(_) | To::Manifest(_) | To::Existing => {
                 format!("replicationcontroller/{next} rolling updated to {next:?}")
             }
         }

@@ -34,10 +34,11 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
         To::Template(manifest) => (with_template(ask, old, manifest, name), manifest["spec"]["replicas"].as_i64()),
         To::Manifest(manifest) => (manifest.as_ref().clone(), manifest["spec"]["replicas"].as_i64()),
         To::Back => return Err(Refused::NothingUnderWay { old: ask.old.clone() }),
+        To::Existing => return Err(Refused::NoNext { name: name.unwrap_or_default() }),
     };
     let name = Controller(&body).name().to_owned();
     let desired = written_size.or_else(|| original_size(old).ok().flatten()).unwrap_or_else(|| old.size());
-    if desired <= 0 {
+    if desired < 0 {
         return Err(Refused::NoPods { name, actual: desired });
     }
     if let Some(object) = body.as_object_mut() {
@@ -48,7 +49,8 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
     body["metadata"]["namespace"] = old.0["metadata"]["namespace"].clone();
     body["spec"]["replicas"] = json!(0);
     let source = marks::label(old.0, marks::SOURCE).map(str::to_owned);
-    let by_hand = ask.by.clone().map(|hand| ByHand { source, ..hand }.to_annotation());
+    let by_hand =
+        ask.by.clone().map(|hand| ByHand { source, from: Some(old.name().to_owned()), ..hand }.to_annotation());
     // What is held stays held while a person rolls it to something else; an undo brings its own hold.
     let stays_held = ask.by.as_ref().is_some_and(|hand| !hand.hold_follows);
     let hold = old.annotation(marks::HOLD).filter(|_| stays_held).map(str::to_owned);

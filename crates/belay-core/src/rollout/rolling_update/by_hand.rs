@@ -18,6 +18,9 @@ pub struct ByHand {
     /// The source that the old controller belongs to, and with it the one that takes its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// The controller whose pods this one has replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Whether a hold is to follow, so that nothing is to be put right before it is there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold_follows: bool,
@@ -90,6 +93,7 @@ mod tests {
             by: "ada".to_owned(),
             since: "2026-01-01T00:00:00Z".parse().unwrap(),
             source: None,
+            from: None,
             hold_follows: false,
         };
         let of =

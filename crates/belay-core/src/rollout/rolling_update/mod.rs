@@ -8,6 +8,7 @@
 //! and says the one next write; whoever carries it out looks again after it. Killed after any write, the same request
 //! goes on where it was. Only what was said already, and whether the update period has passed, is kept in between.
 
+mod already;
 mod ask;
 mod back;
 mod build;
@@ -54,9 +55,7 @@ impl Live {
 
     /// The controller that is to take the place of `old`, by the mark that it carries.
     fn successor_of(&self, old: &str) -> Option<Controller<'_>> {
-        let prefix = format!("{old}:");
-        let marked = |one: &Controller<'_>| one.annotation(SOURCE_ID).is_some_and(|source| source.starts_with(&prefix));
-        self.controllers.iter().map(Controller).find(marked)
+        self.controllers.iter().map(Controller).find(|one| one.replaces(old))
     }
 }
 
@@ -114,6 +113,8 @@ pub struct RollingUpdate {
     renamed: bool,
     /// Whether the controller that is renamed has been seen gone once already.
     gone_seen: bool,
+    /// Whether this run has written anything.
+    acted: bool,
 }
 
 impl RollingUpdate {
@@ -131,6 +132,7 @@ impl RollingUpdate {
             created: None,
             renamed: false,
             gone_seen: false,
+            acted: false,
         })
     }
 
@@ -165,6 +167,12 @@ impl RollingUpdate {
     /// # Errors
     /// [`Refused`], with what can be done about it.
     pub fn step(&mut self, live: &Live) -> Result<Step, Refused> {
+        let step = self.decide(live)?;
+        self.acted |= matches!(step, Step::Write { .. });
+        Ok(step)
+    }
+
+    fn decide(&mut self, live: &Live) -> Result<Step, Refused> {
         if let Some(parked) = live.controller(&self.ask.old).filter(|old| old.annotation(RENAMED_FROM).is_some()) {
             return self.finish_renaming(parked, live);
         }
@@ -173,7 +181,7 @@ impl RollingUpdate {
         }
         match &self.ask.to {
             To::Back => self.step_back(live),
-            To::Image(_) | To::Template(_) | To::Manifest(_) => self.step_forward(live),
+            To::Image(_) | To::Template(_) | To::Manifest(_) | To::Existing => self.step_forward(live),
         }
     }
 

@@ -37,6 +37,11 @@ impl<'a> Controller<'a> {
         marks::annotation(self.0, name)
     }
 
+    /// Whether its mark says that it is to take the place of the controller of that name.
+    pub(super) fn replaces(self, old: &str) -> bool {
+        self.annotation(SOURCE_ID).and_then(|source| source.split_once(':')).is_some_and(|(name, _)| name == old)
+    }
+
     /// The size that it should have.
     pub(super) fn size(self) -> i64 {
         self.0["spec"]["replicas"].as_i64().unwrap_or(1)

@@ -41,6 +41,38 @@ pub enum Refused {
         /// Its commit; empty where it names none.
         commit: String,
     },
+    /// The old controller is gone, and the one that has replaced it is another than is asked for.
+    #[error(
+        "{old} is gone: {next} has replaced it, with {present}; go on from there: belay rolling-update {next} --image=IMAGE"
+    )]
+    Replaced {
+        /// The controller that is gone.
+        old: String,
+        /// The one that has replaced it.
+        next: String,
+        /// The image that it has.
+        present: String,
+    },
+    /// There is no controller to go on with.
+    #[error(
+        "there is no ReplicationController {name:?} to go on with; say what it is to be: --image=IMAGE, or -f FILE"
+    )]
+    NoNext {
+        /// Its name.
+        name: String,
+    },
+    /// The two controllers have nothing to do with each other.
+    #[error(
+        "{old} and {next} are both there, and no update from one to the other is under way; if {next} is to replace {old}, say so: --image={image}"
+    )]
+    Strangers {
+        /// The controller that would shrink.
+        old: String,
+        /// The one that would grow.
+        next: String,
+        /// The image that it has.
+        image: String,
+    },
     /// The image stays the same.
     #[error(
         "--image-pull-policy (Always|Never|IfNotPresent) must be provided when --image is the same as existing container image"
@@ -88,7 +120,7 @@ pub enum Refused {
         names: Vec<String>,
     },
     /// The update has no size to go to.
-    #[error("Invalid controller spec for {name}; required: > 0 replicas, actual: {actual}")]
+    #[error("Invalid controller spec for {name}; required: >= 0 replicas, actual: {actual}")]
     NoPods {
         /// The controller.
         name: String,

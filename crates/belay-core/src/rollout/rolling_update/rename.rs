@@ -12,15 +12,12 @@ use super::super::{Hold, marks, template, template_hash};
 use super::build::{kept, written_size};
 use super::label::change;
 use super::names::Controller;
-use super::{ByHand, DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, SOURCE_ID, Step, Write};
+use super::{ByHand, DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, Step, Write};
 
 impl RollingUpdate {
     /// What is done where the old controller is gone: the rest of a renaming, or nothing.
     pub(super) fn without_old(&self, live: &Live) -> Result<Step, Refused> {
         let not_found = || Refused::NotFound { name: self.ask.old.clone() };
-        if !self.ask.renames() {
-            return Err(not_found());
-        }
         let next = live.successor_of(&self.ask.old).ok_or_else(not_found)?;
         let says = vec![format!("Renaming {} to {}", next.name(), self.ask.old)];
         // Where somebody deleted the old one half way, the size that was meant counts.
@@ -56,7 +53,7 @@ impl RollingUpdate {
             return Err(Refused::Renaming { old: self.ask.old.clone() });
         }
         let from = parked.annotation(RENAMED_FROM).unwrap_or_default();
-        if let Some(next) = live.controller(from).filter(|next| is_renamed(*next, &self.ask.old)) {
+        if let Some(next) = live.controller(from).filter(|next| next.replaces(&self.ask.old)) {
             if next.is_being_deleted() {
                 return Ok(Step::wait(format!("{from} to be gone")));
             }
@@ -99,9 +96,4 @@ fn final_template(parked: Controller<'_>) -> Value {
         labels.remove(RENAMING);
     }
     template
-}
-
-/// Whether a controller is the one that is renamed, and not another that has got its name since.
-fn is_renamed(next: Controller<'_>, old: &str) -> bool {
-    next.annotation(SOURCE_ID).is_some_and(|source| source.split(':').next() == Some(old))
 }

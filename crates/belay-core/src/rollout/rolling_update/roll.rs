@@ -6,7 +6,7 @@ use super::super::marks;
 use super::build::{original_size, source_id, written_size};
 use super::label::{self, change, guarded};
 use super::names::Controller;
-use super::{DESIRED, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To, Write};
+use super::{ByHand, DESIRED, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To, Write};
 
 /// The two controllers of a roll: forward, the old one and the next; back, the other way round.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ impl RollingUpdate {
         let name = self.next_name(live);
         let next = name.as_deref().and_then(|name| live.controller(name));
         let Some(old) = live.controller(&self.ask.old) else {
-            return self.without_old(live);
+            return if self.ask.renames() { self.without_old(live) } else { self.finish_without_old(live) };
         };
         if old.is_being_deleted() {
             return Ok(Step::wait(format!("{} to be gone", old.name())));
@@ -30,6 +30,7 @@ impl RollingUpdate {
         if next.name() == old.name() {
             return Err(Refused::SameName { name: old.name().to_owned() });
         }
+        let related = is_update_of(old, next);
         let mut said = Vec::new();
         if let To::Image(image) = &self.ask.to {
             let present = next.image(self.ask.container.as_deref());
@@ -42,6 +43,14 @@ impl RollingUpdate {
         {
             let commit = next.annotation(marks::COMMIT).unwrap_or_default().to_owned();
             return Err(Refused::OtherCommit { next: next.name().to_owned(), commit });
+        }
+        if self.ask.new.is_some() && !related && is_update_of(next, old) {
+            // The two names the other way round: the update is taken back.
+            return self.step_back_from(next, old, live);
+        }
+        if self.ask.to == To::Existing && !related {
+            let (old, image) = (old.name().to_owned(), next.image(None).to_owned());
+            return Err(Refused::Strangers { old, next: next.name().to_owned(), image });
         }
         if self.ask.labels() {
             if self.created.is_none() && !std::mem::replace(&mut self.found_told, true) {
@@ -57,6 +66,9 @@ impl RollingUpdate {
     }
 
     fn create(&mut self, old: Controller<'_>, name: Option<String>, live: &Live) -> Result<Step, Refused> {
+        if let Some(step) = self.is_there_already(old, live) {
+            return Ok(step);
+        }
         let body = super::build::next(&self.ask, old, name)?;
         let next = Controller(&body).name().to_owned();
         if next == old.name() {
@@ -68,7 +80,7 @@ impl RollingUpdate {
                     return Ok(step);
                 }
             }
-            To::Manifest(_) | To::Back => {}
+            To::Manifest(_) | To::Back | To::Existing => {}
         }
         check_selectors(old, Controller(&body))?;
         self.created = Some(next.clone());
@@ -78,13 +90,15 @@ impl RollingUpdate {
     /// One step of the roll.
     pub(super) fn roll(&mut self, pair: Pair<'_>, live: &Live) -> Result<Step, Refused> {
         let Pair { from, to } = pair;
-        let finished = from.size() == 0 && to.annotation(DESIRED).is_none() && to.size() > 0;
+        // Of a controller without pods only what was written on it tells that it has been rolled.
+        let was_empty = original_size(from)? == Some(0);
+        let finished = from.size() == 0 && to.annotation(DESIRED).is_none() && (to.size() > 0 || was_empty);
         let desired = match written_size(to, DESIRED)? {
             Some(desired) => desired,
             None if finished => to.size(),
             None => original_size(from)?.unwrap_or_else(|| from.size()),
         };
-        if desired <= 0 {
+        if desired < 0 {
             return Err(Refused::NoPods { name: to.name().to_owned(), actual: desired });
         }
         if !finished && let Some(step) = remember(pair, desired) {
@@ -139,13 +153,8 @@ impl RollingUpdate {
             let says = vec![format!("Update succeeded. Deleting old controller: {}", from.name())];
             return Step::Write { write: delete, says, last: None };
         }
-        let marked = [DESIRED, SOURCE_ID, ORIGINAL, NEXT].iter().any(|mark| to.annotation(mark).is_some());
-        if marked {
-            let none = Value::Null;
-            return change(
-                to,
-                json!({"metadata": {"annotations": {DESIRED: none, SOURCE_ID: none, ORIGINAL: none, NEXT: none}}}),
-            );
+        if let Some(step) = unmark(to) {
+            return step;
         }
         let says = vec![format!("Update succeeded. Deleting {}", from.name())];
         Step::Write { write: delete, says, last: Some(self.ask.success(to.name())) }
@@ -165,7 +174,26 @@ fn remember(pair: Pair<'_>, desired: i64) -> Option<Step> {
     None
 }
 
-fn scale(of: Controller<'_>, size: i64, direction: &str) -> Step {
+/// Takes the marks of the update off a controller, where there are any.
+pub(super) fn unmark(of: Controller<'_>) -> Option<Step> {
+    let marked = [DESIRED, SOURCE_ID, ORIGINAL, NEXT].iter().any(|mark| of.annotation(mark).is_some());
+    let none = Value::Null;
+    marked.then(|| {
+        let marks = json!({DESIRED: none, SOURCE_ID: none, ORIGINAL: none, NEXT: none});
+        change(of, json!({"metadata": {"annotations": marks}}))
+    })
+}
+
+/// Whether `next` is what an update that is under way puts in the place of `old`.
+pub(super) fn is_update_of(old: Controller<'_>, next: Controller<'_>) -> bool {
+    let rolled_from = || ByHand::on(next.0).and_then(|hand| hand.from);
+    next.replaces(old.name())
+        || old.annotation(NEXT) == Some(next.name())
+        // Its own marks are gone already, the old one is not.
+        || (old.annotation(ORIGINAL).is_some() && rolled_from().as_deref() == Some(old.name()))
+}
+
+pub(super) fn scale(of: Controller<'_>, size: i64, direction: &str) -> Step {
     let patch = guarded(of, json!({"spec": {"replicas": size}}));
     let says = vec![format!("Scaling {} {direction} to {size}", of.name())];
     Step::Write { write: Write::Change { name: of.name().to_owned(), patch }, says, last: None }

@@ -161,7 +161,7 @@ fn what_can_not_be_meant_is_refused() {
     let refused = |world: &mut World, ask: Ask| world.run(&ask, ALL).unwrap_err();
     let mut world = World::with(3);
     assert_eq!(refused(&mut world, Ask::image("none", "v2")), Refused::NotFound { name: "none".to_owned() });
-    assert_eq!(refused(&mut world, Ask::image("foo", "v1")), Refused::SameImage);
+    assert_eq!(refused(&mut world, Ask { new: Some("bar".to_owned()), ..Ask::image("foo", "v1") }), Refused::SameImage);
     assert_eq!(refused(&mut world, named("foo")), Refused::SameName { name: "foo".to_owned() });
     assert_eq!(refused(&mut world, back()), Refused::NothingUnderWay { old: "foo".to_owned() });
     let lost = Ask { new: Some("bar".to_owned()), ..back() };
@@ -174,7 +174,171 @@ fn what_can_not_be_meant_is_refused() {
         other.to_string(),
         "Found existing in-progress update to image (v2).\nEither continue in-progress update with --image=v2 or rollback with --rollback"
     );
-    assert!(matches!(refused(&mut World::with(0), to_v2()), Refused::NoPods { actual: 0, .. }));
+}
+
+fn done(text: &str) -> Ended {
+    Ended::Done(text.to_owned())
+}
+
+/// Two controllers that are there already, by their names.
+fn existing(old: &str, new: &str) -> Ask {
+    Ask { new: Some(new.to_owned()), to: To::Existing, ..Ask::image(old, "") }
+}
+
+fn by_ada(ask: Ask) -> Ask {
+    let since = "2026-01-01T00:00:00Z".parse().unwrap();
+    let hand = super::ByHand { by: "ada".to_owned(), since, source: None, from: None, hold_follows: false };
+    Ask { by: Some(hand), ..ask }
+}
+
+#[test]
+fn the_same_command_after_its_end_says_that_it_is_done() {
+    let unnamed = by_ada(to_v2());
+    let mut world = World::with(3);
+    world.run(&unnamed, ALL).unwrap();
+    world.said.clear();
+    assert_eq!(world.run(&unnamed, 0).unwrap(), done("replicationcontroller/foo rolling updated already"));
+    let named = by_ada(named("bar"));
+    let mut world = World::with(3);
+    world.run(&named, ALL).unwrap();
+    let again = done("replicationcontroller/bar rolling updated to \"bar\" already");
+    assert_eq!(world.run(&named, 0).unwrap(), again);
+    assert_eq!(world.run(&existing("foo", "bar"), 0).unwrap(), again);
+    assert_ended(&world, "bar", "v2", 3);
+    // Not what is there, and not what was there.
+    let other = Ask { to: To::Image("v3".to_owned()), ..named };
+    let refused = world.run(&other, ALL).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "foo is gone: bar has replaced it, with v2; go on from there: belay rolling-update bar --image=IMAGE"
+    );
+    let typo = Ask { old: "fob".to_owned(), ..by_ada(self::named("bar")) };
+    assert_eq!(world.run(&typo, ALL).unwrap_err(), Refused::NotFound { name: "fob".to_owned() });
+}
+
+/// A template that was changed by another hand replaced no pod.
+#[test]
+fn what_only_the_template_says_is_not_done() {
+    let mut world = World::with(2);
+    world.controllers.get_mut("foo").unwrap()["spec"]["template"]["spec"]["containers"][0]["image"] = "v2".into();
+    assert_eq!(world.run(&to_v2(), ALL).unwrap_err(), Refused::SameImage);
+}
+
+#[test]
+fn with_the_old_one_gone_the_named_form_is_finished() {
+    for ask in [by_ada(named("bar")), existing("foo", "bar")] {
+        let mut world = World::with(4);
+        // Half way somebody deletes the old one.
+        assert_eq!(world.run(&by_ada(named("bar")), 11).unwrap(), Ended::Killed);
+        let old = world.controllers.remove("foo").unwrap();
+        world.pods.retain(|_, pod| pod["metadata"]["ownerReferences"][0]["uid"] != old["metadata"]["uid"]);
+        let ended = world.run(&ask, ALL).unwrap();
+        assert_eq!(ended, done("replicationcontroller/bar rolling updated to \"bar\""));
+        assert_ended(&world, "bar", "v2", 4);
+    }
+}
+
+#[test]
+fn two_that_are_there_are_rolled_without_an_image() {
+    let mut world = World::with(3);
+    assert_eq!(world.run(&named("bar"), 9).unwrap(), Ended::Killed);
+    assert!(matches!(world.run(&existing("foo", "bar"), ALL).unwrap(), Ended::Done(_)));
+    assert_ended(&world, "bar", "v2", 3);
+    // The names the other way round take it back, to the size that there was; with or without the image, and killed.
+    let again = || Ask { to: To::Image("v1".to_owned()), ..existing("bar", "foo") };
+    for (half, back) in (6..15).flat_map(|half| [(half, existing("bar", "foo")), (half, again())]) {
+        for writes in 0.. {
+            let mut world = World::with(3);
+            assert_eq!(world.run(&named("bar"), half).unwrap(), Ended::Killed);
+            if !world.controllers.contains_key("bar") {
+                break;
+            }
+            let killed = world.run(&back, writes).unwrap() == Ended::Killed;
+            if killed {
+                world.run(&back, ALL).unwrap();
+            }
+            assert_ended(&world, "foo", "v1", 3);
+            assert!(world.most <= 4 && world.fewest == 3, "{half} {writes}: {} {}", world.most, world.fewest);
+            if !killed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn two_that_have_nothing_to_do_with_each_other_are_not() {
+    let mut world = World::with(2);
+    assert_eq!(world.run(&existing("foo", "bar"), ALL).unwrap_err(), Refused::NoNext { name: "bar".to_owned() });
+    let other = json!({"metadata": {"name": "bar", "uid": "uid-bar"}, "spec": {"replicas": 1, "selector": {"app": "bar"},
+        "template": {"metadata": {"labels": {"app": "bar"}}, "spec": {"containers": [{"name": "app", "image": "v9"}]}}}});
+    world.controllers.insert("bar".to_owned(), other);
+    let refused = world.run(&existing("foo", "bar"), ALL).unwrap_err();
+    assert!(matches!(refused, Refused::Strangers { .. }) && refused.to_string().ends_with("--image=v9"), "{refused}");
+    // Nor is one that has no pods taken for what is left of an update, and deleted.
+    world.controllers.get_mut("bar").unwrap()["spec"]["replicas"] = 0.into();
+    let lost = Ask { new: Some("bar".to_owned()), ..back() };
+    assert_eq!(world.run(&lost, ALL).unwrap_err(), Refused::NothingUnderWay { old: "foo".to_owned() });
+    assert!(world.controllers.contains_key("bar"));
+}
+
+#[test]
+fn without_pods_it_goes_through_and_may_be_killed() {
+    for ask in [by_ada(to_v2()), by_ada(named("bar"))] {
+        let name = ask.new.clone().unwrap_or_else(|| "foo".to_owned());
+        for writes in 0.. {
+            let mut world = World::with(0);
+            let ended = world.run(&ask, writes).unwrap();
+            assert!(matches!(world.run(&ask, ALL).unwrap(), Ended::Done(_)), "{writes}");
+            assert_ended(&world, &name, "v2", 0);
+            assert_eq!(world.most, 0);
+            if ended != Ended::Killed {
+                assert!(writes > 3, "{writes}");
+                break;
+            }
+        }
+    }
+    let mut world = World::with(0);
+    assert_eq!(world.run(&to_v2(), 4).unwrap(), Ended::Killed);
+    assert!(matches!(world.run(&back(), ALL).unwrap(), Ended::Done(_)));
+    assert_ended(&world, "foo", "v1", 0);
+}
+
+/// What is written on the two controllers before the first size changes: a label with the digits of each, under the key that
+/// was asked for; the size that is aimed at, and the one that was; each other's names.
+#[test]
+fn the_two_controllers_are_marked_before_anything_grows() {
+    for key in [super::DEFAULT_LABEL_KEY, "colour"] {
+        let mut world = World::with(3);
+        let ask = Ask { label_key: key.to_owned(), ..named("bar") };
+        // Label in the template, three pods, selector, create, original size: the next write is the first growth.
+        assert_eq!(world.run(&ask, 7).unwrap(), Ended::Killed);
+        let live = world.live();
+        let [foo, bar] = ["foo", "bar"].map(|name| live.controller(name).unwrap());
+        assert_eq!((foo.size(), bar.size()), (3, 0));
+        let labels = [foo, bar].map(|one| one.selector()[key].to_owned());
+        assert!(labels[0].ends_with("-orig") && labels[0].len() == 32 + 5 && labels[1].len() == 32, "{labels:?}");
+        assert_eq!([foo.template_label(key), bar.template_label(key)], [Some(&*labels[0]), Some(&*labels[1])]);
+        assert!(live.pods.iter().all(|pod| pod["metadata"]["labels"][key] == labels[0].as_str()));
+        assert_eq!((bar.annotation(DESIRED), foo.annotation(super::ORIGINAL)), (Some("3"), Some("3")));
+        assert_eq!(foo.annotation(NEXT), Some("bar"));
+        assert_eq!(bar.annotation(SOURCE_ID), Some(format!("foo:{}", foo.uid()).as_str()));
+    }
+}
+
+/// As another client may have left it: both are there, and what is aimed at is not written on the next one.
+#[test]
+fn a_next_one_without_its_marks_gets_its_size_from_the_old_one() {
+    let mut world = World::with(3);
+    assert_eq!(world.run(&named("bar"), 8).unwrap(), Ended::Killed);
+    for name in ["foo", "bar"] {
+        let annotations = &mut world.controllers.get_mut(name).unwrap()["metadata"]["annotations"];
+        for mark in [DESIRED, SOURCE_ID, super::ORIGINAL] {
+            annotations.as_object_mut().unwrap().remove(mark);
+        }
+    }
+    assert!(matches!(world.run(&named("bar"), ALL).unwrap(), Ended::Done(_)));
+    assert_ended(&world, "bar", "v2", 3);
 }
 
 #[test]
