@@ -164,3 +164,52 @@ fn contains_word(code: &str, word: &str) -> bool {
         before.is_none_or(|c| !c.is_alphanumeric() && c != '_')
     })
 }
+
+/// One line of `tests/statements.md`.
+struct Statement<'t> {
+    number: &'t str,
+    tests: Vec<&'t str>,
+    note: &'t str,
+}
+
+fn statements(text: &str) -> Vec<Statement<'_>> {
+    let mut all = Vec::new();
+    for row in text.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        if cells[0].starts_with(|first: char| first.is_ascii_digit()) {
+            let [number, _, tests, note] = cells[..] else { panic!("{}: a line has four cells", cells[0]) };
+            all.push(Statement { number, tests: tests.split('`').skip(1).step_by(2).collect(), note });
+        }
+    }
+    all
+}
+
+/// A test that is named as `file::function`, as `file::case` for a case that has a number, or as a file of data.
+fn is_there(root: &Path, test: &str) -> bool {
+    let (file, name) = test.split_once("::").map_or((test, None), |(file, name)| (file, Some(name)));
+    let Ok(text) = fs::read_to_string(root.join(file)) else { return false };
+    name.is_none_or(|name| text.contains(&format!("fn {name}(")) || text.contains(&format!("case!(\"{name}\",")))
+}
+
+/// The table of what the founding documents promise: every test exists, and every line has one or says why not.
+#[test]
+fn every_statement_has_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("tests/statements.md")).unwrap();
+    let all = statements(&text);
+    assert!(all.len() > 100, "{}", all.len());
+    let mut wrong = Vec::new();
+    for Statement { number, tests, note } in &all {
+        let missing = tests.iter().filter(|test| !is_there(root, test));
+        wrong.extend(missing.map(|test| format!("{number}: there is no {test}")));
+        if tests.is_empty() && !note.starts_with("Not in Kubernetes") && !note.starts_with("Open: ") {
+            wrong.push(format!("{number}: neither a test nor a reason"));
+        }
+    }
+    let mut numbers: Vec<&str> = all.iter().map(|one| one.number).collect();
+    numbers.sort_unstable();
+    let count = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count, "a number stands twice");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

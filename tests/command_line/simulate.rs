@@ -51,6 +51,7 @@ fn the_documents_numbers() {
     for (case, file, numbers) in [
         ("five-pods", "web.yaml", [6, 4, 6, 4]),
         ("two-pods-99-percent", "web.yaml", [3, 1, 3, 1]),
+        ("ten-pods-30-percent", "web.yaml", [13, 7, 13, 7]),
         ("four-pods-by-default", "web.yaml", [5, 3, 5, 3]),
         ("two-pods-by-default", "nginx.yaml", [3, 2, 3, 2]),
         ("none-unavailable", "nginx.yaml", [3, 2, 3, 2]),
