@@ -2,6 +2,7 @@
 //! other daemon has.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -23,6 +24,7 @@ pub(super) fn of(state: &Path) -> anyhow::Result<Identity> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(&path)
         .with_context(|| format!("failed to open {}", path.display()))?;
     match lock.try_lock() {

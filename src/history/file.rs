@@ -15,6 +15,7 @@ use super::aside::{set_aside, with_suffix};
 use super::damage::{Wanted, cannot_open, damage, is_damage};
 use super::error::HistoryError;
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
+use super::private;
 
 /// How long a writer waits for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,8 +74,8 @@ impl History {
     /// When a newer belay wrote it, when the file can't be opened (rights, a read-only disk, too few descriptors), when the
     /// folder can't be written, and when another process holds the file for 5 s.
     pub fn open(folder: &Path, now: Timestamp) -> Result<(History, Opened), HistoryError> {
-        fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
         let path = folder.join("history.db");
+        private::make(folder)?;
         let (writer, opened) = match open_for_writing(&path) {
             Ok(found) => found,
             Err(Trouble::Final(error)) => return Err(error),
@@ -265,8 +266,8 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
     let check_it = wants_a_check(path);
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
-        // Evidence may hold what an application logs: readable for the daemon's user and group.
-        let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(path);
+        // Evidence may hold what an application logs: readable for the daemon's user alone.
+        let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
         made.map_err(|error| Trouble::Final(io("make", path)(error)))?;
     }
     if path.is_dir() {

@@ -11,6 +11,7 @@ mod entry;
 mod error;
 mod file;
 mod format;
+mod private;
 mod read;
 mod rebuild;
 mod replaced;
