@@ -3,10 +3,7 @@
 use super::planner::Prepared;
 use super::source::Source;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::Reason;
-
-/// What a plan calls it.
-const CLAIMED_TWICE: &str = "ClaimedTwice";
+use belay_core::rollout::{CLAIMED_TWICE, Reason};
 
 impl Source {
     /// Tells the source that has an object that this one claims it too.

@@ -8,6 +8,7 @@ use tracing::warn;
 use super::autoscalers::Autoscalers;
 use super::before::Before;
 use super::look::Repository;
+use super::made::Strangers;
 use super::memory::ToWrite;
 use super::requests::Requests;
 use super::status::Publisher;
@@ -46,6 +47,8 @@ pub(super) struct Context {
     pub requests: Requests,
     /// The source that this one comes after.
     pub before: Option<Before>,
+    /// Objects with the marks of this source that it did not make.
+    pub strangers: Strangers,
     /// Told when a fresh history was begun in the place of a damaged one.
     pub renewed: Notify,
 }

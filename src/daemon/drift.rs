@@ -35,6 +35,10 @@ impl Source {
         match seen {
             Seen::Live(key, mut live) => {
                 self.context.status.trouble("cluster", None);
+                if self.context.config.prune && !self.live.contains_key(&key) && !self.shelf().mentions(&key) {
+                    // What has left, or what somebody marked as if it had.
+                    self.orphans_due.get_or_insert_with(|| Instant::now() + GATHER);
+                }
                 self.note(&key, &live);
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
@@ -240,6 +244,10 @@ impl Source {
                 Action::Unchanged if prepared.carries_on => {
                     self.live.entry(key).or_default().let_go = None;
                     begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared)));
+                }
+                Action::Rejected(reason, _) => {
+                    let reason = reason.clone();
+                    self.claim(&prepared, &reason);
                 }
                 Action::Prune => begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared))),
                 _ => {}

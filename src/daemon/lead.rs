@@ -18,6 +18,7 @@ use super::context::{Context, Pruning};
 use super::crowd::Crowd;
 use super::leader::Leader;
 use super::look::Repository;
+use super::made::Strangers;
 use super::orphans::Searched;
 use super::requests::Requests;
 use super::shelf::Shelf;
@@ -92,6 +93,7 @@ impl Parts {
             status: self.status.clone(),
             requests: self.requests.clone(),
             before: self.before.clone(),
+            strangers: Strangers::default(),
             renewed: Notify::new(),
             config: self.config.clone(),
         });

@@ -19,6 +19,7 @@ mod lead;
 mod leader;
 mod live;
 mod look;
+mod made;
 mod memory;
 mod orphans;
 mod planner;
@@ -278,7 +279,15 @@ pub async fn plan_once(
 ) -> Result<Plan, ClusterError> {
     let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
     Autoscalers::read(cluster, &wanted).await?.take_their_part(&mut wanted);
-    let planner = Planner { cluster, source, patience: Patience::GiveUp, try_new: usize::MAX, holds, requests: None };
+    let planner = Planner {
+        cluster,
+        source,
+        patience: Patience::GiveUp,
+        try_new: usize::MAX,
+        holds,
+        requests: None,
+        memory: None,
+    };
     let prepared = planner.plan(wanted).await?;
     let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
     Ok(Plan::new(source.to_owned(), head.clone(), steps))

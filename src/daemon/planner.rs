@@ -9,6 +9,7 @@ use super::context::Context;
 use super::judging::is_complete;
 use super::live::{digest, newest_other_manager};
 use super::look::Repository;
+use super::made::other_label;
 use super::refused::complaints;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
@@ -83,6 +84,8 @@ pub(super) struct Planner<'a> {
     pub holds: Holds<'a>,
     /// The room for its requests, where others want some too.
     pub requests: Option<&'a Requests>,
+    /// What is known of what this source made; a command knows nothing.
+    pub memory: Option<&'a Context>,
 }
 
 /// What the repository holds, for who plans.
@@ -115,6 +118,7 @@ pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prep
         try_new: TRY_NEW,
         holds,
         requests: Some(&context.requests),
+        memory: Some(context),
     };
     // Insisting ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
@@ -218,7 +222,8 @@ impl Planner<'_> {
         try_new: bool,
     ) -> Result<Action, ClusterError> {
         let source = self.source;
-        Ok(match intent(wanted, source, live, |key| self.hash(key)) {
+        let label = other_label(self.memory, source, wanted, live).await;
+        Ok(match intent(wanted, source, live, label, |key| self.hash(key)) {
             Intent::Leave(action) => action,
             Intent::Keep(hold) => match live {
                 Some(live) => self.keep(served, wanted, live, hold).await?,

@@ -1,5 +1,6 @@
 //! Deletes what has left the repository, where the source says so: within its limit, and only what belay put there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     let mut prepared = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), candidates.new);
     let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();
+    let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
+    let made = context.made(&keys).await;
+    let mut strangers: Vec<ObjectKey> = Vec::new();
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
@@ -43,11 +47,17 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
             continue;
         }
         match prunable(&key, &live, &context.config.name, context.cluster.default_namespace()) {
-            Prunable::Yes => leaving.push((charged, served, trigger)),
+            Prunable::NotOurs if new.contains(&key) => {
+                warn!(object = %key, "left the repository and stays: its label or its field managers are not this source's any more");
+            }
             Prunable::NotOurs => {}
+            // Whoever can write one object can write its label, and the name of a field manager.
+            _ if !new.contains(&key) && !made.contains(&key) => strangers.push(key),
+            Prunable::Yes => leaving.push((charged, served, trigger)),
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
+    context.tell_strangers(&strangers);
     if leaving.len() <= limit {
         context.status.trouble("prune", None);
         let prune = |(charged, served, trigger)| of(charged, Some(served), Action::Prune, trigger);

@@ -292,3 +292,41 @@ async fn an_autoscaler_that_is_there_before_belay_is_seen() {
     world.with_first_version().await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 7);
 }
+
+/// Whoever may patch one object may write another source's name on it. That takes nothing away from belay.
+#[tokio::test(start_paused = true)]
+async fn the_label_of_another_source_is_drift_on_what_belay_made() {
+    let (mut world, first) = World::with_web().await;
+    let hijacked = json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil:1"}]}}}});
+    world.patch(&path_of("web"), "kubectl-edit", &hijacked).await;
+    settle(&mut world, &first).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["metadata"]["labels"]["belay.dev/source"]), ("web:1", &json!("shop")));
+    let record = world.records().pop().unwrap();
+    assert_eq!(record.trigger, Trigger::Drift("kubectl-edit".to_owned()));
+    assert_eq!(record.outcome, Outcome::Complete);
+    // A fix that comes while the label is wrong is rolled out.
+    world.stop().await;
+    world.patch(&path_of("web"), "kubectl-edit", &hijacked).await;
+    let fix = world.push("web.yaml", &deployment("web", "web:2", ""), "Fix");
+    world.start();
+    world.through(&fix).await;
+    assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["metadata"]["labels"]["belay.dev/source"]), ("web:2", &json!("shop")));
+}
+
+/// Also while a rollout is watched, where the watch tells of it as gone.
+#[tokio::test(start_paused = true)]
+async fn the_label_of_another_source_ends_no_rollout() {
+    let (mut world, _) = World::with_web().await;
+    let slow = world.push("web.yaml", &broken("web", "ready-after=8s"), "Slow");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    world
+        .patch(&path_of("web"), "kubectl-label", &json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}}}))
+        .await;
+    world.through(&slow).await;
+    assert_eq!(world.record(&slow, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["labels"]["belay.dev/source"], "shop");
+}

@@ -164,3 +164,41 @@ async fn a_conflict_without_end_is_told() {
     assert_eq!(record.outcome, Outcome::Failed, "{record:?}");
     assert!(record.reason.unwrap().message.contains("conflict"));
 }
+
+/// Whoever can write one object can write the label, and can name the field manager as belay does.
+#[tokio::test(start_paused = true)]
+async fn never_what_has_the_marks_and_was_not_made_by_belay() {
+    let (mut world, _) = stopped().await;
+    let forge = async |world: &World, number: usize| {
+        let path = format!("api/v1/namespaces/default/configmaps/forged-{number}");
+        let forged = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"A": "1"},
+            "metadata": {"name": format!("forged-{number}"), "labels": {"belay.dev/source": "shop"}}});
+        world.apply(&path, "belay", &forged).await;
+        path
+    };
+    let mut forged = Vec::new();
+    for number in 0..30 {
+        forged.push(forge(&world, number).await);
+    }
+    // They count for nothing: what really has left goes, within the limit of 10 %.
+    let gone = remove(&mut world, &["0.yaml"]);
+    world.start();
+    world.through(&gone).await;
+    assert_eq!(world.get(MAP).await, None);
+    assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
+    let told = world.status().trouble["marks"].clone();
+    assert!(told.contains("30 objects have the label belay.dev/source=shop") && told.contains("forged-0"), "{told}");
+    // At once also while belay runs.
+    forged.push(forge(&world, 30).await);
+    world
+        .until("it is told", |source| source.trouble.get("marks").is_some_and(|told| told.contains("31 objects")))
+        .await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    for path in &forged {
+        assert!(world.get(path).await.is_some(), "{path}");
+        world.delete(path).await;
+    }
+    world.stop().await;
+    world.start();
+    world.until("nothing is told any more", |source| source.settled && !source.trouble.contains_key("marks")).await;
+}

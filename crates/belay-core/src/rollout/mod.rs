@@ -48,7 +48,8 @@ pub use order::{Rank, rank};
 pub use outage::Outages;
 pub use owned::is_as_applied;
 pub use plan::{
-    Action, Apply, HELD_AGAIN, Intent, Plan, Planned, Wanted, held_reason, intent, make, settle, settle_held, take_over,
+    Action, Apply, CLAIMED_TWICE, HELD_AGAIN, Intent, OtherLabel, Plan, Planned, Wanted, held_reason, intent, make,
+    other_label, settle, settle_held, take_over,
 };
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use rebuilt::{Rebuilt, rebuilt};

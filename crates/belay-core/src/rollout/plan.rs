@@ -70,6 +70,9 @@ pub enum Action {
     Prune,
 }
 
+/// The code of a reason that says that another source has the object already.
+pub const CLAIMED_TWICE: &str = "ClaimedTwice";
+
 /// The code of a reason that says that a commit has gone back to what is held.
 pub const HELD_AGAIN: &str = "HeldAgain";
 
@@ -177,12 +180,29 @@ pub enum Intent {
     Keep(Hold),
 }
 
+/// What the label of another source on a live object means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherLabel {
+    /// That source has the object, as far as anybody knows.
+    Claim,
+    /// Nothing: this source made the object and still has its manifest. Somebody changed the label, and it is put right
+    /// like any other field.
+    Drift,
+}
+
+/// The other source whose label a live object has.
+#[must_use]
+pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
+    marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
+}
+
 /// What is to be tried for a manifest, by what is live. `hash` knows the manifests of the repository.
 #[must_use]
 pub fn intent(
     wanted: &Wanted,
     source: &str,
     live: Option<&Value>,
+    label: OtherLabel,
     hash: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Intent {
     let wrong = wishes::complaints(wanted);
@@ -202,9 +222,14 @@ pub fn intent(
     if let Some(why) = suspended {
         return Intent::Leave(Action::Suspended(why.to_owned()));
     }
-    if let Some(owner) = marks::label(live, marks::SOURCE).filter(|owner| *owner != source) {
-        let message = format!("{} belongs to the source {owner:?} already; remove it from one of the two", wanted.key);
-        let reason = Reason { code: "ClaimedTwice".to_owned(), message };
+    if let Some(owner) = other_label(live, source).filter(|_| label == OtherLabel::Claim) {
+        let message = format!(
+            "{} belongs to the source {owner:?} already, as its label {} says; remove it from one of the two, or, where no \
+             such source has it, take that label off",
+            wanted.key,
+            marks::SOURCE
+        );
+        let reason = Reason { code: CLAIMED_TWICE.to_owned(), message };
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(Action::Rejected(reason, vec![complaint]));
     }

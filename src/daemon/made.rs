@@ -1,0 +1,220 @@
+//! What this source made: known from its history and from Git, never from a label or a field manager, which whoever may
+//! write one object can write.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use tracing::warn;
+
+use super::context::Context;
+use super::look::Repository;
+use crate::git::{Entry, EntryKind, GitError};
+use crate::history::Query;
+use belay_core::manifest::{ObjectKey, is_manifest};
+use belay_core::rollout::{self, CLAIMED_TWICE, CommitId, OtherLabel, Outcome, Record, Trigger, Wanted};
+
+/// How many records of an object are looked through.
+const RECORDS: u32 = 50;
+/// How many commits are looked through for one that named an object.
+const COMMITS: usize = 1000;
+/// How many objects are named in a message.
+const NAMED: usize = 10;
+
+/// Objects that no commit of the mirror named, as of a head: that need not be looked up twice.
+#[derive(Debug, Default)]
+pub(super) struct Strangers(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
+
+impl Strangers {
+    /// Those of `keys` that are not known to be strangers at this head.
+    fn unknown(&self, head: &CommitId, keys: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0.as_ref() != Some(head) {
+            *known = (Some(head.clone()), BTreeSet::new());
+        }
+        keys.into_iter().filter(|key| !known.1.contains(key)).collect()
+    }
+
+    fn add(&self, head: &CommitId, strangers: impl Iterator<Item = ObjectKey>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0.as_ref() == Some(head) {
+            known.1.extend(strangers);
+        }
+    }
+}
+
+/// What the label of another source on a live object means. Without a memory it is believed.
+pub(super) async fn other_label(
+    memory: Option<&Context>,
+    source: &str,
+    wanted: &Wanted,
+    live: Option<&Value>,
+) -> OtherLabel {
+    let other = live.and_then(|live| rollout::other_label(live, source));
+    let (Some(memory), Some(other)) = (memory, other) else { return OtherLabel::Claim };
+    if !memory.made_and_kept(wanted).await {
+        return OtherLabel::Claim;
+    }
+    warn!(object = %wanted.key, other, "somebody wrote the label of another source on what belay made; putting it right");
+    OtherLabel::Drift
+}
+
+impl Context {
+    /// Whether a live object that has the label of another source is this one's all the same: this source applied it, and
+    /// its manifest has been in the repository ever since. Then the label is drift, and no claim.
+    async fn made_and_kept(&self, wanted: &Wanted) -> bool {
+        if !is_owner(&self.records_of(&wanted.key)) {
+            return false;
+        }
+        if wanted.trigger != Trigger::Commit {
+            return true;
+        }
+        // A manifest that this commit brings back may have become another source's in between.
+        let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
+        self.ask_git(move |repository| repository.turned_by(&key, &commit)).await.is_some()
+    }
+
+    /// Those of `keys` that this source made: that its history, or a commit of its repository, names.
+    pub(super) async fn made(&self, keys: &BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
+        let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
+            keys.iter().cloned().partition(|key| self.records_of(key).iter().any(applied));
+        let Some(head) = self.repository.shelf().at.clone() else { return made };
+        let unknown = self.strangers.unknown(&head, unknown);
+        if unknown.is_empty() {
+            return made;
+        }
+        let (asked, at) = (unknown.clone(), head.clone());
+        let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
+        // What could not be looked up now is looked up again.
+        if let Some(named) = named {
+            self.strangers.add(&head, unknown.difference(&named).cloned());
+            made.extend(named);
+        }
+        made
+    }
+
+    /// Tells of objects that have the marks of this source and that it did not make.
+    pub(super) fn tell_strangers(&self, strangers: &[ObjectKey]) {
+        let message = strangers.first().map(|first| {
+            let mut names: Vec<String> = strangers.iter().take(NAMED).map(ToString::to_string).collect();
+            if strangers.len() > NAMED {
+                names.push(format!("and {} more", strangers.len() - NAMED));
+            }
+            format!(
+                "{} objects have the label belay.dev/source={} and the field manager belay, and neither the history nor a \
+                 commit of the repository names them: belay leaves them alone ({}); if they are not meant to be belay's, \
+                 say kubectl label {} {} belay.dev/source-",
+                strangers.len(),
+                self.config.name,
+                names.join(", "),
+                first.kind.to_lowercase(),
+                first.name
+            )
+        });
+        if let Some(message) = &message {
+            warn!(message);
+        }
+        self.status.trouble("marks", message);
+    }
+
+    fn records_of(&self, key: &ObjectKey) -> Vec<Record> {
+        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
+        let records = self.history.records(&query).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to ask the history what belay made");
+            Vec::new()
+        });
+        records.into_iter().filter(|record| record.object == *key).collect()
+    }
+}
+
+/// Whether a record says that the object was applied, or was as applied.
+fn applied(record: &Record) -> bool {
+    match record.outcome {
+        Outcome::UnderWay
+        | Outcome::RollingBack
+        | Outcome::Complete
+        | Outcome::RolledBack
+        | Outcome::RollbackFailed
+        | Outcome::Unchanged => true,
+        Outcome::Failed | Outcome::Superseded | Outcome::Unknown => record.rolls_out,
+        _ => false,
+    }
+}
+
+/// Whether the records of an object, newest first, say that it is this source's: it was applied, and neither deleted nor
+/// found to be another's since. What was only put right after it had been another's does not make it this one's: two
+/// sources that both want it would take it from each other for ever.
+fn is_owner(records: &[Record]) -> bool {
+    let mut put_right = false;
+    for record in records {
+        let claimed = record.reason.as_ref().is_some_and(|reason| reason.code == CLAIMED_TWICE);
+        match record.outcome {
+            Outcome::Pruned => break,
+            Outcome::Rejected if claimed => return false,
+            _ if !applied(record) => {}
+            _ if matches!(record.trigger, Trigger::Drift(_)) => put_right = true,
+            _ => return true,
+        }
+    }
+    put_right
+}
+
+impl Repository {
+    /// Those of `keys` that a manifest of some commit up to `head` named, as far back as belay looks.
+    fn named(&self, head: &CommitId, keys: &BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, GitError> {
+        let scopes = self.shelf().scopes.clone();
+        let mut named = BTreeSet::new();
+        let mut at = head.clone();
+        for _ in 0..COMMITS {
+            let Some(parent) = self.mirror.commit(&at)?.parents.into_iter().next() else { break };
+            let changes = match self.mirror.changes(Some(&parent), &at, &self.folder) {
+                Ok(changes) => changes.changes,
+                // The folder came later, or was away for a while.
+                Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            for change in changes.iter().filter(|change| is_manifest(&change.path)) {
+                let Some(Entry { kind: EntryKind::File, blob }) = &change.before else { continue };
+                let file = self.read(&change.path, *blob, &scopes)?;
+                named.extend(file.manifests.into_iter().map(|manifest| manifest.key).filter(|key| keys.contains(key)));
+            }
+            if named.len() == keys.len() {
+                break;
+            }
+            at = parent;
+        }
+        Ok(named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belay_core::rollout::Reason;
+
+    fn record(outcome: Outcome, trigger: Trigger, code: &str) -> Record {
+        let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap();
+        let object =
+            ObjectKey { group: String::new(), kind: "ConfigMap".to_owned(), namespace: None, name: "a".to_owned() };
+        let reason = (!code.is_empty()).then(|| Reason { code: code.to_owned(), message: String::new() });
+        let planned = Record::planned("shop", &commit, object, jiff::Timestamp::UNIX_EPOCH);
+        Record { outcome, trigger, reason, ..planned }
+    }
+
+    #[test]
+    fn what_it_applied_is_its_own_until_it_was_anothers() {
+        let made = || record(Outcome::Complete, Trigger::Commit, "");
+        let put_right = || record(Outcome::Complete, Trigger::Drift("kubectl".to_owned()), "");
+        let claimed = || record(Outcome::Rejected, Trigger::Commit, CLAIMED_TWICE);
+        let invalid = || record(Outcome::Rejected, Trigger::Commit, "InvalidManifest");
+        let pruned = || record(Outcome::Pruned, Trigger::Commit, "");
+        assert!(is_owner(&[made()]));
+        assert!(is_owner(&[invalid(), put_right(), made()]));
+        assert!(!is_owner(&[]));
+        assert!(!is_owner(&[invalid()]));
+        assert!(!is_owner(&[pruned(), made()]), "it was deleted since");
+        assert!(!is_owner(&[claimed(), made()]), "it is another's since");
+        assert!(!is_owner(&[put_right(), claimed()]), "a label alone made it this one's");
+        assert!(is_owner(&[made(), claimed()]), "the other one has let go");
+    }
+}
