@@ -1,7 +1,8 @@
 //! The daemon's clock: the wall clock in production, tokio's clock (which tests pause) from a fixed start otherwise.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -13,7 +14,7 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Tokio { epoch: Timestamp, started: Instant, set: Arc<AtomicI64> },
+    Tokio { epoch: Timestamp, started: Instant, set: Arc<AtomicI64>, slept: Arc<AtomicU64> },
     Fast { epoch: Timestamp, started: std::time::Instant, speed: f64 },
 }
 
@@ -28,7 +29,7 @@ impl Clock {
     /// lets it. Needs a running tokio runtime.
     #[must_use]
     pub fn tokio(epoch: Timestamp) -> Clock {
-        Clock(Source::Tokio { epoch, started: Instant::now(), set: Arc::default() })
+        Clock(Source::Tokio { epoch, started: Instant::now(), set: Arc::default(), slept: Arc::default() })
     }
 
     /// A clock that shows the machine's time now and goes `speed` times as fast from here on.
@@ -46,24 +47,57 @@ impl Clock {
         }
     }
 
+    /// Lets so many seconds pass on a clock that moves with tokio's, and its clones, that tokio's does not count: as when a
+    /// machine is suspended. Other clocks stay as they are.
+    pub fn suspend(&self, seconds: u32) {
+        if let Source::Tokio { slept, .. } = &self.0 {
+            slept.fetch_add(u64::from(seconds), Ordering::Relaxed);
+            self.jump(i64::from(seconds));
+        }
+    }
+
+    /// How much time has passed since some fixed moment, whoever sets the clock; also while the machine was suspended,
+    /// which tokio's clock does not count.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        match &self.0 {
+            // Where the machine does not say, the time of day does; who sets it forward makes belay stop writing for a moment.
+            Source::System => uptime().unwrap_or_else(|| self.since_1970()),
+            Source::Tokio { started, slept, .. } => {
+                started.elapsed() + Duration::from_secs(slept.load(Ordering::Relaxed))
+            }
+            Source::Fast { started, .. } => started.elapsed(),
+        }
+    }
+
+    fn since_1970(&self) -> Duration {
+        Duration::try_from(self.now().duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default()
+    }
+
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "this is the clock")]
             Source::System => Timestamp::now(),
-            Source::Tokio { epoch, started, set } => {
+            Source::Tokio { epoch, started, set, .. } => {
                 let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
                 let elapsed = elapsed.saturating_add(SignedDuration::from_secs(set.load(Ordering::Relaxed)));
                 epoch.saturating_add(elapsed).unwrap_or(*epoch)
             }
             Source::Fast { epoch, started, speed } => {
-                let elapsed = std::time::Duration::try_from_secs_f64(started.elapsed().as_secs_f64() * speed);
+                let elapsed = Duration::try_from_secs_f64(started.elapsed().as_secs_f64() * speed);
                 let elapsed = elapsed.ok().and_then(|elapsed| SignedDuration::try_from(elapsed).ok());
                 epoch.saturating_add(elapsed.unwrap_or(SignedDuration::MAX)).unwrap_or(*epoch)
             }
         }
     }
+}
+
+/// How long the machine has been up, by its clock `CLOCK_BOOTTIME`; `None` where it does not say.
+fn uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
 }
 
 /// The embedded cluster's clock shows what this one shows.
@@ -75,9 +109,8 @@ impl From<Clock> for minicluster::Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, Duration};
     use jiff::{SignedDuration, Timestamp};
-    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn the_tokio_clock_moves_with_paused_time() {
@@ -86,5 +119,13 @@ mod tests {
         assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(90));
         clock.clone().jump(-100);
         assert_eq!(clock.now().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(-10));
+        assert_eq!(clock.elapsed(), Duration::from_secs(90), "nobody sets that");
+        clock.clone().suspend(60);
+        assert_eq!(clock.elapsed(), Duration::from_secs(150));
+    }
+
+    #[test]
+    fn the_machine_says_how_long_it_has_been_up() {
+        assert!(Clock::system().elapsed() > Duration::ZERO);
     }
 }

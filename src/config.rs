@@ -81,9 +81,10 @@ pub struct SourceConfig {
     /// The kubeconfig context; empty for the current one.
     #[serde(default)]
     pub context: String,
-    /// The namespace of the Lease that keeps a second daemon from writing too. All daemons of a source must name the same.
-    #[serde(default = "default_lease_namespace")]
-    pub lease_namespace: String,
+    /// The namespace of the Lease that keeps a second daemon from writing too; by default belay's own where it runs in the
+    /// cluster that it writes to, else `default`. All daemons of a source must use the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_namespace: Option<String>,
     /// How belay shows itself to the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
@@ -172,10 +173,6 @@ fn default_branch() -> String {
     "main".to_owned()
 }
 
-fn default_lease_namespace() -> String {
-    "default".to_owned()
-}
-
 fn default_interval() -> Span {
     Span(Duration::from_secs(30))
 }
@@ -238,9 +235,15 @@ impl SourceConfig {
             fail_fast: false,
             drift: Drift::default(),
             context: String::new(),
-            lease_namespace: default_lease_namespace(),
+            lease_namespace: None,
             credentials: CredentialsConfig::default(),
         }
+    }
+
+    /// The namespace of the source's Lease.
+    #[must_use]
+    pub fn lease_namespace(&self) -> &str {
+        self.lease_namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
     }
 
     /// The most objects that one commit may delete, of `objects` in the source. A part is rounded up, so that a small

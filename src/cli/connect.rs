@@ -99,6 +99,20 @@ impl Globals {
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
     }
 
+    /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.
+    pub async fn own_namespace(&self, context: &str) -> Option<String> {
+        if self.kubeconfig.is_some() || self.context.is_some() || !context.is_empty() {
+            return None;
+        }
+        let inside = Config::incluster().ok()?;
+        // A kubeconfig goes before the pod's own account, and may be for another cluster.
+        if Config::from_kubeconfig(&KubeConfigOptions::default()).await.is_ok() {
+            return None;
+        }
+        let named = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+        Some(named.unwrap_or(inside.default_namespace))
+    }
+
     /// The folder with the mirrors and the history, for who writes them.
     pub fn state_folder(&self, configured: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
         let named = self.state_dir.clone().or_else(|| configured.cloned()).or_else(named_by_systemd);

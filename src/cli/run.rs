@@ -106,7 +106,11 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
             None => globals.cluster(&source.context).await?,
         };
-        daemon.follow(source.clone(), &cluster, &state)?;
+        let mut source = source.clone();
+        if source.lease_namespace.is_none() && embedded.is_none() {
+            source.lease_namespace = globals.own_namespace(&source.context).await;
+        }
+        daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
     let web = match config.web.listen {

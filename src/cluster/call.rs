@@ -80,11 +80,7 @@ impl Cluster {
         purpose: Purpose<'_>,
         request: Request<Body>,
     ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
-        let entitled = self.entitled_until(request.method(), &request.uri().to_string());
-        let until = entitled.map_err(|message| away(purpose, message, None))?;
-        let limit = until.map_or(self.request_timeout, |until| {
-            self.request_timeout.min(until.saturating_duration_since(tokio::time::Instant::now()))
-        });
+        let (method, uri, limit) = (request.method().clone(), request.uri().clone(), self.request_timeout);
         let exchange = async {
             let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
@@ -93,7 +89,7 @@ impl Cluster {
             Ok((code, warnings, bytes.to_vec()))
         };
         let began = self.clock.now();
-        let answer = match tokio::time::timeout(limit, exchange).await {
+        let answer = match tokio::time::timeout(limit, self.while_entitled(&method, &uri, exchange)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(message)) => Err(away(purpose, message, None)),
             Err(_) => Err(away(purpose, format!("no answer within {limit:?}"), None)),

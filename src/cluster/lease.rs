@@ -1,9 +1,13 @@
 //! Leases, and writing only while one is held.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::Method;
+use http::{Method, Uri};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -16,16 +20,40 @@ use super::kinds::escape;
 use super::watch::Doubling;
 use super::watch::impatient;
 use super::{Cluster, ClusterError};
+use crate::clock::Clock;
 use belay_core::rollout::{Lease, marks};
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
 /// Until when a daemon may write; `None` while it may not at all.
-pub type Entitled = watch::Receiver<Option<Instant>>;
+pub type Entitled = watch::Receiver<Option<Until>>;
+
+/// A moment, by two clocks: tokio's, which wakes who waits for it, and the one that goes on while the machine is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until {
+    at: Instant,
+    elapsed: Duration,
+}
+
+impl Until {
+    /// The moment after so long from now on.
+    #[must_use]
+    pub fn after(wait: Duration, clock: &Clock) -> Until {
+        Until { at: Instant::now() + wait, elapsed: clock.elapsed() + wait }
+    }
+
+    /// Whether it is still to come, by both clocks.
+    fn is_to_come(self, clock: &Clock) -> bool {
+        Instant::now() < self.at && clock.elapsed() < self.elapsed
+    }
+}
+
+/// What a write is given up with where this daemon may not write.
+const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
 
 impl Cluster {
-    /// The same cluster, to which nothing is written but Leases, and dry runs, unless `entitled` says that it may. A write
-    /// that may not be made fails as if the cluster were away.
+    /// The same cluster, to which nothing is written, but for dry runs, unless `entitled` says that it may. A write that
+    /// may not be made fails as if the cluster were away.
     #[must_use]
     pub fn writing_while(self, entitled: Entitled) -> Cluster {
         Cluster { entitled: Some(Arc::new(entitled)), ..self }
@@ -98,17 +126,45 @@ impl Cluster {
         })
     }
 
-    /// Until when this request may take, where it is a write that somebody must be entitled to.
-    pub(super) fn entitled_until(&self, method: &Method, path: &str) -> Result<Option<Instant>, String> {
-        let Some(entitled) = &self.entitled else { return Ok(None) };
-        if *method == Method::GET || path.contains("dryRun=All") || path.contains("/leases") {
-            return Ok(None);
-        }
-        match *entitled.borrow() {
-            Some(until) if Instant::now() < until => Ok(Some(until)),
-            _ => Err("this daemon does not hold the Lease of its source now, and does not write".to_owned()),
+    /// Does an exchange with the API server for as long as this daemon is entitled to it, where it is a write that needs
+    /// that: looked at before every step of it, so that a daemon that was stopped or suspended in between sends nothing
+    /// when it goes on.
+    pub(super) async fn while_entitled<T>(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        exchange: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        let Some(entitled) = self.entitled.as_ref().filter(|_| is_write(method, uri)) else { return exchange.await };
+        let mut entitled = Entitled::clone(entitled);
+        let mut exchange = pin!(exchange);
+        loop {
+            let until = *entitled.borrow_and_update();
+            let Some(until) = until.filter(|until| until.is_to_come(&self.clock)) else {
+                return Err(NOT_ENTITLED.to_owned());
+            };
+            let step = poll_fn(|context| match until.is_to_come(&self.clock) {
+                true => exchange.as_mut().poll(context).map(Some),
+                false => Poll::Ready(None),
+            });
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(until.at) => {}
+                // Nobody is left who could renew it: what is known holds until it ends.
+                Ok(()) = entitled.changed() => {}
+                answer = step => match answer {
+                    Some(answer) => return answer,
+                    None => return Err(NOT_ENTITLED.to_owned()),
+                },
+            }
         }
     }
+}
+
+/// Whether a request changes anything.
+fn is_write(method: &Method, uri: &Uri) -> bool {
+    let tries = || uri.query().is_some_and(|query| query.split('&').any(|part| part == "dryRun=All"));
+    *method != Method::GET && !tries()
 }
 
 fn purpose(what: &str) -> Purpose<'_> {
@@ -118,4 +174,87 @@ fn purpose(what: &str) -> Purpose<'_> {
 fn path(namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { String::new() } else { format!("/{}", escape(name)) };
     format!("/apis/{API_VERSION}/namespaces/{}/leases{name}", escape(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    impl Cluster {
+        fn until(&self, seconds: u64) -> Option<Until> {
+            Some(Until::after(Duration::from_secs(seconds), &self.clock))
+        }
+    }
+
+    const CONFIG_MAP: &str = "/api/v1/namespaces/default/configmaps/a";
+
+    /// A cluster that answers after so long, how many requests have reached it, and who says until when it may be written.
+    fn cluster(takes: Duration) -> (Cluster, Arc<AtomicUsize>, watch::Sender<Option<Until>>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                tokio::time::sleep(takes).await;
+                Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        let (entitled, may_write) = watch::channel(None);
+        let cluster = Cluster::new(Client::new(service, "default"), Clock::tokio(jiff::Timestamp::UNIX_EPOCH));
+        (cluster.writing_while(may_write), count, entitled)
+    }
+
+    async fn send(cluster: &Cluster, method: Method, path: &str) -> Result<(), String> {
+        let sent = cluster.call(purpose("try it"), request(method, path, "application/json", Vec::new())).await;
+        sent.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_without_being_entitled_to_it() {
+        let (cluster, count, entitled) = cluster(Duration::ZERO);
+        for path in [CONFIG_MAP, "/api/v1/namespaces/default/configmaps/leases?fieldManager=dryRun=All"] {
+            assert!(send(&cluster, Method::PATCH, path).await.unwrap_err().contains(NOT_ENTITLED), "{path}");
+        }
+        let lease = path("default", "one-of-the-repository");
+        assert!(send(&cluster, Method::PATCH, &lease).await.is_err(), "a Lease is an object like any other");
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+        send(&cluster, Method::GET, CONFIG_MAP).await.unwrap();
+        send(&cluster, Method::PATCH, &format!("{CONFIG_MAP}?fieldManager=a&dryRun=All")).await.unwrap();
+        entitled.send_replace(cluster.until(10));
+        send(&cluster, Method::PATCH, CONFIG_MAP).await.unwrap();
+        // As for a process that was stopped in between.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(send(&cluster, Method::PATCH, CONFIG_MAP).await.is_err());
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_was_suspended_is_not_entitled_any_more() {
+        let (cluster, count, entitled) = cluster(Duration::ZERO);
+        entitled.send_replace(cluster.until(15));
+        // tokio's clock, which stands still meanwhile, says that there is time left.
+        cluster.clock.suspend(15);
+        assert!(send(&cluster, Method::PATCH, CONFIG_MAP).await.is_err());
+        assert_eq!(count.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_may_take_as_long_as_the_lease_is_renewed() {
+        let (cluster, _, entitled) = cluster(Duration::from_secs(20));
+        entitled.send_replace(cluster.until(15));
+        let renew = async {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            entitled.send_replace(cluster.until(15));
+        };
+        let (sent, ()) = tokio::join!(send(&cluster, Method::PATCH, CONFIG_MAP), renew);
+        sent.unwrap();
+        let began = Instant::now();
+        entitled.send_replace(cluster.until(15));
+        assert!(send(&cluster, Method::PATCH, CONFIG_MAP).await.unwrap_err().contains(NOT_ENTITLED));
+        assert_eq!(began.elapsed().as_secs(), 15);
+    }
 }

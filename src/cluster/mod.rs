@@ -35,7 +35,7 @@ pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::Served;
-pub use lease::Entitled;
+pub use lease::{Entitled, Until};
 pub use patch::{Part, Patch};
 pub use read::WORKLOADS;
 pub use retry::Backoff;

@@ -12,18 +12,22 @@ use tracing::{info, warn};
 
 use super::status::Publisher;
 use crate::clock::Clock;
-use crate::cluster::{Backoff, Cluster, ClusterError};
+use crate::cluster::{Backoff, Cluster, ClusterError, Until};
 use belay_core::rollout::{Lease, holding, releasing};
 
-/// How long a daemon that can't renew its Lease stops writing before it ends: longer than any request takes.
-const MARGIN: Duration = Duration::from_secs(40);
+/// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
+const LASTS: Duration = Duration::from_secs(21);
+/// How often it is renewed. That is one request, and all that leading costs.
+const PERIOD: Duration = Duration::from_secs(7);
+/// How long before the Lease ends a daemon that can't renew it stops writing: for what is on its way to the API server
+/// then, and for clocks of which one goes a little faster.
+const MARGIN: Duration = Duration::from_secs(6);
+/// How long one request for the Lease may take, so that a renewal that gets no answer is tried again in time.
+pub(super) const REQUEST: Duration = Duration::from_secs(3);
+/// The longest wait until a renewal that failed is tried again.
+const RETRY: Duration = Duration::from_secs(2);
 /// How long letting go may take.
 const LETTING_GO: Duration = Duration::from_secs(1);
-
-/// How often a Lease is renewed by a daemon of so many sources: each minute at the most twice for all of them together.
-fn period(sources: usize) -> Duration {
-    Duration::from_secs(30) * u32::try_from(sources.max(2)).unwrap_or(u32::MAX)
-}
 
 /// The Lease of one source, for one daemon.
 pub(super) struct Leader {
@@ -36,10 +40,8 @@ pub(super) struct Leader {
     pub name: String,
     /// This daemon's name, which no other has.
     pub who: String,
-    /// How many sources this daemon follows.
-    pub sources: watch::Receiver<usize>,
     /// Until when belay may write.
-    pub entitled: watch::Sender<Option<Instant>>,
+    pub entitled: watch::Sender<Option<Until>>,
     pub stop: CancellationToken,
 }
 
@@ -104,13 +106,13 @@ impl Leader {
     /// Keeps the Lease, for as long as nobody else has it; then says who. Writing ends by itself when it can't be renewed.
     pub(super) async fn keep(&self, lease: &mut Lease) -> String {
         let mut backoff = Backoff::default();
-        let mut wait = self.period();
+        let mut wait = PERIOD;
         loop {
             tokio::time::sleep(wait).await;
             match self.try_to_write(Some(lease)).await {
                 Ok(Some(renewed)) => {
                     *lease = renewed;
-                    (backoff, wait) = (Backoff::default(), self.period());
+                    (backoff, wait) = (Backoff::default(), PERIOD);
                     self.status.trouble("lease", None);
                 }
                 Ok(None) => {
@@ -133,7 +135,7 @@ impl Leader {
                 Err(error) => {
                     self.status.trouble("lease", Some(error.to_string()));
                     warn!(lease = self.name, %error, "failed to renew the Lease, trying again");
-                    wait = backoff.next(&error);
+                    wait = backoff.next(&error).min(RETRY);
                 }
             }
         }
@@ -162,21 +164,17 @@ impl Leader {
         Ok(())
     }
 
-    fn period(&self) -> Duration {
-        period(*self.sources.borrow())
-    }
-
     async fn write(&self, seen: Option<&Lease>) -> Option<Lease> {
         self.insist(|| self.try_to_write(seen)).await
     }
 
     async fn try_to_write(&self, seen: Option<&Lease>) -> Result<Option<Lease>, ClusterError> {
-        let (began, lasts) = (Instant::now(), self.period() * 3);
-        let spec = holding(&self.who, lasts, seen, self.clock.now());
+        // Others count from when they see it, which is not before it was sent.
+        let until = Until::after(LASTS.saturating_sub(MARGIN), &self.clock);
+        let spec = holding(&self.who, LASTS, seen, self.clock.now());
         let written = self.cluster.write_lease(&self.namespace, &self.name, seen, &spec).await?;
         if written.is_some() {
-            // Others count from when they see it, which is not before it was sent.
-            self.entitled.send_replace(Some(began + lasts.saturating_sub(MARGIN)));
+            self.entitled.send_replace(Some(until));
         }
         Ok(written)
     }

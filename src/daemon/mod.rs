@@ -120,8 +120,6 @@ pub struct Daemon {
     pruning: Pruning,
     /// This daemon's name among those that may follow the same sources.
     identity: Option<String>,
-    /// How many sources it follows.
-    count: watch::Sender<usize>,
     /// What is asked of a source by those who wait for it, by name.
     asked: BTreeMap<String, Arc<Asked>>,
     /// The room for requests that its sources share.
@@ -142,7 +140,6 @@ impl Daemon {
             retention: Retention::default(),
             pruning: Pruning::default(),
             identity: None,
-            count: watch::Sender::new(0),
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
             beside: Beside::default(),
@@ -211,20 +208,18 @@ impl Daemon {
             Before { asked, status: self.status.subscribe(), name: before }
         });
         let status = Publisher::new(&name, self.status.clone());
-        self.count.send_modify(|count| *count += 1);
         let mut cluster = cluster.clone();
         let leader = self.identity.clone().map(|who| {
             let (entitled, may_write) = watch::channel(None);
             let unrestricted = cluster.clone();
             cluster = unrestricted.clone().writing_while(may_write);
             Leader {
-                cluster: unrestricted,
+                cluster: unrestricted.with_request_timeout(leader::REQUEST),
                 clock: self.clock.clone(),
                 status: status.clone(),
-                namespace: config.lease_namespace.clone(),
+                namespace: config.lease_namespace().to_owned(),
                 name: format!("belay-{name}"),
                 who,
-                sources: self.count.subscribe(),
                 entitled,
                 stop: self.stop.clone(),
             }

@@ -5,12 +5,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+/// The longest that anybody is believed who holds a Lease without renewing it, whatever the Lease itself says: many times
+/// what belay asks for.
+pub const LONGEST_HELD: Duration = Duration::from_mins(3);
+
 /// A Lease, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Who holds it; `None` where it was released.
     pub holder: Option<String>,
-    /// For how long it is held, since it was last renewed.
+    /// For how long it is held, since it was last renewed; at most [`LONGEST_HELD`].
     pub lasts: Duration,
     /// Its `resourceVersion`: a write names it, so that it fails when somebody else was faster.
     pub version: String,
@@ -28,7 +32,7 @@ impl Lease {
         let spec = &live["spec"];
         Lease {
             holder: spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned),
-            lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default()),
+            lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default()).min(LONGEST_HELD),
             version: text(&live["metadata"]["resourceVersion"]),
             uid: text(&live["metadata"]["uid"]),
             transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
@@ -84,6 +88,14 @@ mod tests {
         assert!(!held.is_free_for("two", Duration::from_secs(179)));
         assert!(held.is_free_for("two", Duration::from_secs(180)));
         assert!(lease("").is_free_for("two", Duration::ZERO));
+    }
+
+    #[test]
+    fn nobody_is_believed_for_years() {
+        let spec = json!({"holderIdentity": "one", "leaseDurationSeconds": i32::MAX});
+        let held = Lease::of(&json!({"metadata": {}, "spec": spec}));
+        assert!(!held.is_free_for("two", LONGEST_HELD - Duration::from_secs(1)));
+        assert!(held.is_free_for("two", LONGEST_HELD));
     }
 
     #[test]
