@@ -139,6 +139,10 @@ pub struct WebConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub listen: Option<SocketAddr>,
+    /// The names that a browser or a scraper may ask this server by, besides the machine's own loopback names and the
+    /// address that it has reached; `belay.example.com`. Others get 421, so that no web site of somebody else's can read
+    /// the pages through a visitor's browser.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// What is done when a rollout fails.

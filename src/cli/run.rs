@@ -114,7 +114,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     let status = daemon.status();
     let web = match config.web.listen {
-        Some(address) => Some(Web::open(address, status.clone(), clock.clone()).await?),
+        Some(address) => Some(Web::open(address, &config.web.allowed_hosts, status.clone(), clock.clone()).await?),
         None => None,
     };
     if let Some(web) = &web {

@@ -88,6 +88,7 @@ fn values(schema: &Value, property: &Value) -> String {
     match kind {
         Some("boolean") => "`true` or `false`".to_owned(),
         Some("string") => "text".to_owned(),
+        Some("array") => "texts".to_owned(),
         other => other.unwrap_or("text").to_owned(),
     }
 }

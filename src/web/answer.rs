@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{metrics, page};
 use crate::daemon::Status;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The answer to a request. `lives` says whether the daemon runs.
 pub(super) fn answer(
@@ -43,7 +43,7 @@ fn unready(status: &Status, lives: bool) -> String {
     waiting.map(|(name, _)| format!("source {name} has not been planned yet\n")).collect()
 }
 
-fn respond(code: StatusCode, media_type: &str, body: String) -> Response<Full<Bytes>> {
+pub(super) fn respond(code: StatusCode, media_type: &str, body: String) -> Response<Full<Bytes>> {
     Response::builder()
         .status(code)
         .header(header::CONTENT_TYPE, media_type)

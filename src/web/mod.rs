@@ -1,9 +1,11 @@
 //! SHOW. Status and metrics over HTTP: `/healthz`, `/readyz`, `/metrics` and a page for people. It only reads.
 
 mod answer;
+mod hosts;
 mod metrics;
 mod page;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,18 +17,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::clock::Clock;
 use crate::daemon::Status;
 use answer::answer;
+use hosts::Hosts;
 
-/// Connections that may be open at once; more wait to be accepted.
+/// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
+/// open for longest is what is slow or idle, and can't keep others out.
 const CONNECTIONS: usize = 64;
 /// How long a client may take to send the headers of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one connection may last. Scrapers come back with another.
 const LONGEST: Duration = Duration::from_mins(5);
 /// Bytes that the headers of a request may have.
@@ -50,21 +55,28 @@ pub struct Web {
 }
 
 impl Web {
-    /// Shows what a daemon says of itself, at this address. Port 0 takes a free one.
+    /// Shows what a daemon says of itself, at this address. Port 0 takes a free one. It answers to loopback names, to its own
+    /// address, and to `allowed_hosts`.
     ///
     /// # Errors
     /// Where the address is taken, or not this machine's.
-    pub async fn open(address: SocketAddr, status: watch::Receiver<Status>, clock: Clock) -> Result<Web, WebError> {
+    pub async fn open(
+        address: SocketAddr,
+        allowed_hosts: &[String],
+        status: watch::Receiver<Status>,
+        clock: Clock,
+    ) -> Result<Web, WebError> {
         let wrong = |source| WebError { address, source };
         let listener = TcpListener::bind(address).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
         let stop = CancellationToken::new();
         let stopped = stop.clone();
+        let shown = Shown { hosts: Arc::new(Hosts::new(allowed_hosts)), status, clock };
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 () = stopped.cancelled() => {}
-                () = accept(listener, status, clock) => {}
+                () = accept(listener, shown) => {}
             }
         });
         Ok(Web { address, stop })
@@ -83,19 +95,33 @@ impl Drop for Web {
     }
 }
 
-async fn accept(listener: TcpListener, status: watch::Receiver<Status>, clock: Clock) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+/// What is shown, and to whom.
+#[derive(Clone)]
+struct Shown {
+    hosts: Arc<Hosts>,
+    status: watch::Receiver<Status>,
+    clock: Clock,
+}
+
+async fn accept(listener: TcpListener, shown: Shown) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
     loop {
-        let place = Arc::clone(&room).acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (status, clock) = (status.clone(), clock.clone());
-                tokio::spawn(async move {
-                    if tokio::time::timeout(LONGEST, serve(stream, status, clock)).await.is_err() {
+                open.retain(|connection| !connection.is_finished());
+                if open.len() >= CONNECTIONS
+                    && let Some(oldest) = open.pop_front()
+                {
+                    debug!("closed the oldest connection: too many are open");
+                    oldest.abort();
+                }
+                let shown = shown.clone();
+                let serve = async move {
+                    if tokio::time::timeout(LONGEST, serve(stream, shown)).await.is_err() {
                         debug!("closed a connection that had been open for long");
                     }
-                    drop(place);
-                });
+                };
+                open.push_back(tokio::spawn(serve).abort_handle());
             }
             Err(error) => {
                 // Most likely there are no file descriptors left: some will come back.
@@ -106,16 +132,68 @@ async fn accept(listener: TcpListener, status: watch::Receiver<Status>, clock: C
     }
 }
 
-async fn serve(stream: TcpStream, status: watch::Receiver<Status>, clock: Clock) {
+async fn serve(stream: TcpStream, shown: Shown) {
+    let own = stream.local_addr().ok().map(|address| address.ip());
+    let Shown { hosts, status, clock } = shown;
     let service = service_fn(move |request: Request<Incoming>| {
         // The daemon publishes until it ends.
         let lives = status.has_changed().is_ok();
-        let response = answer(request.method(), request.uri().path(), &status.borrow(), lives, clock.now());
+        let response = match hosts.refuse(&request, own) {
+            Some(refusal) => refusal,
+            None => answer(request.method(), request.uri().path(), &status.borrow(), lives, clock.now()),
+        };
         async move { Ok::<_, Infallible>(response) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEADER_BYTES);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
         debug!(%error, "a connection ended badly");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
+        let (sender, status) = watch::channel(Status::default());
+        let allowed: Vec<String> = allowed.iter().map(|&host| host.to_owned()).collect();
+        let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
+        (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, status, clock).await.unwrap(), sender)
+    }
+
+    async fn first_line(web: &Web, path: &str, host: &str) -> String {
+        let mut stream = TcpStream::connect(web.address()).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn slow_clients_keep_nobody_out() {
+        let (web, _daemon) = open(&[]).await;
+        let mut slow = Vec::new();
+        for _ in 0..3 * CONNECTIONS {
+            let mut stream = TcpStream::connect(web.address()).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
+            slow.push(stream);
+        }
+        let asked = tokio::time::timeout(PATIENCE / 2, first_line(&web, "/healthz", "localhost")).await;
+        assert_eq!(asked.unwrap(), "HTTP/1.1 200 OK");
+    }
+
+    #[tokio::test]
+    async fn it_answers_to_its_own_names() {
+        let (web, _daemon) = open(&["Belay.example.com"]).await;
+        let own = web.address().to_string();
+        for host in ["localhost", "localhost:9750", &own, "[::1]:80", "belay.example.com:443"] {
+            assert_eq!(first_line(&web, "/", host).await, "HTTP/1.1 200 OK", "{host}");
+        }
+        for host in ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "10.1.2.3", ""] {
+            assert_eq!(first_line(&web, "/", host).await, "HTTP/1.1 421 Misdirected Request", "{host}");
+        }
     }
 }

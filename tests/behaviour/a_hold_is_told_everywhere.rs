@@ -44,7 +44,7 @@ impl<'a> MakeWriter<'a> for Log {
 
 async fn metrics(web: &Web) -> String {
     let mut stream = TcpStream::connect(web.address()).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: belay\r\nConnection: close\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     answer
@@ -81,7 +81,7 @@ async fn told(world: &World, hold: &Hold, bad: &str, log: &str) {
     let (key, held) = status.held.first_key_value().expect("the status says so");
     assert_eq!((key.to_string().as_str(), held.commit.as_str()), ("Deployment default/web", bad));
     assert_eq!((&held.reason, held.since), (&hold.reason, hold.since));
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
     let metrics = metrics(&web).await;
     assert!(metrics.contains("belay_holds{source=\"shop\"} 1\n"), "{metrics}");
     let line = log.lines().find(|line| line.contains("Git and the cluster differ")).unwrap_or_else(|| panic!("{log}"));

@@ -12,7 +12,8 @@ async fn get(web: &Web, path: &str) -> String {
 
 async fn ask(web: &Web, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(web.address()).await.unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: belay\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -24,7 +25,7 @@ async fn a_hold_is_seen_by_machines_and_people() {
     let mut world = World::embedded().await;
     let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
     world.through(&good).await;
     assert!(get(&web, "/readyz").await.starts_with("HTTP/1.1 200 OK"));
     assert!(get(&web, "/metrics").await.contains("belay_holds{source=\"shop\"} 0\n"));
@@ -53,7 +54,7 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
     world.repository.write("key.yaml", secret(&format!("{SECRET}-1")));
     world.push("web.yaml", &uses(deployment("web", "web:1", "")), "First version");
     world.start();
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
     let first = world.repository.tip().unwrap();
     world.through(&first).await;
     world.repository.write("key.yaml", secret(&format!("{SECRET}-2")));
