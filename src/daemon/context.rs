@@ -1,8 +1,9 @@
 //! What every part of one source's daemon is given.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
@@ -17,7 +18,12 @@ use crate::cluster::{Cluster, ClusterError, Event, EventKind};
 use crate::config::SourceConfig;
 use crate::history::{History, Retention};
 use belay_core::manifest::ObjectKey;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// How many events are told at once.
+const EVENTS_AT_ONCE: usize = 4;
+/// The most events that wait to be told.
+const EVENTS_WAITING: usize = 10_000;
 
 /// How much may be deleted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +53,8 @@ pub(super) struct Context {
     pub requests: Requests,
     /// The source that this one comes after.
     pub before: Option<Before>,
+    /// The events that are being told.
+    pub events: Events,
     /// Objects with the marks of this source that it did not make.
     pub strangers: Strangers,
     /// Told when a fresh history was begun in the place of a damaged one.
@@ -60,8 +68,25 @@ impl Context {
         move |error| self.status.trouble(&place, Some(error.to_string()))
     }
 
-    /// Tells an event; that it could not be told is logged and changes nothing.
-    pub(super) async fn tell(
+    /// Tells an event soon, within what room there is for events. Nothing waits for it: what is told holds up nothing that
+    /// is done. That it could not be told is logged and changes nothing.
+    pub(super) fn tell(&self, key: &ObjectKey, live: &Value, kind: EventKind, reason: &'static str, message: String) {
+        let mut tasks = self.events.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        if tasks.len() >= EVENTS_WAITING {
+            warn!(object = %key, message, limit = EVENTS_WAITING, "too many events wait to be told: left out");
+            return;
+        }
+        let (cluster, key, live) = (self.cluster.clone(), key.clone(), about(live));
+        let room = Arc::clone(&self.events.room);
+        tasks.spawn(async move {
+            let _room = room.acquire_owned().await;
+            tell(&cluster, &key, &live, Event { kind, reason, message }).await;
+        });
+    }
+
+    /// Tells an event and waits until it is told, or could not be.
+    pub(super) async fn tell_at_once(
         &self,
         key: &ObjectKey,
         live: &Value,
@@ -69,8 +94,33 @@ impl Context {
         reason: &'static str,
         message: String,
     ) {
-        if let Err(error) = self.cluster.tell(key, live, &Event { kind, reason, message }).await {
-            warn!(object = %key, %error, "failed to tell an event");
-        }
+        tell(&self.cluster, key, live, Event { kind, reason, message }).await;
+    }
+}
+
+/// The events that are being told. Dropping it leaves out what has not been.
+pub(super) struct Events {
+    room: Arc<Semaphore>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events { room: Arc::new(Semaphore::new(EVENTS_AT_ONCE)), tasks: Mutex::default() }
+    }
+}
+
+/// Of a live object, what an event says about which one it is.
+pub(super) fn about(live: &Value) -> Value {
+    let metadata = &live["metadata"];
+    json!({
+        "apiVersion": live["apiVersion"],
+        "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+    })
+}
+
+async fn tell(cluster: &Cluster, key: &ObjectKey, live: &Value, event: Event) {
+    if let Err(error) = cluster.tell(key, live, &event).await {
+        warn!(object = %key, %error, "failed to tell an event");
     }
 }

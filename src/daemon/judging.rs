@@ -167,7 +167,7 @@ impl<'a> Judging<'a> {
             Ruling::World(reason) => {
                 self.work.waits_for_the_world(&reason).await?;
                 let message = format!("not rolled back, because the commit is not at fault: {reason}");
-                context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message).await;
+                context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message);
                 Ok(None)
             }
         }

@@ -14,7 +14,7 @@ use super::autoscalers::Autoscalers;
 use super::away::Away;
 use super::before::{Asked, Before};
 use super::beside::Beside;
-use super::context::{Context, Pruning};
+use super::context::{Context, Events, Pruning};
 use super::crowd::Crowd;
 use super::leader::Leader;
 use super::look::Repository;
@@ -93,6 +93,7 @@ impl Parts {
             status: self.status.clone(),
             requests: self.requests.clone(),
             before: self.before.clone(),
+            events: Events::default(),
             strangers: Strangers::default(),
             renewed: Notify::new(),
             config: self.config.clone(),

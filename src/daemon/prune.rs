@@ -198,7 +198,7 @@ async fn until_gone(work: &mut Work, uid: &str) -> Result<Outcome, Cancelled> {
             if !std::mem::replace(&mut told, true) {
                 warn!(object = %key, message, "hangs");
                 work.step(StepKind::Waiting, &message).await?;
-                context.tell(&key, &live, EventKind::Warning, "DeletionHangs", message.clone()).await;
+                context.tell(&key, &live, EventKind::Warning, "DeletionHangs", message.clone());
             }
             if waited >= GIVES_UP {
                 return work.end(Outcome::Failed, Some(Reason { code: "DeletionHangs".to_owned(), message })).await;

@@ -29,7 +29,7 @@ impl Source {
         info!(object = %key, message, "recovered");
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
         self.work.spawn(async move {
-            context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
+            context.tell_at_once(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
             Done::Told
         });
     }

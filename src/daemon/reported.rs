@@ -38,7 +38,7 @@ impl Source {
         self.work.spawn(async move {
             let read = Backoff::insist(|_| {}, || context.cluster.get(&key, &served));
             if let Ok(Some(live)) = read.await {
-                context.tell(&key, &live, EventKind::Warning, "Drifted", message).await;
+                context.tell_at_once(&key, &live, EventKind::Warning, "Drifted", message).await;
             }
             Done::Told
         });

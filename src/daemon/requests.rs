@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The most writes and dry runs of the whole daemon that are under way at once.
 pub(super) const AT_ONCE: usize = 64;
 /// The most of one source. Less than all, so that a cluster that answers slowly does not take the room of the others.
 pub(super) const OF_ONE_SOURCE: usize = 32;
 /// The longest wait until nothing else is to be done.
-const CALM: Duration = Duration::from_mins(1);
+const LONGEST: Duration = Duration::from_mins(1);
+/// How often is looked whether nothing else is to be done.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// One source's part in the daemon's requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,31 +22,23 @@ pub(super) struct Requests {
     /// The head of the source's own line: only that one stands in the line of all.
     line: Arc<Semaphore>,
     all: Arc<Semaphore>,
-    waiting: Arc<Waiting>,
+    /// How many wait for room.
+    waiting: Arc<AtomicUsize>,
 }
 
-/// How many of one source's requests wait for room.
-#[derive(Debug, Default)]
-struct Waiting {
-    count: AtomicUsize,
-    none: Notify,
-}
-
-/// One of them.
-struct Waits<'a>(&'a Waiting);
+/// One of them that waits for room.
+struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
-    fn new(waiting: &'a Waiting) -> Waits<'a> {
-        waiting.count.fetch_add(1, Ordering::Relaxed);
+    fn new(waiting: &'a AtomicUsize) -> Waits<'a> {
+        waiting.fetch_add(1, Ordering::Relaxed);
         Waits(waiting)
     }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.none.notify_waiters();
-        }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -84,24 +78,19 @@ impl Requests {
 
     /// Whether none of the source's requests waits for room.
     pub(super) fn is_calm(&self) -> bool {
-        self.waiting.count.load(Ordering::Relaxed) == 0
+        self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until none of the source's requests waits for room; at most a minute, so that what is asked all the time does
-    /// not keep what is only told waiting for ever.
-    pub(super) async fn calm(&self) {
-        let calm = async {
-            loop {
-                // Before looking: what ends after it is heard.
-                let none = self.waiting.none.notified();
-                if self.is_calm() {
-                    return;
-                }
-                none.await;
+    /// Waits until none of the source's requests is under way or waits for room; at most a minute, so that what is asked all
+    /// the time does not keep what is only told waiting for ever.
+    pub(super) async fn idle(&self) {
+        let idle = async {
+            while !self.is_calm() || self.own.available_permits() < OF_ONE_SOURCE {
+                tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        // Late is as good as calm: it is told all the same.
-        drop(tokio::time::timeout(CALM, calm).await);
+        // Late is as good as idle: it is told all the same.
+        drop(tokio::time::timeout(LONGEST, idle).await);
     }
 }
 
@@ -141,22 +130,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_only_told_waits_for_what_is_to_be_done() {
         let share = Requests::share(&Arc::new(Semaphore::new(1)));
-        share.calm().await;
+        share.idle().await;
         let first = share.room().await;
-        share.calm().await;
+        let idle = tokio::time::timeout(Duration::from_secs(59), share.idle()).await;
+        assert!(idle.is_err(), "one is under way");
         let mut second = std::pin::pin!(share.room());
         assert!(futures::poll!(second.as_mut()).is_pending());
-        let calm = tokio::time::timeout(Duration::from_secs(59), share.calm()).await;
-        assert!(calm.is_err(), "one waits for room");
         drop(first);
+        let idle = tokio::time::timeout(Duration::from_secs(59), share.idle()).await;
+        assert!(idle.is_err(), "one waits for room");
         let room = second.await;
-        share.calm().await;
-        let (third, never) = (share.room(), tokio::time::Instant::now());
-        let mut third = std::pin::pin!(third);
-        assert!(futures::poll!(third.as_mut()).is_pending());
-        share.calm().await;
-        assert_eq!(never.elapsed(), CALM, "not for ever");
+        let began = tokio::time::Instant::now();
+        share.idle().await;
+        assert_eq!(began.elapsed(), LONGEST, "not for ever");
         drop(room);
+        let began = tokio::time::Instant::now();
+        share.idle().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

@@ -341,8 +341,7 @@ impl Work {
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
-            let message = format!("{} is complete", wanted.commit.change_cause());
-            self.told = Some(Told::of(&wanted.key, live, message));
+            self.told = Some(Told::of(&wanted.key, live, &wanted.commit));
         }
         if is_as_applied(live, &self.apply.body.read()) {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);

@@ -148,7 +148,9 @@ pub(super) enum Done {
     Kept(Option<String>),
     /// A rollout ended.
     RolledOut(ObjectKey, Ended),
-    /// A completion was told.
+    /// There is time to tell of completions.
+    Gathered,
+    /// Completions were told.
     ToldComplete,
     /// Something else was told.
     Told,
@@ -222,6 +224,7 @@ impl Source {
             Done::Calm => self.watch_crowds(),
             Done::Kept(trouble) => self.kept(trouble),
             Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
+            Done::Gathered => self.tell_next(),
             Done::ToldComplete => self.told(),
             Done::Told => {}
         }

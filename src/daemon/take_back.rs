@@ -85,7 +85,7 @@ pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str>
 pub(super) async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
-    work.context.tell(&key, live, EventKind::Warning, "RolloutFailed", message).await;
+    work.context.tell(&key, live, EventKind::Warning, "RolloutFailed", message);
     work.end(Outcome::Failed, Some(reason)).await
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn announce(
     context.going_back(work.record, reason, found.commit.as_ref(), found.revision, &to).await;
     info!(object = %key, commit = work.planned.wanted.commit.id.short(), to, "going back");
     let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
-    context.tell(&key, live, EventKind::Warning, "RollingBack", message).await;
+    context.tell(&key, live, EventKind::Warning, "RollingBack", message);
     let announced = Announced { stayed: !company.stays.is_empty(), gone: company.keys() };
     with_it::take_company_back(work, company, reason).await?;
     Ok(announced)
@@ -242,7 +242,7 @@ async fn watch_back(
         Ruled::Complete(live) => {
             let to = back.change_cause.as_deref().unwrap_or("its last good revision");
             let message = format!("back on {to}; {} is held: {reason}", work.planned.wanted.commit.change_cause());
-            context.tell(&key, &live, EventKind::Warning, "RolledBack", message).await;
+            context.tell(&key, &live, EventKind::Warning, "RolledBack", message);
             work.end(Outcome::RolledBack, Some(reason)).await
         }
         Ruled::Failed { reason: why, scene, live } => {
@@ -265,7 +265,7 @@ async fn watch_back(
 pub(super) async fn rollback_failed(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     warn!(object = %key, %reason, "the rollback failed");
-    work.context.tell(&key, live, EventKind::Warning, "RollbackFailed", reason.message.clone()).await;
+    work.context.tell(&key, live, EventKind::Warning, "RollbackFailed", reason.message.clone());
     work.end(Outcome::RollbackFailed, Some(reason)).await
 }
 

@@ -219,7 +219,7 @@ pub(super) async fn taken_back(work: &mut Work, live: &Value, hold: &Hold) -> Re
     let reason = Reason { code: CODE.to_owned(), message: format!("{} by {by}", hold.reason) };
     let back_to = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
     context.going_back(work.record, &reason, back_to.as_ref(), None, &format!("as {by} did by hand")).await;
-    context.tell(&key, live, EventKind::Warning, "UndoneByHand", reason.message.clone()).await;
+    context.tell(&key, live, EventKind::Warning, "UndoneByHand", reason.message.clone());
     work.end(Outcome::RolledBack, Some(reason)).await
 }
 
@@ -284,7 +284,7 @@ pub(super) async fn undone_by_hand(
     context.going_back(work.record, &reason, back_to.as_ref(), Some(revision.number), "as somebody did by hand").await;
     match work.insist_on_apply(&sent).await? {
         Ok(written) => {
-            context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone()).await;
+            context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone());
             work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
         }
         Err(error) => {

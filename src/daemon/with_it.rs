@@ -220,7 +220,7 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
         Ok(written) => {
             info!(object = %wanted.key, to, "went back with what failed");
             let message = format!("back on {to}; {} is held: {reason}", wanted.commit.change_cause());
-            context.tell(&wanted.key, &written, EventKind::Warning, "RolledBack", message).await;
+            context.tell(&wanted.key, &written, EventKind::Warning, "RolledBack", message);
             work.end(Outcome::RolledBack, Some(reason)).await
         }
         Err(error) => {

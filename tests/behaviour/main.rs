@@ -47,6 +47,7 @@ mod sources_wait_for_one_another;
 mod starts_while_git_is_away;
 mod states_are_told_in_one_vocabulary;
 mod takes_back_what_fails;
+mod telling_holds_up_nothing;
 mod the_change_cause_follows_the_template;
 mod the_number_of_pods_is_judged;
 mod the_world_is_waited_out;
