@@ -129,6 +129,10 @@ impl Context {
 
 /// Whether a record says that the object was applied, or was as applied.
 fn applied(record: &Record) -> bool {
+    // What was rebuilt after the history was lost was read from the very marks that are in doubt.
+    if matches!(record.trigger, Trigger::Rebuilt) {
+        return false;
+    }
     match record.outcome {
         Outcome::UnderWay
         | Outcome::RollingBack
@@ -211,6 +215,7 @@ mod tests {
         assert!(is_owner(&[made()]));
         assert!(is_owner(&[invalid(), put_right(), made()]));
         assert!(!is_owner(&[]));
+        assert!(!is_owner(&[record(Outcome::Complete, Trigger::Rebuilt, "")]), "that was read from the object");
         assert!(!is_owner(&[invalid()]));
         assert!(!is_owner(&[pruned(), made()]), "it was deleted since");
         assert!(!is_owner(&[claimed(), made()]), "it is another's since");
