@@ -22,6 +22,9 @@ pub use span::{InvalidSpan, Span};
 pub struct Config {
     /// What is followed.
     pub source: Vec<SourceConfig>,
+    /// How belay logs in to clusters.
+    #[serde(default)]
+    pub cluster: ClusterConfig,
     /// Where belay keeps what it remembers.
     #[serde(default)]
     pub state: StateConfig,
@@ -110,6 +113,21 @@ pub struct CredentialsConfig {
     /// The host keys that are trusted, in OpenSSH's form; by default those of the user that belay runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_hosts: Option<PathBuf>,
+}
+
+/// How belay logs in to clusters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterConfig {
+    /// Whether a program is run that the kubeconfig names to log in with (`exec`, `auth-provider`), as kubectl does; else
+    /// such a kubeconfig is refused.
+    pub allow_exec: bool,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> ClusterConfig {
+        ClusterConfig { allow_exec: true }
+    }
 }
 
 /// Where belay keeps what it remembers.

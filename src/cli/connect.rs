@@ -1,10 +1,11 @@
 //! Which cluster, and where the state is: what the global options and the environment say.
 
 use std::error::Error as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
@@ -12,11 +13,34 @@ use super::Globals;
 use super::output::progress;
 use super::service::{self, Service};
 use crate::clock::Clock;
-use crate::cluster::{Cluster, without_credentials};
+use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The authority of the cluster that belay runs in.
+const IN_CLUSTER_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// What is done about a program that a kubeconfig names to log in with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Programs {
+    /// It is run, as kubectl does.
+    Run,
+    /// Such a kubeconfig is refused.
+    Refused,
+}
+
+/// A number that changes when one of these files does.
+fn stamp_of(files: &[PathBuf]) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        let seen = std::fs::metadata(file).ok();
+        seen.map(|seen| (seen.ino(), seen.size(), seen.mtime(), seen.mtime_nsec())).hash(&mut hasher);
+    }
+    hasher.finish()
+}
 
 /// `10s`, `1m`, or a number of seconds as kubectl takes it.
 pub(super) fn request_timeout(text: &str) -> Result<Duration, String> {
@@ -45,7 +69,12 @@ impl Globals {
     /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
     /// otherwise.
     pub async fn cluster(&self, context: &str) -> anyhow::Result<Cluster> {
-        let cluster = Cluster::new(self.client(context).await?, Clock::system());
+        self.cluster_of(context, Programs::Run).await
+    }
+
+    /// The same, with what is done about programs that the kubeconfig names for logging in.
+    pub(super) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
+        let cluster = Cluster::new(self.client_of(context, programs).await?, Clock::system());
         Ok(match self.request_timeout {
             Some(limit) => cluster.with_request_timeout(limit),
             None => cluster,
@@ -54,7 +83,63 @@ impl Globals {
 
     /// A client of it.
     pub async fn client(&self, context: &str) -> anyhow::Result<Client> {
+        self.client_of(context, Programs::Run).await
+    }
+
+    async fn client_of(&self, context: &str, programs: Programs) -> anyhow::Result<Client> {
+        let server = self.config(context).await?.cluster_url.to_string();
+        let (globals, context) = (self.clone(), context.to_owned());
+        let files = self.connection_files();
+        let connector = Connector {
+            server: server.trim_end_matches('/').to_owned(),
+            stamp: Box::new(move || stamp_of(&files)),
+            connect: Box::new(move || {
+                let (globals, context) = (globals.clone(), context.clone());
+                Box::pin(
+                    async move { globals.client_once(&context, programs).await.map_err(|error| format!("{error:#}")) },
+                )
+            }),
+        };
+        connect(connector).await.map_err(|error| anyhow!(error))
+    }
+
+    /// The kubeconfigs, and the files that they name.
+    fn connection_files(&self) -> Vec<PathBuf> {
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let kubeconfigs: Vec<PathBuf> = match (&self.kubeconfig, from("KUBECONFIG")) {
+            (Some(path), _) => vec![path.clone()],
+            (None, Some(paths)) => std::env::split_paths(&paths).collect(),
+            (None, None) => from("HOME").map(|home| PathBuf::from(home).join(".kube/config")).into_iter().collect(),
+        };
+        let mut files: Vec<PathBuf> = vec![IN_CLUSTER_CA.into()];
+        for path in kubeconfigs {
+            let Ok(read) = Kubeconfig::read_from(&path) else {
+                files.push(path);
+                continue;
+            };
+            let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+            files.extend(
+                users
+                    .flat_map(|user| [&user.client_certificate, &user.client_key])
+                    .chain(read.clusters.iter().filter_map(|one| Some(&one.cluster.as_ref()?.certificate_authority)))
+                    .flatten()
+                    .map(PathBuf::from),
+            );
+            files.push(path);
+        }
+        files
+    }
+
+    async fn client_once(&self, context: &str, programs: Programs) -> anyhow::Result<Client> {
         let mut config = self.config(context).await?;
+        if programs == Programs::Refused
+            && (config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some())
+        {
+            bail!(
+                "the kubeconfig names a program to log in with (exec or auth-provider), and the configuration forbids \
+                 it: [cluster] allow_exec = false; give belay a token, a token file or a certificate instead"
+            );
+        }
         if let Some(namespace) = &self.namespace {
             config.default_namespace.clone_from(namespace);
         }
@@ -149,4 +234,22 @@ fn own_state() -> Option<PathBuf> {
 /// What the environment says, where it says anything.
 fn var(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_has_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, next) = (folder.path().join("config"), folder.path().join("next"));
+        let stamp = || stamp_of(std::slice::from_ref(&path));
+        let none = stamp();
+        std::fs::write(&path, "a").unwrap();
+        let one = stamp();
+        std::fs::write(&next, "b").unwrap();
+        std::fs::rename(&next, &path).unwrap();
+        assert!(none != one && one != stamp() && stamp() == stamp());
+    }
 }

@@ -10,13 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::connect::Programs;
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
 use super::output::{Format, plain, progress, say, say_value};
 use super::{Globals, identity, service, signals};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{self, Config, SourceConfig, Span, StateConfig, WebConfig};
+use crate::config::{self, ClusterConfig, Config, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, Opened, Query, Retention};
@@ -104,7 +105,10 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     for source in &config.source {
         let cluster = match &embedded {
             Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
-            None => globals.cluster(&source.context).await?,
+            None => {
+                let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
+                globals.cluster_of(&source.context, programs).await?
+            }
         };
         let mut source = source.clone();
         if source.lease_namespace.is_none() && embedded.is_none() {
@@ -208,7 +212,12 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
         source.interval = args.interval.unwrap_or(source.interval);
         source.name = args.name.clone().unwrap_or(source.name);
         Config::check_source(&source, "command line")?;
-        return Ok(Config { source: vec![source], state: StateConfig::default(), web: WebConfig::default() });
+        return Ok(Config {
+            source: vec![source],
+            cluster: ClusterConfig::default(),
+            state: StateConfig::default(),
+            web: WebConfig::default(),
+        });
     }
     let path = args.config.clone().unwrap_or_else(|| PathBuf::from(service::CONFIG));
     let text = match std::fs::read_to_string(&path) {

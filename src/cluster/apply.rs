@@ -150,9 +150,7 @@ impl Cluster {
 /// the same moment, which the server has given up trying again by itself. That is the world's fault.
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
-        ClusterError::Refused(refusal) if refusal.code == 409 => {
-            ClusterError::Away { what, message: refusal.message, retry_after_seconds: None }
-        }
+        ClusterError::Refused(refusal) if refusal.code == 409 => ClusterError::away(what, refusal.message),
         error => error,
     }
 }

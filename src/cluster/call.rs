@@ -1,15 +1,24 @@
 //! One request and its answer: bounded in time, refusals told from an absent server, warnings kept.
 
+use std::time::Duration;
+
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
 use super::credentials::without_credentials;
+use super::items::TooMuch;
 use super::{Cluster, ClusterError, Refusal};
 
-/// The most bytes that an answer may have: several times what etcd stores in one object, and a long list.
-const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
+/// The most bytes that an answer may have which is kept whole: several times what etcd stores in one object. Lists are read
+/// item by item.
+const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+/// The most bytes of an error.
+const ERROR_LIMIT: usize = 1024 * 1024;
+
+/// The most characters of a path in an error.
+const PATH_SHOWN: usize = 300;
 
 /// What a request is for; told in errors.
 #[derive(Clone, Copy, Debug)]
@@ -31,42 +40,63 @@ pub(super) struct Answer {
     pub code: u16,
 }
 
-pub(super) fn get(path: &str) -> Request<Body> {
-    request(Method::GET, path, "application/json", Vec::new())
+/// A request as its caller describes it. It is built when it is sent: parts that make no request are an error then.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    method: Method,
+    path: String,
+    accept: &'static str,
+    media_type: &'static str,
+    body: Vec<u8>,
+}
+
+pub(super) fn get(path: &str) -> Unsent {
+    get_as(path, "application/json")
 }
 
 /// Asks for an answer in another form.
-pub(super) fn get_as(path: &str, accept: &str) -> Request<Body> {
-    let mut request = get(path);
-    let accept = accept.try_into().expect("media types have no strange characters");
-    request.headers_mut().insert(http::header::ACCEPT, accept);
-    request
+pub(super) fn get_as(path: &str, accept: &'static str) -> Unsent {
+    Unsent { accept, ..request(Method::GET, path, "application/json", Vec::new()) }
 }
 
-pub(super) fn request(method: Method, path: &str, media_type: &str, body: Vec<u8>) -> Request<Body> {
-    Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::ACCEPT, "application/json")
-        .header(http::header::CONTENT_TYPE, media_type)
-        .body(Body::from(body))
-        .expect("paths are built from escaped names")
+pub(super) fn request(method: Method, path: &str, media_type: &'static str, body: Vec<u8>) -> Unsent {
+    Unsent { method, path: path.to_owned(), accept: "application/json", media_type, body }
+}
+
+impl Unsent {
+    /// # Errors
+    /// [`ClusterError::Refused`]: a name in the path is none, or too long, and asking again does not change that.
+    pub(super) fn build(self, purpose: Purpose<'_>) -> Result<Request<Body>, ClusterError> {
+        let Unsent { method, path, accept, media_type, body } = self;
+        let built = Request::builder()
+            .method(method)
+            .uri(&path)
+            .header(http::header::ACCEPT, accept)
+            .header(http::header::CONTENT_TYPE, media_type)
+            .body(Body::from(body));
+        built.map_err(|error| {
+            let shown: String = path.chars().filter(|c| !c.is_control()).take(PATH_SHOWN).collect();
+            let message = format!("failed to {}: its names make no request: {error}: {shown}", purpose.what);
+            let reason = "BadRequest".to_owned();
+            ClusterError::Refused(Refusal { code: 400, reason, message, causes: Vec::new() })
+        })
+    }
 }
 
 impl Cluster {
     /// Sends a request for one JSON answer.
-    pub(super) async fn call(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<Answer, ClusterError> {
+    pub(super) async fn call(&self, purpose: Purpose<'_>, request: Unsent) -> Result<Answer, ClusterError> {
         let (code, warnings, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
             return Err(refusal(purpose, code, &bytes));
         }
         let value = serde_json::from_slice(&bytes)
-            .map_err(|error| away(purpose, format!("the answer is not JSON: {error}"), None))?;
+            .map_err(|error| ClusterError::away(purpose.what, format!("the answer is not JSON: {error}")))?;
         Ok(Answer { value, warnings, code })
     }
 
     /// Sends a request for a text.
-    pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Request<Body>) -> Result<String, ClusterError> {
+    pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Unsent) -> Result<String, ClusterError> {
         let (code, _, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
             return Err(refusal(purpose, code, &bytes));
@@ -74,34 +104,83 @@ impl Cluster {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Sends a request, and hands on its answer while it arrives; `false` where `take` wanted no more of it.
+    pub(super) async fn stream(
+        &self,
+        purpose: Purpose<'_>,
+        request: Unsent,
+        take: &mut (dyn FnMut(&[u8]) -> Result<bool, TooMuch> + Send),
+    ) -> Result<bool, ClusterError> {
+        let (request, limit) = self.ready(purpose, request)?;
+        let exchange = async {
+            let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
+            let code = response.status().as_u16();
+            let mut body = response.into_body();
+            if !(200..300).contains(&code) {
+                let body = Limited::new(body, ERROR_LIMIT).collect().await.map_err(broke_off)?;
+                return Ok(Err(refusal(purpose, code, &body.to_bytes())));
+            }
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(broke_off)?;
+                if let Some(bytes) = frame.data_ref()
+                    && !take(bytes).map_err(|error| error.to_string())?
+                {
+                    return Ok(Ok(false));
+                }
+            }
+            Ok(Ok(true))
+        };
+        let began = self.clock.now();
+        let answer = self.in_time(purpose, limit, exchange).await;
+        self.note(answer.is_ok(), began);
+        answer?
+    }
+
     /// Boxed where it is called: thousands of rollouts wait side by side, and few of them for an answer.
     async fn exchange(
         &self,
         purpose: Purpose<'_>,
-        request: Request<Body>,
+        request: Unsent,
     ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
-        let (method, uri, limit) = (request.method().clone(), request.uri().clone(), self.request_timeout);
+        let (request, limit) = self.ready(purpose, request)?;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let exchange = async {
             let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-            let bytes = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+            let bytes = body.map_err(broke_off)?.to_bytes();
             Ok((code, warnings, bytes.to_vec()))
         };
         let began = self.clock.now();
-        let answer = match tokio::time::timeout(limit, self.while_entitled(&method, &uri, exchange)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(message)) => Err(away(purpose, message, None)),
-            Err(_) => Err(away(purpose, format!("no answer within {limit:?}"), None)),
-        };
+        let answer = self.in_time(purpose, limit, self.while_entitled(&method, &uri, exchange)).await;
         // A proxy, or a server without its store, answers in its place.
         self.note(answer.as_ref().is_ok_and(|(code, ..)| !matches!(code, 502..=504)), began);
         answer
     }
+
+    async fn in_time<T>(
+        &self,
+        purpose: Purpose<'_>,
+        limit: Duration,
+        exchange: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, ClusterError> {
+        let answer = tokio::time::timeout(limit, exchange).await;
+        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")));
+        match &answer {
+            Ok(_) => self.outage.answered(),
+            Err(message) => self.outage.failed(message),
+        }
+        answer.map_err(|message| ClusterError::silence(purpose.what, message))
+    }
+
+    /// A request that may be sent, and how long it may take.
+    fn ready(&self, purpose: Purpose<'_>, request: Unsent) -> Result<(Request<Body>, Duration), ClusterError> {
+        Ok((request.build(purpose)?, self.request_timeout))
+    }
 }
 
-fn away(purpose: Purpose<'_>, message: String, retry_after_seconds: Option<u32>) -> ClusterError {
-    ClusterError::Away { what: purpose.what.to_owned(), message, retry_after_seconds }
+fn broke_off(error: impl std::fmt::Display) -> String {
+    format!("the answer broke off: {error}")
 }
 
 fn warnings(response: &Response<Body>) -> Vec<String> {
@@ -117,7 +196,7 @@ fn warning_text(header: &str) -> Option<String> {
 }
 
 /// Sorts a failed answer by whose fault it is.
-fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
+pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = text(&status["reason"]);
@@ -141,14 +220,18 @@ fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
         403 if !message.contains("admission") && !message.contains("exceeded quota") => {
             ClusterError::Denied { what, message }
         }
-        401 => ClusterError::Denied { what, message },
+        401 => {
+            let advice = "it does not accept belay's credentials, which are read again when they change: see that the \
+                          kubeconfig's token or certificate is valid";
+            ClusterError::Denied { what, message: format!("{message}: {advice}") }
+        }
         // How the API server says that an applied object does not fit its schema.
         500 if message.contains("failed to create typed patch object") => {
             ClusterError::Refused(refused(purpose, code, "Invalid".to_owned(), message, details))
         }
         408 | 410 | 425 | 429 | 500..=599 => {
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
-            ClusterError::Away { what, message, retry_after_seconds: seconds }
+            ClusterError::Away { what, message, retry_after_seconds: seconds, silent: false }
         }
         _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
     }
@@ -226,6 +309,16 @@ mod tests {
             "causes": [{"field": "data[a]", "reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\""}]}});
         let error = format!("{:?}", refusal(purpose, 422, status.to_string().as_bytes()));
         assert!(!error.contains("hunter2") && error.contains("data[a]"), "{error}");
+    }
+
+    #[test]
+    fn what_makes_no_request_is_an_error() {
+        for path in ["/apis/ex.ample com/v1", "/api/v1/namespaces/a\nb", "", &format!("/api/{}", "a".repeat(70_000))] {
+            let error = get(path).build(PURPOSE).unwrap_err();
+            let ClusterError::Refused(refusal) = error else { panic!("asking again does not change it") };
+            assert!(refusal.message.len() < 1000 && !refusal.message.contains('\n'), "{refusal}");
+        }
+        assert!(get("/api/v1/nodes/a?b=c%20d").build(PURPOSE).is_ok());
     }
 
     #[test]

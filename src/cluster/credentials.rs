@@ -4,6 +4,8 @@ use std::error::Error;
 
 use kube::client::AuthError;
 
+use super::connection::Unreachable;
+
 /// How much of what such a program says on standard error is shown, in characters.
 const SAID_LIMIT: usize = 300;
 
@@ -26,6 +28,7 @@ pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
             Some(AuthError::AuthExecParse(_)) => {
                 return "the program that the kubeconfig asks for credentials answers with something else".to_owned();
             }
+            _ if inner.is::<Unreachable>() => return inner.to_string(),
             _ => cause = inner.source(),
         }
     }

@@ -33,6 +33,8 @@ pub enum ClusterError {
         message: String,
         /// After how many seconds the server asks to be tried again.
         retry_after_seconds: Option<u32>,
+        /// Whether there was no answer at all: that is logged once, not for each request.
+        silent: bool,
     },
 }
 
@@ -51,6 +53,22 @@ pub struct Refusal {
 }
 
 impl ClusterError {
+    /// The server can't do it now.
+    pub(super) fn away(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
+        ClusterError::Away { what: what.into(), message: message.into(), retry_after_seconds: None, silent: false }
+    }
+
+    /// There was no answer.
+    pub(super) fn silence(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
+        ClusterError::Away { what: what.into(), message: message.into(), retry_after_seconds: None, silent: true }
+    }
+
+    /// Whether there was no answer at all: that is logged once, not for each request.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, ClusterError::Away { silent: true, .. })
+    }
+
     /// Whether trying again may help without anybody changing the repository.
     #[must_use]
     pub fn is_the_worlds(&self) -> bool {

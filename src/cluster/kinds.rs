@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::call::{Purpose, get};
 use super::{Cluster, ClusterError};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{Manifest, ObjectKey};
 
 /// How long the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(10);
@@ -40,15 +40,15 @@ impl Served {
 
     /// The path of one object, or of all of them where `name` is empty.
     pub(super) fn path(&self, namespace: Option<&str>, name: &str) -> String {
-        let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
+        let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", escape(&self.group)) };
         path.push('/');
-        path.push_str(&self.version);
+        path.push_str(&escape(&self.version));
         if let Some(namespace) = namespace.filter(|_| self.namespaced) {
             path.push_str("/namespaces/");
             path.push_str(&escape(namespace));
         }
         path.push('/');
-        path.push_str(&self.resource);
+        path.push_str(&escape(&self.resource));
         if !name.is_empty() {
             path.push('/');
             path.push_str(&escape(name));
@@ -88,8 +88,7 @@ impl Cluster {
         if let Some(answer) = self.remembered(api_version, kind) {
             return answer;
         }
-        let path =
-            if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") };
+        let path = version_path(api_version);
         let what = format!("ask which kinds {api_version} has");
         let kinds = match self.call(Purpose { what: &what, secret: false }, get(&path)).await {
             Ok(answer) => resources(api_version, &answer.value),
@@ -110,6 +109,34 @@ impl Cluster {
             None => None,
         }
     }
+}
+
+/// Where an API server says which kinds a version has.
+fn version_path(api_version: &str) -> String {
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("/apis/{}/{}", escape(group), escape(version)),
+        None => format!("/api/{}", escape(api_version)),
+    }
+}
+
+/// The paths of the requests that a manifest leads to, before the cluster has said how its kind is served: which kinds its
+/// version has, and the object, below the plural that most kinds have.
+///
+/// # Errors
+/// [`ClusterError::Refused`] where its names make no request.
+pub fn paths_of(manifest: &Manifest) -> Result<[http::Uri; 2], ClusterError> {
+    let (group, version) = manifest.api_version.split_once('/').unwrap_or(("", &manifest.api_version));
+    let kind = manifest.key.kind.clone();
+    let served = Served {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        resource: format!("{}s", kind.to_lowercase()),
+        kind,
+        namespaced: manifest.key.namespace.is_some(),
+    };
+    let purpose = Purpose { what: "ask for an object", secret: false };
+    let uri = |path: &str| Ok(get(path).build(purpose)?.uri().clone());
+    Ok([uri(&version_path(&manifest.api_version))?, uri(&served.path_of(&manifest.key))?])
 }
 
 fn missing(api_version: &str, kind: &str) -> ClusterError {

@@ -1,5 +1,7 @@
 //! Finding what carries a label, of whatever kind it is.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::call::{Purpose, get_as};
@@ -31,12 +33,18 @@ impl Cluster {
         Ok(kinds)
     }
 
-    /// The objects of a kind that carry `labels` (a selector), everywhere, with nothing but their metadata.
+    /// The objects of a kind that carry `labels` (a selector), everywhere, or in those of `namespaces` that belay may list
+    /// where it may not list everywhere, with nothing but their metadata.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow it.
-    pub async fn labelled(&self, served: &Served, labels: &str) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
-        let found = self.pages(served, None, labels, ONLY_METADATA).await?;
+    pub async fn labelled(
+        &self,
+        served: &Served,
+        namespaces: &BTreeSet<String>,
+        labels: &str,
+    ) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
+        let found = self.pages_where_allowed(served, namespaces, labels, ONLY_METADATA).await?;
         Ok(found.into_iter().map(|object| (served.key_of(&object), object)).collect())
     }
 }

@@ -2,22 +2,26 @@
 
 mod apply;
 mod call;
+mod changes;
+mod connection;
 mod controllers;
 mod credentials;
 mod error;
 mod events;
 mod evidence;
+mod items;
 mod kinds;
 mod labelled;
 mod lease;
 mod masking;
+mod outage;
+mod pages;
 mod patch;
 mod read;
 mod retry;
 mod revision;
 mod rolling_update;
 mod watch;
-mod whole;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,16 +33,17 @@ use crate::clock::Clock;
 use belay_core::rollout::Outages;
 
 pub use apply::{Mode, Written};
+pub use connection::{Connector, connect};
 pub use controllers::Sent;
 pub use credentials::without_credentials;
 pub use error::{ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
-pub use kinds::Served;
+pub use kinds::{Served, paths_of};
 pub use lease::{Entitled, Until};
 pub use patch::{Part, Patch};
 pub use read::WORKLOADS;
-pub use retry::Backoff;
+pub use retry::{Backoff, Told};
 pub use rolling_update::{Pace, RollError};
 pub use watch::{Seen, Watched};
 
@@ -53,6 +58,7 @@ pub struct Cluster {
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
     request_timeout: Duration,
+    outage: Arc<outage::Outage>,
     /// Until when it may be written to, where that is not always.
     entitled: Option<Arc<Entitled>>,
     /// When its API server did not answer, as far as belay has noticed.
@@ -68,6 +74,7 @@ impl Cluster {
             clock,
             kinds: Arc::default(),
             request_timeout: REQUEST_TIMEOUT,
+            outage: Arc::default(),
             entitled: None,
             outages: Arc::default(),
         }

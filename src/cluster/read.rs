@@ -1,15 +1,13 @@
 //! Reading objects: one by one where they are few, by list where they are many.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::call::{Purpose, get, get_as};
-use super::kinds::escape;
+use super::call::{Purpose, get};
 use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Revision, Workload, marks, revisions};
-
-/// How many objects one page of a list has.
-const PAGE: usize = 500;
 
 /// The workload kinds, in the order in which they are listed.
 pub const WORKLOADS: [(&str, &str); 5] = [
@@ -50,32 +48,6 @@ impl Cluster {
         self.pages(served, namespace, labels, "application/json").await
     }
 
-    /// A list, page by page, in the form that is asked for.
-    pub(super) async fn pages(
-        &self,
-        served: &Served,
-        namespace: Option<&str>,
-        labels: &str,
-        accept: &str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        let what = format!("list {}", served.resource);
-        let purpose = Purpose { what: &what, secret: served.kind == "Secret" };
-        let mut found = Vec::new();
-        let mut token = String::new();
-        loop {
-            let path = served.path(namespace, "");
-            let query = format!("?limit={PAGE}&labelSelector={}&continue={}", escape(labels), escape(&token));
-            let mut answer = self.call(purpose, get_as(&format!("{path}{query}"), accept)).await?.value;
-            if let Value::Array(items) = answer["items"].take() {
-                found.extend(items.into_iter().map(|item| named(item, served)));
-            }
-            match answer["metadata"]["continue"].as_str() {
-                Some(next) if !next.is_empty() => next.clone_into(&mut token),
-                _ => return Ok(found),
-            }
-        }
-    }
-
     /// The live workloads with these labels, in `namespace` or everywhere, kind by kind.
     ///
     /// # Errors
@@ -93,6 +65,34 @@ impl Cluster {
             }
         }
         Ok(found)
+    }
+
+    /// The live workloads with these labels, everywhere, or where belay may list them only in namespaces, in those. Kinds
+    /// that it may not list at all are left out.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow any of it.
+    pub async fn workloads_where_allowed(
+        &self,
+        namespaces: &BTreeSet<String>,
+        labels: &str,
+    ) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
+        let (mut found, mut denied, mut allowed) = (Vec::new(), None, false);
+        for (api_version, kind) in WORKLOADS {
+            let served = self.served(api_version, kind).await?;
+            match self.pages_where_allowed(&served, namespaces, labels, "application/json").await {
+                Ok(objects) => {
+                    allowed = true;
+                    found.extend(objects.into_iter().map(|object| (served.key_of(&object), object)));
+                }
+                Err(error @ ClusterError::Denied { .. }) => denied = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match denied.filter(|_| !allowed) {
+            Some(error) => Err(error),
+            None => Ok(found),
+        }
     }
 
     /// The revisions that the cluster keeps of a workload, the newest first: of a Deployment its ReplicaSets, of a

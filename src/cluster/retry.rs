@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::ClusterError;
 
@@ -11,6 +11,24 @@ use super::ClusterError;
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// What was logged of something that is tried again: the same is logged once.
+#[derive(Debug, Default)]
+pub struct Told(Option<String>);
+
+impl Told {
+    /// Logs that something is tried again, where that is news.
+    pub fn tell(&mut self, error: &ClusterError, wait: Duration) {
+        let message = error.to_string();
+        let wait_ms = wait.as_millis();
+        if error.is_silence() || self.0.as_ref() == Some(&message) {
+            debug!(error = message, wait_ms, "trying again");
+        } else {
+            warn!(error = message, wait_ms, "trying again, until it is done; not told again");
+            self.0 = Some(message);
+        }
+    }
+}
 
 /// Waits that double from half a second to 30 s.
 #[derive(Clone, Debug)]
@@ -45,12 +63,13 @@ impl Backoff {
         F: Future<Output = Result<T, ClusterError>>,
     {
         let mut backoff = Backoff::default();
+        let mut told = Told::default();
         loop {
             match attempt().await {
                 Err(error @ (ClusterError::Away { .. } | ClusterError::Denied { .. })) => {
                     say(&error);
                     let wait = backoff.next(&error);
-                    warn!(%error, wait_ms = wait.as_millis(), "trying again");
+                    told.tell(&error, wait);
                     tokio::time::sleep(wait).await;
                 }
                 answer => return answer,

@@ -1,33 +1,28 @@
 //! Watching the objects of a source: one watch a kind, by label, so that what others own costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
-use kube::api::ApiResource;
+use kube::Client;
 use kube::client::Body;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch_objects};
-use kube::{Api, Client, Resource as _};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
-use tracing::warn;
+use tracing::{Instrument as _, info};
 
-use super::credentials::without_credentials;
-use super::read::named;
-use super::whole::Whole;
-use super::{Cluster, Served};
+use super::changes::{Ended, Scope};
+use super::pages::Listing;
+use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
 const WAITING: usize = 64;
-
-/// How many objects a page of a watch's first list has: all of a page are in memory at once.
-const PAGE: u32 = 100;
 
 /// What a watch has seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +35,8 @@ pub enum Seen {
     Synced(Served),
     /// The watch is in trouble, and tries again.
     Trouble(String),
+    /// belay may not read this kind, and why; or, with `None`, it may.
+    Denied(Served, Option<String>),
 }
 
 /// The watches of one source. Dropping it ends them.
@@ -47,6 +44,7 @@ pub struct Watched {
     cluster: Cluster,
     labels: String,
     send: mpsc::Sender<Seen>,
+    namespaces: watch::Sender<BTreeSet<String>>,
     watches: BTreeMap<Served, tokio_util::sync::DropGuard>,
 }
 
@@ -55,7 +53,11 @@ impl Cluster {
     #[must_use]
     pub fn watched(&self, labels: &str) -> (Watched, mpsc::Receiver<Seen>) {
         let (send, receive) = mpsc::channel(WAITING);
-        (Watched { cluster: self.clone(), labels: labels.to_owned(), send, watches: BTreeMap::new() }, receive)
+        let (namespaces, _) = watch::channel(BTreeSet::new());
+        (
+            Watched { cluster: self.clone(), labels: labels.to_owned(), send, namespaces, watches: BTreeMap::new() },
+            receive,
+        )
     }
 }
 
@@ -66,16 +68,33 @@ impl Watched {
             return;
         }
         let stop = CancellationToken::new();
-        let watch = watch(self.cluster.clone(), served.clone(), self.labels.clone(), self.send.clone());
+        let kind = Kind {
+            cluster: self.cluster.clone(),
+            served: served.clone(),
+            labels: self.labels.clone(),
+            send: self.send.clone(),
+            namespaces: self.namespaces.subscribe(),
+            known: Arc::default(),
+        };
         let stopped = stop.clone();
-        tokio::spawn(async move {
+        let watch = async move {
             tokio::select! {
                 biased;
                 () = stopped.cancelled() => {}
-                () = watch => {}
+                () = kind.watch() => {}
             }
-        });
+        };
+        tokio::spawn(watch.in_current_span());
         self.watches.insert(served.clone(), stop.drop_guard());
+    }
+
+    /// The namespaces in which objects are watched where belay may not list them everywhere.
+    pub fn in_namespaces(&self, namespaces: BTreeSet<String>) {
+        self.namespaces.send_if_modified(|known| {
+            let differs = *known != namespaces;
+            *known = namespaces;
+            differs
+        });
     }
 
     /// The watched resource that serves a kind, in whatever version.
@@ -97,69 +116,214 @@ impl Watched {
     }
 }
 
-async fn watch(cluster: Cluster, served: Served, labels: String, send: mpsc::Sender<Seen>) {
-    let resource = ApiResource {
-        group: served.group.clone(),
-        version: served.version.clone(),
-        api_version: served.api_version(),
-        kind: served.kind.clone(),
-        plural: served.resource.clone(),
-    };
-    let client = impatient(cluster.client.clone(), cluster.request_timeout);
-    let api: Api<Whole> = Api::all_with(client, &resource);
-    let config = watcher::Config::default().labels(&labels).page_size(PAGE);
-    let mut events = watch_objects(api, config).backoff(Doubling::default()).boxed();
-    let mut known: BTreeMap<ObjectKey, ()> = BTreeMap::new();
-    let mut present: BTreeMap<ObjectKey, ()> = BTreeMap::new();
-    while let Some(event) = events.next().await {
-        cluster.note(event.as_ref().err().is_none_or(is_answer), cluster.clock.now());
-        let told = match event {
-            Ok(Event::Init) => {
-                present.clear();
-                Vec::new()
-            }
-            Ok(Event::InitApply(object)) => {
-                let (key, value) = told(&served, object);
-                present.insert(key.clone(), ());
-                vec![Seen::Live(key, Box::new(value))]
-            }
-            Ok(Event::InitDone) => {
-                let gone = known.keys().filter(|key| !present.contains_key(key)).cloned().map(Seen::Gone);
-                let told = gone.chain([Seen::Synced(served.clone())]).collect();
-                known = std::mem::take(&mut present);
-                told
-            }
-            Ok(Event::Apply(object)) => {
-                let (key, value) = told(&served, object);
-                known.insert(key.clone(), ());
-                vec![Seen::Live(key, Box::new(value))]
-            }
-            Ok(Event::Delete(object)) => {
-                let (key, _) = told(&served, object);
-                known.remove(&key);
-                vec![Seen::Gone(key)]
-            }
-            Err(error) => {
-                let error = without_credentials(&error);
-                warn!(kind = served.kind, error, "watch in trouble");
-                vec![Seen::Trouble(format!("watch {}: {error}", served.resource))]
-            }
-        };
-        for seen in told {
-            if send.send(seen).await.is_err() {
+/// One kind, in whatever scopes belay may read it.
+struct Kind {
+    cluster: Cluster,
+    served: Served,
+    labels: String,
+    send: mpsc::Sender<Seen>,
+    /// Where the objects are that matter.
+    namespaces: watch::Receiver<BTreeSet<String>>,
+    known: Arc<Mutex<BTreeSet<ObjectKey>>>,
+}
+
+impl Kind {
+    fn scope(&self, namespace: Option<String>) -> (Scope, mpsc::Receiver<Option<String>>) {
+        let (synced, heard) = mpsc::channel(WAITING);
+        (self.scope_to(namespace, synced), heard)
+    }
+
+    fn scope_to(&self, namespace: Option<String>, synced: mpsc::Sender<Option<String>>) -> Scope {
+        Scope {
+            cluster: self.cluster.clone(),
+            served: self.served.clone(),
+            labels: self.labels.clone(),
+            namespace,
+            known: Arc::clone(&self.known),
+            send: self.send.clone(),
+            synced,
+        }
+    }
+
+    /// Watches everywhere, and where belay may not do that, in the namespaces that matter.
+    async fn watch(mut self) {
+        let mut backoff = Again::default();
+        loop {
+            let Some(error) = self.everywhere(&mut backoff).await else { return };
+            let ended = if self.served.namespaced {
+                self.in_namespaces(&error, &mut backoff).await
+            } else {
+                self.say(Some(&error)).await
+            };
+            if ended.is_err() {
                 return;
             }
+            if !self.served.namespaced {
+                tokio::time::sleep(backoff.wait()).await;
+            }
+        }
+    }
+
+    /// Why it may not be watched everywhere; `None` when nobody listens any more.
+    async fn everywhere(&self, backoff: &mut Again) -> Option<ClusterError> {
+        let (scope, mut synced) = self.scope(None);
+        let mut following = std::pin::pin!(scope.follow());
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut following => return match ended {
+                    Ended::Closed => None,
+                    Ended::Denied(error) => Some(error),
+                },
+                Some(_) = synced.recv() => {
+                    *backoff = Again::default();
+                    self.say(None).await.ok()?;
+                    self.send.send(Seen::Synced(self.served.clone())).await.ok()?;
+                }
+            }
+        }
+    }
+
+    /// Watches each namespace that matters, until it may be watched everywhere.
+    async fn in_namespaces(&mut self, everywhere: &ClusterError, backoff: &mut Again) -> Result<(), Closed> {
+        info!(kind = self.served.kind, error = %everywhere, "may not be listed everywhere: listed in its namespaces");
+        let (told, mut heard) = mpsc::channel(WAITING);
+        let mut again = Instant::now() + backoff.wait();
+        let mut spaces = Spaces { denied: BTreeMap::new(), synced: BTreeSet::new(), tasks: BTreeMap::new() };
+        loop {
+            let wanted = self.namespaces.borrow_and_update().clone();
+            spaces.keep(&wanted, |namespace| {
+                let (told, (scope, synced)) = (told.clone(), self.scope(Some(namespace.to_owned())));
+                tokio::spawn(in_namespace(scope, synced, told).in_current_span()).abort_handle()
+            });
+            if wanted.is_empty() {
+                self.say(Some(everywhere)).await?;
+            }
+            tokio::select! {
+                biased;
+                Some((namespace, error)) = heard.recv() => self.heard(&mut spaces, &wanted, namespace, error).await?,
+                changed = self.namespaces.changed() => changed.map_err(|_| Closed)?,
+                () = tokio::time::sleep_until(again) => {
+                    again = Instant::now() + backoff.wait();
+                    let labels = &self.labels;
+                    let (served, accept) = (&self.served, "application/json");
+                    let listing = Listing { served, namespace: None, labels, accept, limit: 1 };
+                    if self.cluster.newest_revision(&listing).await.is_ok() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A namespace is told of, or may not be read.
+    async fn heard(
+        &self,
+        spaces: &mut Spaces,
+        wanted: &BTreeSet<String>,
+        namespace: String,
+        error: Option<ClusterError>,
+    ) -> Result<(), Closed> {
+        spaces.synced.insert(namespace.clone());
+        match error {
+            None => drop(spaces.denied.remove(&namespace)),
+            Some(error) => drop(spaces.denied.insert(namespace, error)),
+        }
+        if wanted.iter().all(|namespace| spaces.synced.contains(namespace)) {
+            self.say(spaces.denied.values().next()).await?;
+            self.send.send(Seen::Synced(self.served.clone())).await.map_err(|_| Closed)?;
+        }
+        Ok(())
+    }
+
+    /// Says that belay may not read the kind, or that it may.
+    async fn say(&self, denied: Option<&ClusterError>) -> Result<(), Closed> {
+        let denied = denied.map(|error| format!("{error}; belay asks again when its rights may have changed"));
+        self.send.send(Seen::Denied(self.served.clone(), denied)).await.map_err(|_| Closed)
+    }
+}
+
+/// Nobody listens any more.
+struct Closed;
+
+/// The namespaces in which a kind is watched.
+struct Spaces {
+    /// Those that may not be read.
+    denied: BTreeMap<String, ClusterError>,
+    /// Those of which it is known what there is, or that it may not be read.
+    synced: BTreeSet<String>,
+    tasks: BTreeMap<String, Aborted>,
+}
+
+impl Spaces {
+    fn keep(&mut self, wanted: &BTreeSet<String>, begin: impl Fn(&str) -> AbortHandle) {
+        self.tasks.retain(|namespace, _| wanted.contains(namespace));
+        self.synced.retain(|namespace| wanted.contains(namespace));
+        self.denied.retain(|namespace, _| wanted.contains(namespace));
+        for namespace in wanted {
+            self.tasks.entry(namespace.clone()).or_insert_with(|| Aborted(begin(namespace)));
         }
     }
 }
 
-/// Whether what a watch failed of is the word of a server that is there.
-fn is_answer(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(status) if status.code < 500),
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => true,
+/// A task that ends when this is dropped.
+struct Aborted(AbortHandle);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Watches one namespace, also when it may not be read for a while.
+async fn in_namespace(
+    scope: Scope,
+    mut synced: mpsc::Receiver<Option<String>>,
+    told: mpsc::Sender<(String, Option<ClusterError>)>,
+) {
+    let namespace = scope.namespace.clone().unwrap_or_default();
+    let mut backoff = Again::default();
+    loop {
+        let error = {
+            let mut following = std::pin::pin!(scope.follow());
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut following => match ended {
+                        Ended::Closed => return,
+                        Ended::Denied(error) => break error,
+                    },
+                    Some(_) = synced.recv() => {
+                        backoff = Again::default();
+                        if told.send((namespace.clone(), None)).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+        };
+        if told.send((namespace.clone(), Some(error))).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(backoff.wait()).await;
+    }
+}
+
+/// Waits until rights are looked at again: from 5 s on, doubling to a minute.
+#[derive(Debug)]
+struct Again(Duration);
+
+impl Default for Again {
+    fn default() -> Again {
+        Again(Duration::from_secs(5))
+    }
+}
+
+impl Again {
+    fn wait(&mut self) -> Duration {
+        let wait = self.0;
+        self.0 = (self.0 * 2).min(Duration::from_mins(1));
+        wait
     }
 }
 
@@ -187,16 +351,6 @@ pub(super) fn impatient(client: Client, limit: Duration) -> Client {
     Client::new(service, namespace)
 }
 
-fn told(served: &Served, object: Whole) -> (ObjectKey, Value) {
-    let key = ObjectKey {
-        group: served.group.clone(),
-        kind: served.kind.clone(),
-        namespace: object.meta().namespace.clone().filter(|_| served.namespaced),
-        name: object.meta().name.clone().unwrap_or_default(),
-    };
-    (key, named(object.value, served))
-}
-
 /// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.
 #[derive(Clone, Debug)]
 pub(super) struct Doubling(Duration);
@@ -207,13 +361,20 @@ impl Default for Doubling {
     }
 }
 
+impl Doubling {
+    /// The next wait.
+    pub(super) fn wait(&mut self) -> Duration {
+        let wait = self.0;
+        self.0 = (self.0 * 2).min(Duration::from_secs(30));
+        wait
+    }
+}
+
 impl Iterator for Doubling {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let wait = self.0;
-        self.0 = (self.0 * 2).min(Duration::from_secs(30));
-        Some(wait)
+        Some(self.wait())
     }
 }
 

@@ -36,6 +36,7 @@ pub fn reference() -> String {
     let sections = [
         ("[[source]]", "SourceConfig"),
         ("[source.credentials]", "CredentialsConfig"),
+        ("[cluster]", "ClusterConfig"),
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
     ];

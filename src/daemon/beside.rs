@@ -48,7 +48,7 @@ impl Beside {
                 static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
                 // It is never closed.
                 let _place = ROOM.acquire().await;
-                match tokio::task::spawn_blocking(work).await {
+                match tokio::task::spawn_blocking(in_this_span(work)).await {
                     Ok(done) => done,
                     Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
                     // The runtime is going down, and this task with it.
@@ -89,6 +89,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         TAKEN.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// What is logged on another thread says whose it is, too.
+fn in_this_span<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let span = tracing::Span::current();
+    move || span.in_scope(work)
 }
 
 #[cfg(test)]

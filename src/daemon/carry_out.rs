@@ -267,17 +267,6 @@ impl Source {
         self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }
 
-    /// A manifest waits for something that is not there yet: it is looked at again, under the same record.
-    fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
-        let key = planned.wanted.key.clone();
-        self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
-        let mut record = self.record(planned);
-        record.id = id;
-        self.resumed.insert(key.clone(), record);
-        let again = self.again(&key);
-        self.doubt(key, again);
-    }
-
     /// The record of what is planned for a manifest.
     pub(super) fn record(&self, planned: &Planned) -> Record {
         let wanted = &planned.wanted;

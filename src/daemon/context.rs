@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::before::Before;
@@ -121,6 +121,9 @@ pub(super) fn about(live: &Value) -> Value {
 
 async fn tell(cluster: &Cluster, key: &ObjectKey, live: &Value, event: Event) {
     if let Err(error) = cluster.tell(key, live, &event).await {
-        warn!(object = %key, %error, "failed to tell an event");
+        match error.is_silence() {
+            true => debug!(object = %key, %error, "failed to tell an event"),
+            false => warn!(object = %key, %error, "failed to tell an event"),
+        }
     }
 }

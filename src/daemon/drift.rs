@@ -79,6 +79,7 @@ impl Source {
                 }
             }
             Seen::Trouble(message) => self.context.status.trouble("cluster", Some(message)),
+            Seen::Denied(served, message) => self.saw_denied(&served, message),
         }
     }
 

@@ -20,7 +20,8 @@ impl Work {
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
         let mut written = Arc::new(written);
         if health(&self.planned.wanted.key, &written).is_none() {
-            tokio::time::sleep(FIRST_WORD).await;
+            // A newer commit is not kept waiting for an operator.
+            self.unless_cancelled(tokio::time::sleep(FIRST_WORD)).await?;
             match self.read().await? {
                 Some(live) => written = live,
                 None => return self.end(Outcome::Complete, None).await,

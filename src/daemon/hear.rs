@@ -28,6 +28,7 @@ impl Source {
         self.refused = None;
         let objects = self.shelf().keys().count();
         self.context.status.change(|source| set(&mut source.objects, objects));
+        self.name_namespaces();
         self.ask_for_kinds();
         let contradicted: BTreeMap<ObjectKey, String> = self
             .shelf()

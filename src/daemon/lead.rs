@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -24,6 +23,7 @@ use super::requests::Requests;
 use super::shelf::Shelf;
 use super::source::Source;
 use super::status::{Publisher, SourceStatus, set};
+use super::tasks::Tasks;
 use super::telling::Telling;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -67,7 +67,7 @@ impl Parts {
                 None => return leader.release(&lease).await,
                 Some(by) => {
                     // Nothing is written from here on; what is under way stays open in the history, for the next time.
-                    warn!(source = self.config.name, by, "another daemon follows this source now");
+                    warn!(by, "another daemon follows this source now");
                     stop_following.cancel();
                     following.await;
                     self.status.change(|source| set(source, SourceStatus::default()));
@@ -122,7 +122,7 @@ impl Parts {
             resumed: BTreeMap::new(),
             interrupted: BTreeSet::new(),
             interrupted_scaling: BTreeSet::new(),
-            work: JoinSet::new(),
+            work: Tasks::default(),
             planning: None,
             plans: 0,
             checking: false,
@@ -144,6 +144,7 @@ impl Parts {
             waiting: BTreeMap::new(),
             contradicted: BTreeMap::new(),
             telling: Telling::default(),
+            faults: BTreeMap::new(),
             context,
         }
     }

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::status::Publisher;
 use crate::clock::Clock;
-use crate::cluster::{Backoff, Cluster, ClusterError, Until};
+use crate::cluster::{Backoff, Cluster, ClusterError, Told, Until};
 use belay_core::rollout::{Lease, holding, releasing};
 
 /// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
@@ -184,7 +184,7 @@ impl Leader {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut told) = (Backoff::default(), Told::default());
         loop {
             match attempt().await {
                 Ok(answer) => {
@@ -193,8 +193,9 @@ impl Leader {
                 }
                 Err(error) => {
                     self.status.trouble("lease", Some(error.to_string()));
-                    warn!(lease = self.name, %error, "failed to ask for the Lease, trying again");
-                    tokio::time::sleep(backoff.next(&error)).await;
+                    let wait = backoff.next(&error);
+                    told.tell(&error, wait);
+                    tokio::time::sleep(wait).await;
                 }
             }
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::away::Away;
 use super::beside::{Beside, helper};
 use super::context::Pruning;
+use super::panics::{contained_now, internal_error};
 use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
@@ -256,7 +257,10 @@ impl Repository {
     pub(super) fn read(&self, path: &str, blob: BlobId, scopes: &Scopes) -> Result<File, GitError> {
         let limit = Limits::default().file_bytes;
         match self.mirror.read(blob, limit as u64) {
-            Ok(bytes) => Ok(read_file(path, &bytes, scopes)),
+            Ok(bytes) => Ok(contained_now(|| read_file(path, &bytes, scopes)).unwrap_or_else(|panic| {
+                let reason = internal_error(&path, &panic);
+                refused(&path.into(), &format!("can't be read: {}", reason.message), "leave it out for now")
+            })),
             Err(GitError::TooLarge { size, .. }) => {
                 let message = format!("has {size} bytes, and belay reads files of up to {limit}");
                 Ok(refused(

@@ -18,11 +18,14 @@ mod keeping;
 mod lead;
 mod leader;
 mod live;
+mod live_objects;
 mod look;
 mod made;
 mod memory;
 mod orphans;
+mod panics;
 mod planner;
+mod prepared;
 mod prune;
 mod quarantine;
 mod rebuild;
@@ -31,6 +34,7 @@ mod refused;
 mod replaced;
 mod reported;
 mod requests;
+mod rights;
 mod roll_out;
 mod rolled_pods;
 mod rolling;
@@ -42,6 +46,7 @@ mod standing;
 mod status;
 mod take_back;
 mod takeover;
+mod tasks;
 mod telling;
 mod together;
 mod turn;
@@ -60,7 +65,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{Instrument as _, info_span, warn};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
@@ -244,7 +249,8 @@ impl Daemon {
             requests: Requests::share(&self.requests),
             config,
         };
-        self.sources.spawn(parts.lead(leader, self.stop.clone()));
+        let span = info_span!("source", name);
+        self.sources.spawn(parts.lead(leader, self.stop.clone()).instrument(span));
         Ok(())
     }
 

@@ -221,12 +221,13 @@ enum Found {
 async fn look(context: &Context, served: &Served) -> Found {
     let source = &context.config.name;
     let labels = format!("{}={source}", marks::SOURCE);
+    let namespaces = context.repository.namespaces();
     let is_ours = |key: &ObjectKey, live: &Value| {
         prunable(key, live, source, context.cluster.default_namespace()) != Prunable::NotOurs
     };
     let mut backoff = Backoff::default();
     for _ in 0..TRIES {
-        match context.cluster.labelled(served, &labels).await {
+        match context.cluster.labelled(served, &namespaces, &labels).await {
             Ok(objects) => {
                 let ours = objects.into_iter().filter(|(key, live)| is_ours(key, live));
                 return Found::Objects(ours.map(|(key, _)| key).collect());

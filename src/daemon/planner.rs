@@ -8,8 +8,11 @@ use serde_json::Value;
 use super::context::Context;
 use super::judging::is_complete;
 use super::live::{digest, newest_other_manager};
+use super::live_objects::Live;
 use super::look::Repository;
 use super::made::other_label;
+use super::panics::{contained, internal_error};
+pub(super) use super::prepared::{Prepared, Standing};
 use super::refused::complaints;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
@@ -20,58 +23,9 @@ use belay_core::rollout::{
     intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
-/// From how many objects of one kind on they are listed, not read one by one.
-const LIST_FROM: usize = 50;
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
 /// a new object needs no dry run to know that something changes.
 const TRY_NEW: usize = 50;
-
-/// One planned object.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Prepared {
-    pub planned: Planned,
-    /// The resource that serves it, where the cluster knows its kind.
-    pub served: Option<Served>,
-    /// How the live object stands; `None` where there is none.
-    pub standing: Option<Standing>,
-    /// The live object's digest, where it is as it should be.
-    pub digest: Option<u64>,
-    /// Who wrote the live object last, beside belay.
-    pub last_writer: Option<String>,
-    /// The source whose label the live object has.
-    pub owner: Option<String>,
-    /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
-    /// is judged, as this one's.
-    pub carries_on: bool,
-    /// Whether it takes the place of a change of the number of pods that was under way, which is judged as this one's.
-    pub scales_on: bool,
-}
-
-impl Prepared {
-    /// Whether a rollout of a template comes of it that is to be judged.
-    pub fn rolls_out(&self) -> bool {
-        match &self.planned.action {
-            Action::Apply(apply) => apply.rolls_out || self.carries_on,
-            Action::Unchanged => self.carries_on,
-            _ => false,
-        }
-    }
-}
-
-/// How a live workload stands, for taking up what was under way.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Standing {
-    /// Whether it says that it is complete.
-    pub complete: bool,
-    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
-    pub ours: bool,
-    /// Whether some commit of belay's is said to have made its pod template.
-    pub marked: bool,
-    /// The hash of its pod template.
-    pub template: Option<String>,
-    /// Where judging it would begin.
-    pub baseline: Baseline,
-}
 
 /// Who plans, for which source and cluster.
 pub(super) struct Planner<'a> {
@@ -153,65 +107,61 @@ impl Planner<'_> {
 
     async fn plan_kind(&self, served: &Served, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
         let mut live = self.live_objects(served, &wanted).await?;
-        let new = wanted.iter().filter(|wanted| live.get(&wanted.key).is_some_and(Option::is_none)).count();
+        let new = wanted.iter().filter(|wanted| matches!(live.get(&wanted.key), Some(Ok(None)) | None)).count();
         let try_new = new <= self.try_new;
-        let each: Vec<(Wanted, Option<Value>)> = wanted
+        let each: Vec<(Wanted, Live)> = wanted
             .into_iter()
             .map(|wanted| {
-                let live = live.remove(&wanted.key).flatten();
+                let live = live.remove(&wanted.key).unwrap_or(Ok(None));
                 (wanted, live)
             })
             .collect();
-        let prepare = |(wanted, live): (Wanted, Option<Value>)| async move {
-            let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
-            let action = match &self.holds {
-                Holds::Repository(repository) => repository.dares(action, live.as_ref()),
-                Holds::These(_) => action,
+        let prepare = |(wanted, live): (Wanted, Live)| async move {
+            let live = match live {
+                Ok(live) => live,
+                Err(denied) => {
+                    let planned = Planned { wanted, action: Action::Blocked(denied.to_reason()) };
+                    return Ok(Prepared { served: Some(served.clone()), ..Prepared::of(planned) });
+                }
             };
-            let standing = live.as_ref().and_then(|live| standing(&wanted, live));
-            let drifted = matches!(wanted.trigger, Trigger::Drift(_));
-            let well = action == Action::Unchanged || drifted && matches!(action, Action::Held(_));
-            let digest = live.as_ref().filter(|_| well).map(digest);
-            let last_writer = live.as_ref().and_then(newest_other_manager);
-            let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
-            let planned = Planned { wanted, action };
-            let served = Some(served.clone());
-            let (carries_on, scales_on) = (false, false);
-            Ok(Prepared { planned, served, standing, digest, last_writer, owner, carries_on, scales_on })
+            let manifest = wanted.clone();
+            let prepared = contained(self.prepare(served, wanted, live, try_new)).await;
+            prepared.unwrap_or_else(|panic| Ok(self.faulty(served, manifest, &panic)))
         };
         stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
     }
 
-    /// The live objects of these manifests; `None` for those that do not exist.
-    async fn live_objects(
+    async fn prepare(
         &self,
         served: &Served,
-        wanted: &[Wanted],
-    ) -> Result<BTreeMap<ObjectKey, Option<Value>>, ClusterError> {
-        if wanted.len() >= LIST_FROM {
-            let key = &wanted[0].key;
-            let namespace =
-                wanted.iter().all(|other| other.key.namespace == key.namespace).then_some(key.namespace.as_deref());
-            let all = self.ask(key, || self.cluster.list(served, namespace.flatten(), "")).await;
-            let all = self.or_nothing(all)?;
-            let mut found: BTreeMap<ObjectKey, Option<Value>> =
-                wanted.iter().map(|wanted| (wanted.key.clone(), None)).collect();
-            for object in all {
-                let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-                let name = text("name").unwrap_or_default();
-                let key = ObjectKey { namespace: text("namespace"), name, ..key.clone() };
-                if let Some(live) = found.get_mut(&key) {
-                    *live = Some(object);
-                }
-            }
-            return Ok(found);
-        }
-        let keys: Vec<ObjectKey> = wanted.iter().map(|wanted| wanted.key.clone()).collect();
-        let read = |key: ObjectKey| async move {
-            let live = self.ask(&key, || self.cluster.get(&key, served)).await;
-            Ok((key, self.or_nothing(live)?))
+        wanted: Wanted,
+        live: Option<Value>,
+        try_new: bool,
+    ) -> Result<Prepared, ClusterError> {
+        let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
+        let action = match &self.holds {
+            Holds::Repository(repository) => repository.dares(action, live.as_ref()),
+            Holds::These(_) => action,
         };
-        stream::iter(keys).map(read).buffered(OF_ONE_SOURCE).try_collect().await
+        let standing = live.as_ref().and_then(|live| standing(&wanted, live));
+        let drifted = matches!(wanted.trigger, Trigger::Drift(_));
+        let well = action == Action::Unchanged || drifted && matches!(action, Action::Held(_));
+        let digest = live.as_ref().filter(|_| well).map(digest);
+        let last_writer = live.as_ref().and_then(newest_other_manager);
+        let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
+        let planned = Planned { wanted, action };
+        Ok(Prepared { standing, digest, last_writer, owner, served: Some(served.clone()), ..Prepared::of(planned) })
+    }
+
+    /// What planning has ended for by a panic: only this object is not applied.
+    fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
+        let reason = internal_error(&wanted.key, panic);
+        if let Patience::Insist(publisher) = self.patience {
+            publisher.trouble(&wanted.key.to_string(), Some(reason.message.clone()));
+        }
+        let complaint = wanted.complaint("", &reason.message);
+        let planned = Planned { wanted, action: Action::Rejected(reason, vec![complaint]) };
+        Prepared { served: Some(served.clone()), ..Prepared::of(planned) }
     }
 
     async fn plan_object(
@@ -267,6 +217,7 @@ impl Planner<'_> {
         match self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, &sent, Mode::DryRun)).await {
             Ok(would_be) => Ok(settle_held(hold, live, sent, &would_be.object)),
             Err(error) if self.gives_up(&error) => Err(error),
+            Err(error @ ClusterError::Denied { .. }) => Ok(Action::Blocked(error.to_reason())),
             Err(error) => Ok(Action::Rejected(error.to_reason(), complaints(wanted, &error))),
         }
     }
@@ -315,7 +266,7 @@ impl Planner<'_> {
     }
 
     /// Asks the cluster, again and again where the planner insists.
-    async fn ask<T, F>(&self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    pub(super) async fn ask<T, F>(&self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
@@ -351,13 +302,13 @@ impl Planner<'_> {
         }
     }
 
-    fn gives_up(&self, error: &ClusterError) -> bool {
+    pub(super) fn gives_up(&self, error: &ClusterError) -> bool {
         let away = matches!(error, ClusterError::Away { .. } | ClusterError::Denied { .. });
         away && matches!(self.patience, Patience::GiveUp)
     }
 
     /// What can't be read because it is not there is nothing.
-    fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
+    pub(super) fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
         match answer {
             Err(denied @ ClusterError::Denied { .. }) => Err(denied),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
@@ -370,17 +321,7 @@ impl Planner<'_> {
 fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterator<Item = Prepared> {
     wanted.into_iter().map(move |wanted| {
         let action = Action::Blocked(why(&wanted));
-        let planned = Planned { wanted, action };
-        Prepared {
-            planned,
-            served: None,
-            standing: None,
-            digest: None,
-            last_writer: None,
-            owner: None,
-            carries_on: false,
-            scales_on: false,
-        }
+        Prepared::of(Planned { wanted, action })
     })
 }
 

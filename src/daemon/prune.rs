@@ -88,8 +88,14 @@ async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)>
     let key = &manifest.key;
     let read = Backoff::insist(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
-        let live = context.cluster.get(key, &served).await?;
-        Ok(live.map(|live| (served, live)))
+        match context.cluster.get(key, &served).await {
+            // What belay may not even read it does not delete, and nothing else waits for that.
+            Err(error @ ClusterError::Denied { .. }) => {
+                warn!(object = %key, %error, "its manifest has left, and belay may not read it: it is left alone");
+                Ok(None)
+            }
+            live => Ok(live?.map(|live| (served, live))),
+        }
     });
     let found = read.await.ok().flatten();
     context.status.trouble(&key.to_string(), None);

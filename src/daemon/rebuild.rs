@@ -28,6 +28,11 @@ pub async fn recollect(
 ) -> Result<Rebuilt, ClusterError> {
     let labels = source.map_or_else(|| marks::SOURCE.to_owned(), |source| format!("{}={source}", marks::SOURCE));
     let live = cluster.workloads(namespace, &labels).await?;
+    told_by(cluster, live).await
+}
+
+/// What the revisions of these workloads say.
+async fn told_by(cluster: &Cluster, live: Vec<(ObjectKey, Value)>) -> Result<Rebuilt, ClusterError> {
     let tell = |(key, live): (ObjectKey, Value)| async move {
         let revisions = cluster.revisions(&key, &live).await?;
         let source = marks::label(&live, marks::SOURCE).unwrap_or_default();
@@ -49,10 +54,7 @@ impl Source {
         if std::mem::replace(&mut self.known_history, begun) == begun {
             return;
         }
-        warn!(
-            source = self.context.config.name,
-            "what was known of the source was lost with the history; planning anew"
-        );
+        warn!("what was known of the source was lost with the history; planning anew");
         self.planned = None;
         self.resumed.clear();
         self.search_again();
@@ -93,7 +95,19 @@ pub(super) async fn if_forgotten(context: &Context) {
         }
     }
     let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
-    let told = Backoff::insist(say, || recollect(&context.cluster, Some(source), None)).await;
+    let labels = format!("{}={source}", marks::SOURCE);
+    let namespaces = context.repository.namespaces();
+    let ask = || async {
+        let told = async {
+            let live = context.cluster.workloads_where_allowed(&namespaces, &labels).await?;
+            told_by(&context.cluster, live).await
+        };
+        match told.await {
+            Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
+            told => told.map(Ok),
+        }
+    };
+    let told = Backoff::insist(say, ask).await.and_then(|told| told);
     context.status.trouble("cluster", None);
     match told {
         Ok(told) => put_in(context, told).await,

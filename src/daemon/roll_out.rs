@@ -3,7 +3,6 @@
 //! Apply, watch, judge; complete, or take back by the same apply, watch and judge. Every step is recorded before and after
 //! it is taken, so that a daemon that is killed anywhere takes it up again where it was.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use super::context::Context;
 use super::established::waits_for;
 use super::judging::{Cancelled, Judging, Ruled};
 use super::live::digest;
+use super::panics::text_of;
 use super::refused::complaints;
 use super::requests::Room;
 use super::stage::apply_anew;
@@ -28,7 +28,7 @@ use super::take_back::{self, TakeBack};
 use super::telling::Told;
 use super::turn::Turn;
 use super::{prune, rolling, undone, unstick};
-use crate::cluster::{Backoff, ClusterError, Mode, Served};
+use crate::cluster::{self, Backoff, ClusterError, Mode, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Apply, Baseline, Hold, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks, template,
@@ -74,10 +74,11 @@ pub(super) struct Work {
 impl Work {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self: Box<Work>) -> Ended {
+        // Not through a function of its own: that would keep the story twice, and there are thousands.
         let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
-            Err(panic) => End::Fault(panic_text(&*panic)),
+            Err(panic) => End::Fault(text_of(&*panic)),
         };
         let key = self.planned.wanted.key.clone();
         self.context.status.change(|source| {
@@ -217,7 +218,7 @@ impl Work {
     ) -> Result<Result<Value, ClusterError>, Cancelled> {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
-        let mut told = false;
+        let (mut told, mut logged) = (false, cluster::Told::default());
         let mut room = room;
         loop {
             if self.cancel.is_cancelled() {
@@ -255,7 +256,7 @@ impl Work {
                 }
             }
             let wait = backoff.next(&error);
-            warn!(object = %key, %error, wait_ms = wait.as_millis(), "trying again");
+            logged.tell(&error, wait);
             room = self
                 .unless_cancelled(async {
                     tokio::time::sleep(wait).await;
@@ -399,11 +400,6 @@ impl Work {
             done = future => Ok(done),
         }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::before::Asked;
 use super::context::Context;
@@ -25,6 +25,7 @@ use super::planner::Prepared;
 use super::roll_out::{End, Ended};
 use super::shelf::Shelf;
 use super::status::set;
+use super::tasks::Tasks;
 use super::telling::Telling;
 use super::together::Failed;
 use super::undone::ByHand;
@@ -74,7 +75,7 @@ pub(super) struct Source {
     pub interrupted: BTreeSet<ObjectKey>,
     /// The same of those that only changed the number of pods.
     pub interrupted_scaling: BTreeSet<ObjectKey>,
-    pub work: JoinSet<Done>,
+    pub work: Tasks,
     /// The plan that is being made, and its number.
     pub planning: Option<(AbortHandle, u64)>,
     pub plans: u64,
@@ -113,6 +114,8 @@ pub(super) struct Source {
     pub contradicted: BTreeMap<ObjectKey, String>,
     /// What is to be told as soon as nothing else is to be done.
     pub telling: Telling,
+    /// How often the rollouts under these records ended by a panic.
+    pub faults: BTreeMap<RecordId, u32>,
 }
 
 /// A rollout under way.
@@ -167,8 +170,7 @@ pub(super) enum Looked {
 impl Source {
     /// Follows the source until it is told to stop.
     pub(super) async fn follow(mut self) {
-        let name = self.context.config.name.clone();
-        info!(source = name, repository = %self.repository.mirror.location(), "following");
+        info!(repository = %self.repository.mirror.location(), "following");
         self.take_up();
         self.rest_after_crashes();
         loop {
@@ -180,22 +182,22 @@ impl Source {
                 biased;
                 () = self.stop.cancelled() => break,
                 Some(done) = self.work.join_next(), if !self.work.is_empty() => match done {
-                    Ok(done) => self.done(done),
+                    Ok(done) => self.contained(|source| source.done(done)),
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => self.fault(&error),
                 },
-                Some(seen) = self.seen.recv() => self.saw(seen),
-                Some(seen) = self.scalers_seen.recv() => self.saw_autoscaler(seen),
+                Some(seen) = self.seen.recv() => self.contained(|source| source.saw(seen)),
+                Some(seen) = self.scalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 () = moved(self.wake.as_deref()) => self.look_soon(),
                 () = self.asked.look.notified() => self.look_soon(),
                 () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
                 () = context.renewed.notified() => {}
-                () = sleep_until(check_at) => self.check(),
+                () = sleep_until(check_at) => self.contained(Source::check),
                 () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
             }
         }
         self.shut_down().await;
-        info!(source = name, "stopped");
+        info!("stopped");
     }
 
     fn done(&mut self, done: Done) {
@@ -228,18 +230,6 @@ impl Source {
             Done::ToldComplete => self.told(),
             Done::Told => {}
         }
-    }
-
-    /// A panic of ours, outside of a rollout: what it was doing is begun again.
-    fn fault(&mut self, error: &tokio::task::JoinError) {
-        error!(%error, "belay's own fault: a task panicked");
-        self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
-        self.looking = None;
-        self.checking = false;
-        self.planning = None;
-        self.telling = Telling::default();
-        self.shelf().forget();
-        self.next_look = Instant::now() + self.context.config.interval.0;
     }
 
     /// Looks at the repository, beside the loop.
@@ -355,11 +345,7 @@ impl Source {
                 }
             }
             End::Stopped => self.supersede(rollout.record, rollout.superseded_by.as_ref()),
-            End::Fault(message) => {
-                error!(object = %key, message, "belay's own fault: a rollout panicked");
-                self.context.status.trouble(&key.to_string(), Some(format!("belay's own fault: {message}")));
-                self.take_up_again(key, rollout.record);
-            }
+            End::Fault(message) => self.rollout_fault(key, rollout.record, &message),
         }
         // Whoever waits for its end may go on, now that it is in the books.
         rollout.ended.cancel();

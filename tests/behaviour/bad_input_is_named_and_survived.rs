@@ -53,6 +53,18 @@ async fn an_alias_bomb() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_group_that_makes_no_path() {
+    let odd_one = "apiVersion: \"ex.ample com/v1\"\nkind: Thing\nmetadata: {name: a}\n";
+    odd("odd.yaml", Kind::File, odd_one, "odd.yaml:1:13: the API group").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_with_a_query() {
+    let odd_one = "apiVersion: ex.ample.com/v1?a=b\nkind: Thing\nmetadata: {name: a}\n";
+    odd("odd.yaml", Kind::File, odd_one, "the version, behind the /,").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_binary() {
     let bytes: Vec<u8> = (0..=255).cycle().take(4096).collect();
     odd("odd.yaml", Kind::File, bytes, "odd.yaml").await;

@@ -263,7 +263,10 @@ async fn what_belay_may_not_write_keeps_nothing_else_waiting() {
     world.repository.write("settings.yaml", crate::world::daemon::config_map("settings", "1"));
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("the others go on", |source| source.planned.is_some() && source.under_way.len() < 2).await;
+    let waits = |source: &belay::daemon::SourceStatus| {
+        source.under_way.values().all(|one| one.message.contains("does not allow it"))
+    };
+    world.until("the others go on", |source| source.planned.is_some() && waits(source)).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
     assert_eq!(world.record(&first, "ConfigMap default/settings").outcome, Outcome::Waiting);

@@ -128,6 +128,7 @@ fn refusal(code: u16) -> http::Response<Body> {
     let (reason, message) = match code {
         429 => ("TooManyRequests", "disturbed by the test"),
         409 => ("Conflict", "Operation cannot be fulfilled: the object has been modified; disturbed by the test"),
+        403 => ("Forbidden", "User \"belay\" cannot do this; disturbed by the test"),
         _ => ("InternalError", "disturbed by the test"),
     };
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,

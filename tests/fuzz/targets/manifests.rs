@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use belay::cluster::paths_of;
 use belay_core::manifest::yaml::{self, Limits, Span, YamlComplaint};
-use belay_core::manifest::{Colour, File, ManifestSet, Scopes, read_file, render};
+use belay_core::manifest::{Colour, File, Manifest, ManifestSet, Scopes, read_file, render};
 use serde_json::Value;
 
 use super::text::{line_and_column, sections, steers};
@@ -143,6 +144,20 @@ fn take_up(set: &mut ManifestSet, scopes: &mut Scopes, files: &BTreeMap<String, 
     }
 }
 
+/// What is read can be asked for: each name stays in its segment of the path.
+fn asked_for(manifest: &Manifest) {
+    // What is longer than any path may be is told when it is asked for.
+    if manifest.key.name.len() > 10_000 {
+        return;
+    }
+    let [version, object] = paths_of(manifest).unwrap_or_else(|error| panic!("{}: {error}", manifest.key));
+    let group = usize::from(manifest.api_version.contains('/'));
+    let namespace = if manifest.key.namespace.is_some() { 2 } else { 0 };
+    assert_eq!(version.path().split('/').count(), 3 + group, "{version}");
+    assert_eq!(object.path().split('/').count(), 5 + group + namespace, "{object}");
+    assert!(object.query().is_none() && version.query().is_none(), "{object}");
+}
+
 /// What must hold for every file.
 fn sound(file: &File, bytes: &[u8]) {
     assert!(file.complaints.len() <= Limits::default().complaints + 1);
@@ -158,6 +173,7 @@ fn sound(file: &File, bytes: &[u8]) {
     }
     for manifest in &file.manifests {
         assert!(!file.rejected.contains(&manifest.key), "{} is fine and is not", manifest.key);
+        asked_for(manifest);
         assert!(manifest.value().is_object() && !manifest.key.kind.is_empty() && !manifest.key.name.is_empty());
     }
     let silent = file.complaints.is_empty() && (file.unreadable || !file.rejected.is_empty());

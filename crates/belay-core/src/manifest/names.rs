@@ -47,6 +47,31 @@ fn is_subdomain_kind(group: &str, kind: &str) -> bool {
     }
 }
 
+/// What is wrong with the name of an API group; the empty one is Kubernetes' own first group.
+pub(super) fn api_group(group: &str) -> Option<Fault> {
+    if group.is_empty() { None } else { subdomain(group) }
+}
+
+/// What is wrong with the name of a version: a DNS label that begins with a letter.
+pub(super) fn api_version(version: &str) -> Option<Fault> {
+    match version {
+        version if version.len() > 63 => Some(TOO_LONG_63),
+        version if !is_label(version) || !version.starts_with(|c: char| c.is_ascii_lowercase()) => {
+            Some("may only have lower case letters, digits and -, begins with a letter and ends with a letter or digit")
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with a kind: what a version may be, in which capitals are allowed.
+pub(super) fn kind(kind: &str) -> Option<Fault> {
+    match api_version(&kind.to_ascii_lowercase()) {
+        Some(TOO_LONG_63) => Some(TOO_LONG_63),
+        Some(_) => Some("may only have letters, digits and -, begins with a letter and ends with a letter or digit"),
+        None => None,
+    }
+}
+
 /// What is wrong with a name that stands in a path.
 pub(super) fn segment(name: &str) -> Option<Fault> {
     match name {
@@ -145,6 +170,26 @@ mod tests {
         let (long, longest) = ("a".repeat(53), "a".repeat(63));
         assert!(!fine("batch", "CronJob", &long) && fine("batch", "Job", &longest));
         assert!(fine("example.com", "Thing", "a.b") && !fine("example.com", "Thing", "a:b"));
+    }
+
+    #[test]
+    fn groups_versions_and_kinds() {
+        for group in ["", "apps", "ex.example.com", "1a.b"] {
+            assert_eq!(api_group(group), None, "{group}");
+        }
+        for group in ["ex.ample com", "A.b", ".a", "a..b", "a/b", "a\u{7f}", "ü.de", &"a".repeat(254)] {
+            assert!(api_group(group).is_some(), "{group}");
+        }
+        for version in ["v1", "v1beta1", "a-b"] {
+            assert_eq!(api_version(version), None, "{version}");
+        }
+        for version in ["", "1", "v1 ", "V1", "v1.2", "-a", "a-", "v?", &"a".repeat(64)] {
+            assert!(api_version(version).is_some(), "{version}");
+        }
+        assert!(kind("HTTPRoute").is_none() && kind("a-B1").is_none());
+        assert!(
+            kind("A b").is_some() && kind("9a").is_some() && kind("Ü").is_some() && kind(&"A".repeat(64)).is_some()
+        );
     }
 
     #[test]

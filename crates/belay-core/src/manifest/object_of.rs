@@ -87,13 +87,18 @@ impl<'o> Object<'o, '_> {
             self.report.add(&self.subject, Words::at_value(span, format!("the name of a {kind} {fault}")));
         }
         // Who shows an object's name may trust that it holds nothing that moves a terminal's cursor.
-        let plain = names::segment(&key.name).is_none() && kind.chars().all(char::is_alphanumeric);
+        let plain = names::segment(&key.name).is_none()
+            && names::api_group(group).is_none()
+            && kind.chars().all(char::is_alphanumeric);
         self.subject.object = plain.then(|| key.clone());
         if self.is_sops() {
             return Read::Rejected { key, custom };
         }
         match &known {
-            Ok(known) => self.check_shape(group, &kind, Some(known)),
+            Ok(known) => {
+                self.check_type(group, version, &kind);
+                self.check_shape(group, &kind, Some(known));
+            }
             Err(no) => {
                 let field = if self.at.value().get("apiVersion").is_some() { "apiVersion" } else { "kind" };
                 self.complain_at(field, no.message.clone(), no.hint.clone());
@@ -133,6 +138,20 @@ impl<'o> Object<'o, '_> {
             Some(_) => self.complain_at(field, format!("{field} must be text, and not empty"), None),
         }
         None
+    }
+
+    /// Group, version and kind as Kubernetes allows them: all of them become parts of paths.
+    fn check_type(&mut self, group: &str, version: &str, kind: &str) {
+        if let Some(fault) = names::api_group(group) {
+            self.complain_at("apiVersion", format!("the API group, before the /, {fault}"), None);
+        }
+        if let Some(fault) = names::api_version(version) {
+            let behind = if group.is_empty() { "" } else { ", behind the /," };
+            self.complain_at("apiVersion", format!("the version{behind} {fault}"), None);
+        }
+        if let Some(fault) = names::kind(kind) {
+            self.complain_at("kind", format!("a kind {fault}"), None);
+        }
     }
 
     fn name(&mut self) -> Option<String> {

@@ -1,0 +1,335 @@
+//! The objects of a kind in one scope, everywhere or in a namespace: a list, then what changes, and a list again whenever
+//! what changed can't be known.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{debug, info, warn};
+
+use super::call::{Purpose, get, refusal};
+use super::credentials::without_credentials;
+use super::items::ITEM_LIMIT;
+use super::kinds::escape;
+use super::pages::{Listing, Pages};
+use super::read::named;
+use super::watch::{Doubling, Seen};
+use super::{Cluster, ClusterError, Served};
+use belay_core::manifest::ObjectKey;
+
+/// How many objects a page of the first list has: all of a page are in memory at once.
+const PAGE: usize = 100;
+/// How long one watch lasts, as the server is asked; it ends it then, and the next one begins.
+const LASTS: Duration = Duration::from_secs(290);
+/// A watch that ends sooner is waited after before the next one.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What is watched.
+#[derive(Clone)]
+pub(super) struct Scope {
+    pub cluster: Cluster,
+    pub served: Served,
+    pub labels: String,
+    /// Only in this namespace.
+    pub namespace: Option<String>,
+    /// The objects that were told of, of all scopes of the kind.
+    pub known: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    /// Where objects are told of.
+    pub send: mpsc::Sender<Seen>,
+    /// Where it is told that all of them were.
+    pub synced: mpsc::Sender<Option<String>>,
+}
+
+/// Why a scope is watched no longer.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Nobody listens.
+    Closed,
+    /// belay may not read there.
+    Denied(ClusterError),
+}
+
+/// How one watch ended.
+enum Over {
+    Ended(Ended),
+    /// After its time; whether anything was heard, and be it a bookmark.
+    InTime {
+        heard: bool,
+    },
+    /// Before its time, without an error.
+    Early,
+    /// What changed since the revision can't be known any more.
+    Outdated,
+    Trouble(ClusterError),
+}
+
+/// A line of a watch.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Value,
+}
+
+/// Trouble in a row: told when it begins, or becomes another, and when it is over.
+#[derive(Default)]
+struct Trouble {
+    backoff: Doubling,
+    message: String,
+    times: u32,
+    since: Option<Instant>,
+}
+
+impl Scope {
+    /// Follows the scope until nobody listens, or belay may not read there.
+    pub(super) async fn follow(&self) -> Ended {
+        let mut trouble = Trouble::default();
+        loop {
+            let followed = match self.list().await {
+                Ok(revision) => {
+                    self.is_over(&mut trouble);
+                    self.changes_since(revision, &mut trouble).await
+                }
+                Err(Over::Ended(ended)) => Err(ended),
+                Err(Over::Trouble(error)) => self.wait_out(&mut trouble, &error).await,
+                Err(Over::InTime { .. } | Over::Early | Over::Outdated) => Ok(()),
+            };
+            if let Err(ended) = followed {
+                return ended;
+            }
+        }
+    }
+
+    fn listing(&self) -> Listing<'_> {
+        let (served, namespace) = (&self.served, self.namespace.as_deref());
+        Listing { served, namespace, labels: &self.labels, accept: "application/json", limit: PAGE }
+    }
+
+    /// Tells of all objects that there are, and of those that are gone. The revision as of which that is so.
+    async fn list(&self) -> Result<String, Over> {
+        let mut pages = Pages::new(self.listing());
+        let mut present = BTreeSet::new();
+        let mut revision = String::new();
+        while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
+            for object in page.kept {
+                let key = self.key_of(&object);
+                present.insert(key.clone());
+                self.tell(Seen::Live(key, Box::new(object))).await?;
+            }
+            revision = page.revision;
+        }
+        let gone: Vec<ObjectKey> = {
+            let mut known = self.known();
+            let here = |key: &&ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
+            let gone: Vec<ObjectKey> =
+                known.iter().filter(here).filter(|key| !present.contains(key)).cloned().collect();
+            let elsewhere = |key: &ObjectKey| self.namespace.is_some() && key.namespace != self.namespace;
+            known.retain(|key| elsewhere(key) || present.contains(key));
+            known.append(&mut present);
+            gone
+        };
+        for key in gone {
+            self.tell(Seen::Gone(key)).await?;
+        }
+        self.synced.send(self.namespace.clone()).await.map_err(|_| Over::Ended(Ended::Closed))?;
+        Ok(revision)
+    }
+
+    /// Tells of what changes from a revision on, until it has to be listed again.
+    async fn changes_since(&self, mut revision: String, trouble: &mut Trouble) -> Result<(), Ended> {
+        loop {
+            let began = Instant::now();
+            match self.watch(&mut revision, trouble).await {
+                Over::Ended(ended) => return Err(ended),
+                Over::Outdated => return Ok(()),
+                Over::InTime { heard: true } => continue,
+                Over::InTime { heard: false } => {}
+                Over::Early if began.elapsed() < SOON => tokio::time::sleep(trouble.backoff.wait()).await,
+                Over::Early => {}
+                Over::Trouble(error) => self.wait_out(trouble, &error).await?,
+            }
+            // A server whose etcd was restored knows older revisions only, and lets a watch wait for newer ones.
+            match self.cluster.newest_revision(&self.listing()).await.map_err(sorted) {
+                Ok(newest) if is_older(&newest, &revision) => {
+                    info!(
+                        kind = self.served.kind,
+                        revision, newest, "the API server's revisions went back, as after a restore: listing again"
+                    );
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(Over::Ended(ended)) => return Err(ended),
+                Err(Over::Trouble(error)) => self.wait_out(trouble, &error).await?,
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// One watch from a revision on; that of its newest event is the revision then.
+    async fn watch(&self, revision: &mut String, trouble: &mut Trouble) -> Over {
+        let what = format!("watch {}", self.served.resource);
+        let purpose = Purpose { what: &what, secret: self.served.kind == "Secret" };
+        let away = |message: String| Over::Trouble(ClusterError::silence(&what, message));
+        let began = Instant::now();
+        let mut body = match self.begin(purpose, revision).await {
+            Ok(body) => body,
+            Err(over) => return over,
+        };
+        let end = began + LASTS + self.cluster.request_timeout;
+        let (mut buffer, mut heard) = (Vec::new(), false);
+        loop {
+            let frame = match timeout_at(end, body.frame()).await {
+                Err(_) => return away("the connection is dead".to_owned()),
+                Ok(None) if began.elapsed() + SOON * 5 < LASTS => return Over::Early,
+                Ok(None) => return Over::InTime { heard },
+                Ok(Some(Err(error))) => return away(format!("it broke off: {}", without_credentials(&error))),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            let Some(bytes) = frame.data_ref() else { continue };
+            for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+                buffer.extend_from_slice(piece);
+                if buffer.len() > ITEM_LIMIT {
+                    return away(format!("one object has more than {ITEM_LIMIT} bytes"));
+                }
+                if !piece.ends_with(b"\n") {
+                    continue;
+                }
+                if let Err(over) = self.hear(purpose, &buffer, revision).await {
+                    return over;
+                }
+                self.is_over(trouble);
+                heard = true;
+                buffer.clear();
+                buffer.shrink_to(64 * 1024);
+            }
+        }
+    }
+
+    async fn begin(&self, purpose: Purpose<'_>, revision: &str) -> Result<Body, Over> {
+        let path = format!(
+            "{}?watch=true&labelSelector={}&resourceVersion={}&allowWatchBookmarks=true&timeoutSeconds={}",
+            self.served.path(self.namespace.as_deref(), ""),
+            escape(&self.labels),
+            escape(revision),
+            LASTS.as_secs()
+        );
+        let request = get(&path).build(purpose).map_err(Over::Trouble)?;
+        let began = self.cluster.clock.now();
+        let away = |message: String| {
+            self.cluster.outage.failed(&message);
+            self.cluster.note(false, began);
+            Over::Trouble(ClusterError::silence(purpose.what, message))
+        };
+        let limit = self.cluster.request_timeout;
+        let answer = timeout(limit, self.cluster.client.send(request)).await;
+        let answer = answer.map_err(|_| away(format!("no answer within {limit:?}")))?;
+        let answer = answer.map_err(|error| away(without_credentials(&error)))?;
+        let code = answer.status().as_u16();
+        self.cluster.note(!matches!(code, 500..), began);
+        match code {
+            200..300 => Ok(answer.into_body()),
+            410 => Err(Over::Outdated),
+            _ => {
+                let body = timeout(limit, Limited::new(answer.into_body(), 64 * 1024).collect()).await;
+                let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
+                Err(sorted(refusal(purpose, code, &body)))
+            }
+        }
+    }
+
+    /// Takes one line of a watch.
+    async fn hear(&self, purpose: Purpose<'_>, line: &[u8], revision: &mut String) -> Result<(), Over> {
+        let Ok(Line { kind, object }) = serde_json::from_slice(line) else {
+            return Err(Over::Trouble(ClusterError::away(purpose.what, "a line of it is not JSON")));
+        };
+        if kind == "ERROR" {
+            let code = object["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
+            debug!(kind = self.served.kind, code, "the watch ends");
+            return Err(match code {
+                410 => Over::Outdated,
+                code => sorted(refusal(purpose, code, object.to_string().as_bytes())),
+            });
+        }
+        let now = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        if is_older(&now, revision) {
+            return Err(Over::Outdated);
+        }
+        match kind.as_str() {
+            "ADDED" | "MODIFIED" => {
+                let object = named(object, &self.served);
+                let key = self.key_of(&object);
+                self.known().insert(key.clone());
+                self.tell(Seen::Live(key, Box::new(object))).await?;
+            }
+            "DELETED" => {
+                let key = self.key_of(&object);
+                self.known().remove(&key);
+                self.tell(Seen::Gone(key)).await?;
+            }
+            _ => {}
+        }
+        if !now.is_empty() {
+            *revision = now;
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, seen: Seen) -> Result<(), Over> {
+        self.send.send(seen).await.map_err(|_| Over::Ended(Ended::Closed))
+    }
+
+    fn key_of(&self, object: &Value) -> ObjectKey {
+        let key = self.served.key_of(object);
+        ObjectKey { namespace: key.namespace.filter(|_| self.served.namespaced), ..key }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of trouble where it is news, and waits.
+    async fn wait_out(&self, trouble: &mut Trouble, error: &ClusterError) -> Result<(), Ended> {
+        let message = error.to_string();
+        trouble.since.get_or_insert_with(Instant::now);
+        trouble.times = trouble.times.saturating_add(1);
+        if trouble.message == message || error.is_silence() {
+            debug!(kind = self.served.kind, message, "watch in trouble");
+        } else {
+            warn!(kind = self.served.kind, namespace = self.namespace, message, "watch in trouble, trying again");
+            trouble.message.clone_from(&message);
+        }
+        self.send.send(Seen::Trouble(message)).await.map_err(|_| Ended::Closed)?;
+        tokio::time::sleep(trouble.backoff.wait()).await;
+        Ok(())
+    }
+
+    fn is_over(&self, trouble: &mut Trouble) {
+        if let Some(since) = trouble.since {
+            let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
+            info!(kind, failures = trouble.times, seconds, "watched again");
+            *trouble = Trouble::default();
+        }
+        trouble.backoff = Doubling::default();
+    }
+}
+
+fn sorted(error: ClusterError) -> Over {
+    match error {
+        ClusterError::Denied { .. } => Over::Ended(Ended::Denied(error)),
+        error => Over::Trouble(error),
+    }
+}
+
+/// Whether a revision is before another one. Those that are no numbers tell nothing.
+fn is_older(one: &str, other: &str) -> bool {
+    match (one.parse::<u64>(), other.parse::<u64>()) {
+        (Ok(one), Ok(other)) => one < other,
+        _ => false,
+    }
+}

@@ -1,0 +1,323 @@
+//! The line to an API server: what its credentials are is read again when the server does not accept them, and when the
+//! files change that they come from; what is wrong with the connection is said with the server and what to do.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::{AuthError, Body};
+use tokio::time::Instant;
+use tower::BoxError;
+use tracing::{debug, info, warn};
+
+use super::credentials::without_credentials;
+
+/// How often is looked whether the files have changed, at most: only when something is asked of the server.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long an answer of the files is believed that did not help.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// How to connect to an API server.
+pub struct Connector {
+    /// The server, as a person would look for it: its URL.
+    pub server: String,
+    /// A number that changes with the files that the connection comes from.
+    pub stamp: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Reads them, and makes a client; else why not.
+    pub connect: Box<dyn Fn() -> BoxFuture<'static, Result<Client, String>> + Send + Sync>,
+}
+
+/// A connection that did not come about.
+#[derive(Debug)]
+pub(super) struct Unreachable {
+    server: String,
+    cause: String,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the API server {} can't be reached: {}", self.server, self.cause)?;
+        match advice(&self.cause) {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for Unreachable {}
+
+/// What can be done about it.
+fn advice(cause: &str) -> Option<&'static str> {
+    let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
+    if says(&["refused"]) {
+        Some("see that it runs, and that the kubeconfig has its address and port")
+    } else if says(&["lookup", "dns error", "Name or service not known", "name resolution"]) {
+        Some("its name is not known here: see the server in the kubeconfig, and this machine's DNS")
+    } else if says(&["UnknownIssuer", "unknown issuer", "self-signed", "self signed"]) {
+        Some(
+            "its certificate is signed by another authority than the kubeconfig trusts: see certificate-authority-data",
+        )
+    } else if says(&["NotValidForName", "not valid for name", "not valid for any"]) {
+        Some("its certificate has other names: see the server, or tls-server-name, in the kubeconfig")
+    } else if says(&["Expired", "expired", "NotValidYet", "not valid yet"]) {
+        Some("a certificate is out of its time: renew it, or see this machine's clock")
+    } else if says(&["CertificateRequired", "BadCertificate", "AccessDenied", "UnknownCA"]) {
+        Some("it does not accept the client certificate of the kubeconfig: renew it")
+    } else if says(&["timed out", "deadline has elapsed", "unreachable", "No route"]) {
+        Some("see the address in the kubeconfig, the network, and firewalls on the way")
+    } else {
+        None
+    }
+}
+
+/// What an error says with all that it comes from, each once.
+fn whole(error: &(dyn Error + 'static)) -> String {
+    // What the client calls it says nothing to anybody.
+    let error = error.downcast_ref::<kube::Error>().and_then(kube::Error::source).unwrap_or(error);
+    let mut text = String::new();
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if inner.is::<AuthError>() {
+            return without_credentials(error);
+        }
+        let says = inner.to_string();
+        if !text.contains(&says) {
+            let colon = if text.is_empty() { "" } else { ": " };
+            text.push_str(colon);
+            text.push_str(&says);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// What is used at present.
+struct Present {
+    client: Client,
+    /// How often it was made anew.
+    number: u64,
+    stamp: u64,
+    looked: Instant,
+    /// When it was made anew last, or tried to be.
+    renewed: Option<Instant>,
+    /// Why it could not be.
+    trouble: Option<String>,
+}
+
+struct Connection {
+    connector: Connector,
+    present: Mutex<Present>,
+    /// One at a time reads the files.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+/// A client whose connection is made anew where the server does not accept its credentials, and where the files change.
+///
+/// # Errors
+/// Where no client can be made in the first place.
+pub async fn connect(connector: Connector) -> Result<Client, String> {
+    let stamp = (connector.stamp)();
+    let client = (connector.connect)().await?;
+    let namespace = client.default_namespace().to_owned();
+    let looked = Instant::now();
+    let present = Present { client, number: 0, stamp, looked, renewed: None, trouble: None };
+    let connection =
+        Arc::new(Connection { connector, present: Mutex::new(present), renewing: tokio::sync::Mutex::default() });
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let connection = Arc::clone(&connection);
+        async move { connection.carry(request).await }
+    });
+    Ok(Client::new(service, namespace))
+}
+
+impl Connection {
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn client(&self) -> (Client, u64) {
+        let present = self.present();
+        (present.client.clone(), present.number)
+    }
+
+    async fn carry(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        self.look().await;
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
+        let (client, number) = self.client();
+        let answer = self.send(&client, again()).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED || !self.renew(number, "401").await {
+            return Ok(answer);
+        }
+        self.send(&self.client().0, again()).await
+    }
+
+    async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        client.send(request).await.map_err(|error| {
+            let (server, cause) = (self.connector.server.clone(), whole(&error));
+            BoxError::from(Unreachable { server, cause })
+        })
+    }
+
+    /// Makes the connection anew where the files have changed.
+    async fn look(&self) {
+        let number = {
+            let mut present = self.present();
+            if present.looked.elapsed() < LOOK {
+                return;
+            }
+            present.looked = Instant::now();
+            present.number
+        };
+        let stamp = (self.connector.stamp)();
+        if self.present().stamp != stamp {
+            self.renew(number, "its files have changed").await;
+        }
+    }
+
+    /// Makes the connection anew, unless somebody did since it had this number. Whether it is another one now.
+    async fn renew(&self, number: u64, why: &str) -> bool {
+        let _one = self.renewing.lock().await;
+        {
+            let mut present = self.present();
+            if present.number != number {
+                return true;
+            }
+            if present.renewed.is_some_and(|at| at.elapsed() < TRY_AGAIN) {
+                return false;
+            }
+            present.renewed = Some(Instant::now());
+        }
+        let stamp = (self.connector.stamp)();
+        let made = (self.connector.connect)().await;
+        let mut present = self.present();
+        match made {
+            Ok(client) => {
+                let server = &self.connector.server;
+                if present.stamp == stamp {
+                    debug!(server, why, "read the kubeconfig again: it has not changed");
+                } else {
+                    info!(server, why, "read the kubeconfig again, and connects anew");
+                }
+                present.client = client;
+                present.number += 1;
+                present.stamp = stamp;
+                present.trouble = None;
+                true
+            }
+            Err(error) => {
+                if present.trouble.as_ref() != Some(&error) {
+                    warn!(error, why, "failed to read the kubeconfig again; belay goes on with what it had");
+                    present.trouble = Some(error);
+                }
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A client of a server that accepts nobody but whoever shows `valid`.
+    fn client(shown: u64, valid: &Arc<AtomicU64>) -> Client {
+        let valid = Arc::clone(valid);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let accepted = valid.load(Ordering::Relaxed) == shown;
+            async move {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let code = if accepted { 200 } else { 401 };
+                Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(body.to_vec())).unwrap())
+            }
+        });
+        Client::new(service, "shop")
+    }
+
+    /// A connection, what its file holds, and what the server accepts.
+    async fn connection() -> (Client, Arc<AtomicU64>, Arc<AtomicU64>) {
+        let (file, valid) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1)));
+        let (stamp, of, shown) = (Arc::clone(&file), Arc::clone(&valid), Arc::clone(&file));
+        let connector = Connector {
+            server: "https://cluster.example.com:6443".to_owned(),
+            stamp: Box::new(move || stamp.load(Ordering::Relaxed)),
+            connect: Box::new(move || {
+                let (shown, valid) = (shown.load(Ordering::Relaxed), Arc::clone(&of));
+                Box::pin(async move { if shown == 0 { Err("broken".to_owned()) } else { Ok(client(shown, &valid)) } })
+            }),
+        };
+        (connect(connector).await.unwrap(), file, valid)
+    }
+
+    async fn answer(client: &Client) -> (u16, Vec<u8>) {
+        let request = Request::patch("/x").body(Body::from(b"body".to_vec())).unwrap();
+        let answer = client.send(request).await.unwrap();
+        let code = answer.status().as_u16();
+        (code, answer.into_body().collect().await.unwrap().to_bytes().to_vec())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_are_not_accepted_are_read_again() {
+        let (client, file, valid) = connection().await;
+        assert_eq!(answer(&client).await, (200, b"body".to_vec()));
+        file.store(2, Ordering::Relaxed);
+        valid.store(2, Ordering::Relaxed);
+        assert_eq!(answer(&client).await, (200, b"body".to_vec()), "asked again with what is new");
+        // The file is not renewed yet.
+        valid.store(3, Ordering::Relaxed);
+        tokio::time::sleep(TRY_AGAIN).await;
+        assert_eq!(answer(&client).await.0, 401);
+        file.store(3, Ordering::Relaxed);
+        assert_eq!(answer(&client).await.0, 401, "not at every request");
+        tokio::time::sleep(TRY_AGAIN).await;
+        assert_eq!(answer(&client).await.0, 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_that_change_are_read_again_unless_they_are_broken() {
+        let (client, file, _) = connection().await;
+        file.store(2, Ordering::Relaxed);
+        assert_eq!(answer(&client).await.0, 200, "nobody has looked");
+        tokio::time::sleep(LOOK).await;
+        assert_eq!(answer(&client).await.0, 401, "what is new is used");
+        file.store(0, Ordering::Relaxed);
+        tokio::time::sleep(LOOK).await;
+        assert_eq!(answer(&client).await.0, 401);
+        file.store(1, Ordering::Relaxed);
+        tokio::time::sleep(LOOK).await;
+        assert_eq!(answer(&client).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_named_with_what_to_do() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = format!("http://127.0.0.1:{port}");
+        let of = server.clone();
+        let connector = Connector {
+            server: server.clone(),
+            stamp: Box::new(|| 0),
+            connect: Box::new(move || {
+                let config = kube::Config::new(of.parse().unwrap());
+                Box::pin(async move { Client::try_from(config).map_err(|error| error.to_string()) })
+            }),
+        };
+        let client = connect(connector).await.unwrap();
+        let error = client.send(Request::get("/api").body(Body::empty()).unwrap()).await.unwrap_err();
+        let said = without_credentials(&error);
+        for part in [server.as_str(), "refused", "see that it runs"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let said = |cause: &str| Unreachable { server: "https://a".to_owned(), cause: cause.to_owned() }.to_string();
+        assert!(said("invalid peer certificate: UnknownIssuer").contains("certificate-authority-data"));
+        assert!(said("dns error: failed to lookup address information").contains("DNS"));
+        assert_eq!(said("odd"), "the API server https://a can't be reached: odd");
+    }
+}

@@ -1,0 +1,90 @@
+//! An API server that does not answer is told once, with how many requests it is about, not once for each of them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+/// How long nothing more is told of it, the first time.
+const QUIET: Duration = Duration::from_mins(1);
+/// The longest.
+const QUIET_LONGEST: Duration = Duration::from_mins(16);
+
+/// Whether the server answers.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    since: Option<Instant>,
+    /// How many requests have failed since.
+    failed: u64,
+    /// Whether it was told of this outage.
+    told: bool,
+    /// Until when nothing more is told.
+    quiet_until: Option<Instant>,
+    quiet: Duration,
+}
+
+impl Outage {
+    /// A request had no answer.
+    pub(super) fn failed(&self, message: &str) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let since = *state.since.get_or_insert(now);
+        state.failed += 1;
+        if state.quiet_until.is_some_and(|until| now < until) {
+            return;
+        }
+        state.quiet = if state.told { (state.quiet * 2).min(QUIET_LONGEST) } else { QUIET };
+        state.quiet_until = Some(now + state.quiet);
+        state.told = true;
+        let (seconds, failed) = ((now - since).as_secs(), state.failed);
+        warn!(seconds, failed, error = message, "the API server does not answer; all that waits for it is tried again");
+    }
+
+    /// A request had an answer.
+    pub(super) fn answered(&self) {
+        let mut state = self.state();
+        let Some(since) = state.since.take() else { return };
+        let failed = std::mem::take(&mut state.failed);
+        if std::mem::take(&mut state.told) {
+            info!(seconds = since.elapsed().as_secs(), failed, "the API server answers again");
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn thousands_of_failures_are_a_few_lines() {
+        let outage = Outage::default();
+        let told = |outage: &Outage| outage.state().quiet_until;
+        let mut lines = std::collections::BTreeSet::new();
+        for _ in 0..3600 {
+            outage.failed("refused");
+            lines.insert(told(&outage));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!((5..=9).contains(&lines.len()), "{} lines in an hour", lines.len());
+        outage.answered();
+        assert!(outage.state().since.is_none() && outage.state().failed == 0);
+        // It comes and goes: that is not told each time.
+        tokio::time::sleep(QUIET_LONGEST).await;
+        lines.clear();
+        for _ in 0..60 {
+            outage.failed("refused");
+            outage.answered();
+            lines.insert(told(&outage));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(lines.len() <= 2, "{lines:?}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Lists, page by page: read item by item, so that what others store costs no memory, in pages that become smaller where
+//! the objects are large.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::call::{Purpose, get_as};
+use super::items::Items;
+use super::kinds::escape;
+use super::read::named;
+use super::{Cluster, ClusterError, Served};
+use belay_core::manifest::ObjectKey;
+
+/// How many objects one page of a list has at most.
+const PAGE: usize = 500;
+/// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// What a request costs besides its answer, in bytes of an answer: what a list saves over reading one by one.
+const REQUEST_COSTS: u64 = 64 * 1024;
+
+/// What is listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listing<'a> {
+    pub served: &'a Served,
+    /// In this namespace, or everywhere.
+    pub namespace: Option<&'a str>,
+    /// A selector; empty for all.
+    pub labels: &'a str,
+    /// The form of the answer.
+    pub accept: &'static str,
+    /// How many objects the first page has at most.
+    pub limit: usize,
+}
+
+/// A page.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// What was kept of it.
+    pub kept: Vec<Value>,
+    /// Where the next one begins; empty where there is none.
+    pub token: String,
+    /// The revision of the list.
+    pub revision: String,
+    /// How many objects come behind it, where the server says so.
+    pub remaining: u64,
+    /// How many objects it has, and bytes.
+    pub items: usize,
+    pub bytes: usize,
+    /// How many bytes the objects have that were kept.
+    pub kept_bytes: usize,
+}
+
+/// What became of asking for a page.
+pub(super) enum Asked {
+    Page(Page),
+    /// It has too many bytes, after so many objects.
+    TooLarge(usize),
+}
+
+/// What a list says of itself.
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "continue")]
+    token: String,
+    #[serde(default, rename = "resourceVersion")]
+    revision: String,
+    #[serde(default, rename = "remainingItemCount")]
+    remaining: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListHead {
+    #[serde(default)]
+    metadata: ListMetadata,
+}
+
+/// Which object an item is: read before the rest of it, which most often is nobody's business here.
+#[derive(Deserialize)]
+struct ItemHead {
+    metadata: ItemMetadata,
+}
+
+#[derive(Deserialize)]
+struct ItemMetadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+}
+
+impl Listing<'_> {
+    fn path(&self, limit: usize, token: &str) -> String {
+        let path = self.served.path(self.namespace, "");
+        format!("{path}?limit={limit}&labelSelector={}&continue={}", escape(self.labels), escape(token))
+    }
+
+    fn key_of(&self, item: &[u8]) -> Option<ObjectKey> {
+        let ItemHead { metadata: ItemMetadata { name, namespace } } = serde_json::from_slice(item).ok()?;
+        let (group, kind) = (self.served.group.clone(), self.served.kind.clone());
+        Some(ObjectKey { group, kind, namespace, name })
+    }
+}
+
+/// A list that is being read.
+pub(super) struct Pages<'a> {
+    listing: Listing<'a>,
+    limit: usize,
+    token: String,
+    over: bool,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn new(listing: Listing<'a>) -> Pages<'a> {
+        Pages { limit: listing.limit, listing, token: String::new(), over: false }
+    }
+
+    /// The next page, with those of its objects that `keep` wants; `None` behind the last.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub(super) async fn next(
+        &mut self,
+        cluster: &Cluster,
+        keep: impl Fn(&ObjectKey) -> bool + Send + Sync,
+    ) -> Result<Option<Page>, ClusterError> {
+        while !self.over {
+            match cluster.page(&self.listing, self.limit, &self.token, &keep).await? {
+                Asked::TooLarge(items) => self.limit = (self.limit / 2).min(items / 2).max(1),
+                Asked::Page(page) => {
+                    // The next is like this one, as far as anybody knows.
+                    let full = page.bytes.saturating_mul(self.limit) / page.items.max(1);
+                    if full > PAGE_BYTES {
+                        self.limit = (self.limit * (PAGE_BYTES / 2) / full).max(1);
+                    }
+                    self.token.clone_from(&page.token);
+                    self.over = page.token.is_empty();
+                    return Ok(Some(page));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Cluster {
+    /// A list, page by page, in the form that is asked for.
+    pub(super) async fn pages(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        labels: &str,
+        accept: &'static str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let mut pages = Pages::new(Listing { served, namespace, labels, accept, limit: PAGE });
+        let mut found = Vec::new();
+        while let Some(page) = pages.next(self, |_| true).await? {
+            found.extend(page.kept);
+        }
+        Ok(found)
+    }
+
+    /// A list of everywhere, or, where belay may not list that, of those of `namespaces` that it may list.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow any of it.
+    pub(super) async fn pages_where_allowed(
+        &self,
+        served: &Served,
+        namespaces: &BTreeSet<String>,
+        labels: &str,
+        accept: &'static str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let everywhere = match self.pages(served, None, labels, accept).await {
+            Err(denied @ ClusterError::Denied { .. }) if served.namespaced => denied,
+            answer => return answer,
+        };
+        let (mut found, mut allowed) = (Vec::new(), false);
+        for namespace in namespaces {
+            match self.pages(served, Some(namespace), labels, accept).await {
+                Ok(objects) => {
+                    allowed = true;
+                    found.extend(objects);
+                }
+                Err(ClusterError::Denied { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if allowed { Ok(found) } else { Err(everywhere) }
+    }
+
+    /// The live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one: the second is
+    /// what was not found while it was.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn list_wanted(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        wanted: &BTreeSet<ObjectKey>,
+    ) -> Result<(Vec<(ObjectKey, Value)>, Vec<ObjectKey>), ClusterError> {
+        let listing = Listing { served, namespace, labels: "", accept: "application/json", limit: PAGE };
+        let mut pages = Pages::new(listing);
+        let mut missing = wanted.clone();
+        let mut found = Vec::new();
+        let (mut items, mut bytes, mut kept_bytes) = (0_u64, 0_u64, 0_u64);
+        while let Some(page) = pages.next(self, |key| wanted.contains(key)).await? {
+            (items, bytes) = (items + page.items as u64, bytes + page.bytes as u64);
+            kept_bytes += page.kept_bytes as u64;
+            for object in page.kept {
+                let key = served.key_of(&object);
+                missing.remove(&key);
+                found.push((key, object));
+            }
+            let to_list = page.remaining.saturating_mul(bytes / items.max(1));
+            let one = kept_bytes / (found.len() as u64).max(1) + REQUEST_COSTS;
+            if missing.is_empty() || !page.token.is_empty() && to_list > one.saturating_mul(missing.len() as u64) {
+                let one_by_one = if page.token.is_empty() { Vec::new() } else { missing.into_iter().collect() };
+                return Ok((found, one_by_one));
+            }
+        }
+        Ok((found, Vec::new()))
+    }
+
+    /// One page of a list, with those of its objects that `keep` wants.
+    async fn page(
+        &self,
+        listing: &Listing<'_>,
+        limit: usize,
+        token: &str,
+        keep: impl Fn(&ObjectKey) -> bool + Send + Sync,
+    ) -> Result<Asked, ClusterError> {
+        let what = format!("list {}", listing.served.resource);
+        let purpose = Purpose { what: &what, secret: listing.served.kind == "Secret" };
+        let (mut items, mut page) = (Items::default(), Page::default());
+        let mut broken = None;
+        let mut take = |bytes: &[u8]| {
+            page.bytes += bytes.len();
+            items.push(bytes, |item| {
+                page.items += 1;
+                if !listing.key_of(item).is_none_or(|key| keep(&key)) {
+                    return;
+                }
+                match serde_json::from_slice(item) {
+                    Ok(value) => {
+                        page.kept_bytes += item.len();
+                        page.kept.push(named(value, listing.served));
+                    }
+                    Err(error) => broken = Some(error),
+                }
+            })?;
+            Ok(page.bytes <= PAGE_BYTES || limit == 1)
+        };
+        let whole = self.stream(purpose, get_as(&listing.path(limit, token), listing.accept), &mut take).await;
+        let whole = match whole {
+            // It is on its way, and too long for one request.
+            Err(ClusterError::Away { .. }) if page.items > 1 && limit > 1 => false,
+            whole => whole?,
+        };
+        if !whole {
+            return Ok(Asked::TooLarge(page.items));
+        }
+        let unreadable =
+            |error: serde_json::Error| ClusterError::away(&what, format!("the answer is no list: {error}"));
+        if let Some(error) = broken {
+            return Err(unreadable(error));
+        }
+        let ListHead { metadata } = serde_json::from_slice(items.rest()).map_err(unreadable)?;
+        let ListMetadata { token, revision, remaining } = metadata;
+        Ok(Asked::Page(Page { token, revision, remaining: remaining.unwrap_or_default(), ..page }))
+    }
+
+    /// The revision of the newest write that the API server knows of, as a list of nothing but metadata says it.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub(super) async fn newest_revision(&self, listing: &Listing<'_>) -> Result<String, ClusterError> {
+        match self.page(listing, 1, "", |_| false).await? {
+            Asked::Page(page) => Ok(page.revision),
+            Asked::TooLarge(_) => Ok(String::new()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One planned object, with what the plan has seen of it.
+
+use crate::cluster::Served;
+use belay_core::rollout::{Action, Baseline, Planned};
+
+/// One planned object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Prepared {
+    pub planned: Planned,
+    /// The resource that serves it, where the cluster knows its kind.
+    pub served: Option<Served>,
+    /// How the live object stands; `None` where there is none.
+    pub standing: Option<Standing>,
+    /// The live object's digest, where it is as it should be.
+    pub digest: Option<u64>,
+    /// Who wrote the live object last, beside belay.
+    pub last_writer: Option<String>,
+    /// The source whose label the live object has.
+    pub owner: Option<String>,
+    /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
+    /// is judged, as this one's.
+    pub carries_on: bool,
+    /// Whether it takes the place of a change of the number of pods that was under way, which is judged as this one's.
+    pub scales_on: bool,
+}
+
+impl Prepared {
+    /// What is planned for an object of which nothing else is known.
+    pub(super) fn of(planned: Planned) -> Prepared {
+        Prepared {
+            planned,
+            served: None,
+            standing: None,
+            digest: None,
+            last_writer: None,
+            owner: None,
+            carries_on: false,
+            scales_on: false,
+        }
+    }
+
+    /// Whether a rollout of a template comes of it that is to be judged.
+    pub fn rolls_out(&self) -> bool {
+        match &self.planned.action {
+            Action::Apply(apply) => apply.rolls_out || self.carries_on,
+            Action::Unchanged => self.carries_on,
+            _ => false,
+        }
+    }
+}
+
+/// How a live workload stands, for taking up what was under way.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Standing {
+    /// Whether it says that it is complete.
+    pub complete: bool,
+    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
+    pub ours: bool,
+    /// Whether some commit of belay's is said to have made its pod template.
+    pub marked: bool,
+    /// The hash of its pod template.
+    pub template: Option<String>,
+    /// Where judging it would begin.
+    pub baseline: Baseline,
+}

@@ -1,0 +1,31 @@
+//! What runs beside a source's loop. What is logged of it says whose it is, as what the loop itself logs does.
+
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tracing::Instrument as _;
+
+use super::source::Done;
+
+/// The tasks of one source.
+#[derive(Default)]
+pub(super) struct Tasks(JoinSet<Done>);
+
+impl Tasks {
+    /// Runs something beside the loop.
+    pub(super) fn spawn(&mut self, task: impl Future<Output = Done> + Send + 'static) -> AbortHandle {
+        self.0.spawn(task.in_current_span())
+    }
+
+    /// The next that is through; `None` where nothing runs.
+    pub(super) async fn join_next(&mut self) -> Option<Result<Done, JoinError>> {
+        self.0.join_next().await
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ends all of them.
+    pub(super) async fn shutdown(&mut self) {
+        self.0.shutdown().await;
+    }
+}
