@@ -58,12 +58,20 @@ pub fn waits_its_turn(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// While an autoscaler has the replicas of a workload, belay says nothing of them.
+/// While an autoscaler has the replicas of a workload, belay says nothing of them, but for what is new: that begins with its
+/// manifest's number, which is repeated until the autoscaler says another.
 pub fn leaves_replicas_alone(run: &Run) -> Vec<Finding> {
     /// How long belay may take to hear of an autoscaler.
     const HEARD: u64 = 60_000;
     let mut findings = Findings::of("leaves-replicas-alone");
+    let mut before: BTreeMap<(String, String), serde_json::Value> = BTreeMap::new();
     for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let said = &exchange.body["spec"]["replicas"];
+        let creates = exchange.done.as_ref().is_none_or(|(code, _)| *code == 201);
+        let kept = before.get(&key) == Some(said);
+        if let Some((_, answer)) = &exchange.done {
+            before.insert(key.clone(), answer["spec"]["replicas"].clone());
+        }
         let scaler = ("HorizontalPodAutoscaler".to_owned(), format!("{}-scaler", key.1));
         let from = exchange.begun.saturating_sub(HEARD);
         let first = run.pushed[0].at + HEARD;
@@ -76,8 +84,9 @@ pub fn leaves_replicas_alone(run: &Run) -> Vec<Finding> {
         if !all_along || storm || process.from + HEARD > exchange.begun {
             continue;
         }
-        let said = &exchange.body["spec"]["replicas"];
-        findings.demand(said.is_null(), || format!("{key:?} gets {said} replicas at {}", exchange.begun));
+        findings.demand(said.is_null() || creates || kept, || {
+            format!("{key:?} gets {said} replicas at {}", exchange.begun)
+        });
     }
     findings.all
 }
