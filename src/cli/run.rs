@@ -103,17 +103,10 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.remembering(retention(&config.state)).pruning(pruning);
     for source in &config.source {
-        let cluster = match &embedded {
-            Some(embedded) => Cluster::new(embedded.cluster.client_as("belay"), clock.clone()),
-            None => {
-                let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
-                globals.cluster_of(&source.context, programs).await?
-            }
+        let (source, cluster) = match &embedded {
+            Some(embedded) => (source.clone(), Cluster::new(embedded.cluster.client_as("belay"), clock.clone())),
+            None => connected(globals, &config, source).await?,
         };
-        let mut source = source.clone();
-        if source.lease_namespace.is_none() && embedded.is_none() {
-            source.lease_namespace = globals.own_namespace(&source.context).await;
-        }
         daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
@@ -150,6 +143,21 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
         false => Ok(Exit::Done),
     }
+}
+
+/// A source with the cluster that its configuration names, and with its Lease in belay's own namespace where it names none.
+async fn connected(
+    globals: &Globals,
+    config: &Config,
+    source: &SourceConfig,
+) -> anyhow::Result<(SourceConfig, Cluster)> {
+    let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
+    let cluster = globals.cluster_of(&source.context, programs).await?;
+    let mut source = source.clone();
+    if source.lease_namespace.is_none() {
+        source.lease_namespace = globals.own_namespace(&source.context).await;
+    }
+    Ok((source, cluster))
 }
 
 /// Prints what is asked of the configuration's format; `false` where nothing is.

@@ -75,7 +75,7 @@ pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span, output:
             message.extend(not_through(globals, named.as_ref()).into_iter().map(|line| format!("\n  {line}")));
             progress(format!("error: {message}"));
             if matches!(output, Format::Json | Format::Yaml) {
-                let commit = named.map(|id| id.to_string()).unwrap_or_else(|| commit.to_owned());
+                let commit = named.map_or_else(|| commit.to_owned(), |id| id.to_string());
                 let lines = message.lines().map(|line| line.trim().to_owned()).collect();
                 let answer =
                     WaitAnswer { commit, complete: false, timed_out: true, messages: lines, records: Vec::new() };
@@ -197,7 +197,7 @@ fn untouched_by(
 
 /// What is not through of a commit, and why: what waits says for what.
 fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
-    let (Ok(folder), Some(id)) = (globals.state_folder(None), id) else { return Vec::new() };
+    let (Ok(folder), Some(id)) = (globals.state_to_look_at(), id) else { return Vec::new() };
     let Ok(history) = History::read_only(&folder) else { return Vec::new() };
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let records = history.records(&query).unwrap_or_default();

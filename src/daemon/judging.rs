@@ -42,7 +42,7 @@ pub(super) enum Ruled {
         /// Why.
         reason: Reason,
         /// What was to be seen.
-        scene: Scene,
+        scene: Box<Scene>,
         /// The workload as it was.
         live: Arc<Value>,
     },
@@ -129,7 +129,7 @@ impl<'a> Judging<'a> {
             return Ok(Some(Ruled::TakenOver(live)));
         }
         if let Some(reason) = self.given_up() {
-            let scene = self.scene(&live).await?;
+            let scene = Box::new(self.scene(&live).await?);
             return Ok(Some(Ruled::Failed { reason, scene, live }));
         }
         let now = self.work.context.clock.now();
@@ -162,7 +162,7 @@ impl<'a> Judging<'a> {
         match self.judge.rule(suspicion, &scene.sight, now) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
-                Ok(Some(Ruled::Failed { reason, scene, live: Arc::clone(live) }))
+                Ok(Some(Ruled::Failed { reason, scene: Box::new(scene), live: Arc::clone(live) }))
             }
             Ruling::World(reason) => {
                 self.work.waits_for_the_world(&reason).await?;

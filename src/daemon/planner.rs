@@ -125,7 +125,7 @@ impl Planner<'_> {
                 }
             };
             let manifest = wanted.clone();
-            let prepared = contained(self.prepare(served, wanted, live, try_new)).await;
+            let prepared = contained(Box::pin(self.prepare(served, wanted, live, try_new))).await;
             prepared.unwrap_or_else(|panic| Ok(self.faulty(served, manifest, &panic)))
         };
         stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await

@@ -36,7 +36,7 @@ enum Rolled {
     /// At its end.
     Through,
     /// The commit failed.
-    Failed(Reason, Scene),
+    Failed(Reason, Box<Scene>),
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
@@ -49,7 +49,7 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
                 Some(live) if went.is_some() && Hold::on(&live).is_some() => {
                     take_back::take_back(work, TakeBack { reason, scene: None, went }, Some(live)).await
                 }
-                live => go_back(work, reason, &live.unwrap_or_default()).await,
+                live => Box::pin(go_back(work, reason, &live.unwrap_or_default())).await,
             };
         }
         Stage::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
@@ -77,14 +77,14 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
                     Rolled::Through => continue,
                     // Somebody else has taken it away meanwhile.
                     Rolled::Failed(..) if self::begun(work).await?.0 == Begun::Nothing => continue,
-                    Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+                    Rolled::Failed(reason, scene) => return Box::pin(failed(work, reason, &scene)).await,
                 }
             }
             Begun::Renaming => {
                 work.step(StepKind::Applying, "when another update has its name").await?;
                 match roll(work, ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
-                    Rolled::Failed(reason, scene) => return failed(work, reason, &scene).await,
+                    Rolled::Failed(reason, scene) => return Box::pin(failed(work, reason, &scene)).await,
                 }
             }
         }
@@ -93,7 +93,7 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
         work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
         return match roll(work, ask(work), Outcome::UnderWay).await? {
             Rolled::Through => plainly(work).await,
-            Rolled::Failed(reason, scene) => failed(work, reason, &scene).await,
+            Rolled::Failed(reason, scene) => Box::pin(failed(work, reason, &scene)).await,
         };
     }
 }
@@ -103,7 +103,7 @@ pub(super) async fn again(work: &mut Work) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     let as_written = live.filter(|live| is_as_applied(live, &work.apply.body.read()));
     let stage = as_written.map_or(Stage::Fresh, |live| Stage::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
-    story(work, stage).await
+    Box::pin(story(work, stage)).await
 }
 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.
@@ -129,7 +129,7 @@ async fn failed(work: &mut Work, reason: Reason, scene: &Scene) -> Result<Outcom
         let reason = Reason { message: format!("{}; {why}", reason.message), ..reason };
         return take_back::fail(work, &live, reason).await;
     }
-    go_back(work, reason, &live).await
+    Box::pin(go_back(work, reason, &live)).await
 }
 
 /// Takes the pods of the failed template away again, and holds the manifest.
@@ -262,7 +262,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
     loop {
         let (pace, moved) = (pace(work, &judge), AtomicBool::new(false));
         let update = match RollingUpdate::new(ask.clone()) {
-            Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Scene::default())),
+            Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Box::default())),
             Ok(update) => update,
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
@@ -287,7 +287,10 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
                 work.unless_cancelled(tokio::time::sleep(backoff.next(&error))).await?;
                 continue;
             }
-            Ok(Err(refused)) => return Ok(Rolled::Failed(refused_reason(refused), scene(work, &ask.to).await?)),
+            Ok(Err(refused)) => {
+                let seen = Box::new(scene(work, &ask.to).await?);
+                return Ok(Rolled::Failed(refused_reason(refused), seen));
+            }
             Err(reason) => reason,
         };
         let seen = scene(work, &ask.to).await?;
@@ -297,7 +300,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
         match judge.rule(suspicion, &seen.sight, context.clock.now()) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
-                return Ok(Rolled::Failed(reason, seen));
+                return Ok(Rolled::Failed(reason, Box::new(seen)));
             }
             Ruling::World(reason) => {
                 work.waits_for_the_world(&reason).await?;

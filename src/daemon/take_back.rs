@@ -24,7 +24,7 @@ pub(super) struct TakeBack {
     /// Why it failed.
     pub reason: Reason,
     /// What was to be seen; `None` where it was saved before a restart.
-    pub scene: Option<Scene>,
+    pub scene: Option<Box<Scene>>,
     /// The baseline of the write that went back, where it was made before a restart.
     pub went: Option<Baseline>,
 }

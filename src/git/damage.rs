@@ -77,10 +77,11 @@ pub(super) fn wrong_files(repository: &Path) -> Result<Option<String>, GitError>
     for index in files(&repository.join("objects/pack"))? {
         let pack = index.with_extension("pack");
         // An index alone is what is left of a pack that was never finished.
-        if index.extension().is_some_and(|extension| extension == "idx") && pack.exists() {
-            if !is_whole(&pack, &index).map_err(with_file("read", &pack))? {
-                return Ok(Some(format!("{} is not the pack that its index was made of", pack.display())));
-            }
+        if index.extension().is_some_and(|extension| extension == "idx")
+            && pack.exists()
+            && !is_whole(&pack, &index).map_err(with_file("read", &pack))?
+        {
+            return Ok(Some(format!("{} is not the pack that its index was made of", pack.display())));
         }
     }
     Ok(None)
@@ -113,9 +114,8 @@ pub(super) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
             || name.starts_with("tmp_")
             || name.starts_with(".tmp-")
             || name.ends_with(".lock")
+            || name.ends_with(".idx") && !file.with_extension("pack").exists()
         {
-            left.push(file);
-        } else if name.ends_with(".idx") && !file.with_extension("pack").exists() {
             left.push(file);
         }
     }
