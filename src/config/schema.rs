@@ -110,6 +110,7 @@ mod tests {
         source.tag = Some("v*".to_owned());
         source.commit = Some("1".to_owned());
         source.after = Some("infra".to_owned());
+        source.lease_namespace = Some("belay".to_owned());
         source.credentials = CredentialsConfig {
             username: Some("a".to_owned()),
             token_file: path(),

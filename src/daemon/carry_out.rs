@@ -156,10 +156,9 @@ impl Source {
                     self.claim(&prepared, reason);
                 }
                 (Action::Blocked(reason), None) => {
-                    self.wait_for(id, &prepared.planned, reason);
                     // It is told as waiting, and waiting is no trouble.
-                    self.let_wait(id, &prepared.planned, reason.message.clone());
                     self.context.status.trouble(&key.to_string(), None);
+                    self.wait_for(id, &prepared.planned, reason);
                 }
                 (Action::Prune, None) if prepared.served.is_none() => self.finish(id, Outcome::Pruned, None),
                 (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),

@@ -51,7 +51,6 @@ impl Source {
     /// record.
     pub(super) fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
         let key = planned.wanted.key.clone();
-        self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
         self.let_wait(id, planned, reason.message.clone());
         let few = u32::try_from(self.resumed.len()).unwrap_or(u32::MAX) / FEW;
         let again = self.again(&key).min(LOOK_AGAIN.saturating_mul(few.max(1)));

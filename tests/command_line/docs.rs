@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belay::config::Config;
+use minicluster::Script;
 
 use crate::program::run;
 use crate::served::Served;
@@ -292,6 +293,7 @@ fn every_other_block_is_what_it_says() {
                     let ran = run(home.path(), &["check", "manifests"]);
                     assert_eq!(ran.code, 0, "{place}: {ran:?}");
                 }
+                "yaml fates" => drop(Script::parse(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"))),
                 "yaml pipeline" => drop(serde_yaml::from_str::<serde_json::Value>(&block.text).unwrap()),
                 other => panic!("{place}: nothing runs a block of {other:?}"),
             }

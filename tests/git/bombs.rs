@@ -100,15 +100,18 @@ const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n
 #[test]
 fn a_huge_file_that_is_stored_as_a_difference() {
     let mut repository = Repository::new();
-    let mut zeros = vec![0_u8; 400_000_000];
+    let mut zeros = vec![0_u8; 200_000_000];
     repository.write("a.yaml", CONFIG_MAP).write("image.bin", &zeros);
     repository.commit("Large");
     zeros.push(0);
     repository.write("image.bin", &zeros);
     repository.commit("Larger");
     drop(zeros);
-    repository.push();
-    if !git(&repository, &["repack", "-q", "-a", "-d", "-F", "--window=2", "--depth=2"]) {
+    // Not by libgit2: other tests of this program have set what it may inflate.
+    let work = repository.beside("work.git").display().to_string();
+    if !git(&repository, &["fetch", "-q", &work, "+main:main"])
+        || !git(&repository, &["repack", "-q", "-a", "-d", "-F", "--window=2", "--depth=2"])
+    {
         return eprintln!("there is no git program: skipped");
     }
     // Its packs are taken over as they are, and the large file is never inflated.
@@ -244,7 +247,7 @@ fn manifests_that_grow_when_they_are_read() {
     for number in 0..30 {
         repository.write(format!("{number}.yaml"), &large);
     }
-    let many = format!("{CONFIG_MAP}data:\n{}", (0..190_000).map(|key| format!("  k{key}: a\n")).collect::<String>());
+    let many = format!("{CONFIG_MAP}data:\n{}", (0..95_000).map(|key| format!("  k{key}: a\n")).collect::<String>());
     repository.write("many.yaml", many.replace("name: a", "name: b"));
     repository.write("link", "").put("link.yaml", Kind::Symlink, "a".repeat(1_000_000));
     repository.commit("Growing");

@@ -329,7 +329,7 @@ mod tests {
         let reason = Reason { code: "Failed".to_owned(), message: "crash".to_owned() };
         let held = Standing { newest: Some((Outcome::RolledBack, Some(reason))), ..complete.clone() };
         let Gate::Skip(reason) = with(held.clone()) else { panic!("{:?}", with(held)) };
-        assert_eq!(reason.message, "waits for deployment/db, which is rolled back: crash");
+        assert_eq!(reason.message, "waits for deployment/db, which is rolled-back: crash");
         let again = Standing { under_way: true, ..held };
         assert_eq!(with(again), Gate::Shut("waits for deployment/db".to_owned()), "it is being tried again");
     }
