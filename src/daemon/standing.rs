@@ -161,12 +161,7 @@ impl Source {
             (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
             (true, false) => return Vec::new(),
         };
-        let is_there = |key: &ObjectKey| {
-            let applied = |record: Record| {
-                !matches!(record.outcome, Outcome::Rejected | Outcome::Pruned | Outcome::Skipped | Outcome::Waiting)
-            };
-            self.live.contains_key(key) || self.context.newest_record(key).is_some_and(applied)
-        };
+        let is_there = |key: &ObjectKey| self.live.contains_key(key) || self.context.was_applied(key);
         let gone = news.removed.iter().filter(|(key, _)| !self.shelf().mentions(key) && is_there(key));
         let record = |(key, charged): (&ObjectKey, &super::look::Charged)| Record {
             reason: Some(Reason { code: "Orphaned".to_owned(), message: why.to_owned() }),

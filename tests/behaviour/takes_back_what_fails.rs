@@ -149,10 +149,15 @@ async fn never_to_one_that_failed() {
 /// A common slip: the template names an account that nobody made. Its pods are refused, and the reason says so.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_is_not_there_goes_back() {
-    let (mut world, _) = World::with_web().await;
-    let spec = "    spec:\n      serviceAccountName: robot\n      containers";
-    let text = deployment("web", "web:2", "").replace("    spec:\n      containers", spec);
-    let bad = world.push("web.yaml", &text, "An account of its own");
+    let mut world = World::embedded().await;
+    let of = |image: &str, account: &str| {
+        let spec = format!("    spec:\n      serviceAccountName: {account}\n      containers");
+        deployment("web", image, "").replace("    spec:\n      containers", &spec)
+    };
+    let first = world.push("web.yaml", &of("web:1", "default"), "The usual account");
+    world.start();
+    world.through(&first).await;
+    let bad = world.push("web.yaml", &of("web:2", "robot"), "An account of its own");
     world.through(&bad).await;
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");

@@ -173,9 +173,11 @@ impl Bug {
                 parts.uri = format!("{path}&overwrite=true").parse().expect("a path");
             }
             Wrong::ScalesAgainst if key_of_path(&path).is_some_and(|key| is_workload(&key)) => {
+                // Another number each time that something else changes, so that it repeats none.
+                let number = body.len() % 5 + 2;
                 rewrite(body, |sent| {
                     if sent["spec"].is_object() && !path.contains("/daemonsets/") {
-                        sent["spec"]["replicas"] = json!(2);
+                        sent["spec"]["replicas"] = json!(number);
                     }
                 });
             }
