@@ -162,7 +162,7 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
     let with_it = world.records().into_iter().rfind(|record| record.object.kind == "ConfigMap").unwrap();
     assert_eq!((with_it.trigger, with_it.outcome), (together, Outcome::RolledBack));
     let changed = world.record(&bad, "Job default/well");
-    assert_eq!(changed.outcome, Outcome::Rejected, "{changed:#?}");
+    assert_eq!(changed.outcome, Outcome::Orphaned, "{changed:#?}");
     let complaint = &changed.complaints[0];
     let hint = complaint.hint.clone().unwrap_or_default();
     assert!(complaint.place.path.as_ref() == "well.yaml" && hint.contains("kubectl delete job/well"), "{changed:#?}");
@@ -215,7 +215,7 @@ async fn pruned(world: &mut World) {
     world.through(&gone).await;
     let map = |name: &str| format!("api/v1/namespaces/default/configmaps/{name}");
     let refused = world.record(&gone, "ConfigMap default/spare");
-    assert_eq!(refused.outcome, Outcome::Rejected, "{refused:#?}");
+    assert_eq!(refused.outcome, Outcome::Orphaned, "{refused:#?}");
     assert!(world.get(&map("spare")).await.is_some() && world.get(&map("other")).await.is_some());
     let allowed = world.push("note.yaml", "# two\n", "It is meant so\n\nBelay-Allow-Prune: 2\n");
     world.through(&allowed).await;
