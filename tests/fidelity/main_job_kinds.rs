@@ -162,7 +162,7 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
     let with_it = world.records().into_iter().rfind(|record| record.object.kind == "ConfigMap").unwrap();
     assert_eq!((with_it.trigger, with_it.outcome), (together, Outcome::RolledBack));
     let changed = world.record(&bad, "Job default/well");
-    assert_eq!(changed.outcome, Outcome::Orphaned, "{changed:#?}");
+    assert_eq!(changed.outcome, Outcome::Rejected, "{changed:#?}");
     let complaint = &changed.complaints[0];
     let hint = complaint.hint.clone().unwrap_or_default();
     assert!(complaint.place.path.as_ref() == "well.yaml" && hint.contains("kubectl delete job/well"), "{changed:#?}");
