@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     daemon.await?;
     minicluster.stop().await;
     let outcomes: Vec<String> = records.iter().map(|record| record.outcome.to_string()).collect();
-    assert_eq!(outcomes, ["complete", "rolled back"]);
+    assert_eq!(outcomes, ["complete", "rolled-back"]);
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! One request and its answer: bounded in time, refusals told from an absent server, warnings kept.
 
-use std::time::Duration;
-
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
@@ -111,29 +109,26 @@ impl Cluster {
         request: Unsent,
         take: &mut (dyn FnMut(&[u8]) -> Result<bool, TooMuch> + Send),
     ) -> Result<bool, ClusterError> {
-        let (request, limit) = self.ready(purpose, request)?;
+        let request = request.build(purpose)?;
         let exchange = async {
             let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let code = response.status().as_u16();
             let mut body = response.into_body();
             if !(200..300).contains(&code) {
                 let body = Limited::new(body, ERROR_LIMIT).collect().await.map_err(broke_off)?;
-                return Ok(Err(refusal(purpose, code, &body.to_bytes())));
+                return Ok((code, Err(refusal(purpose, code, &body.to_bytes()))));
             }
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(broke_off)?;
                 if let Some(bytes) = frame.data_ref()
                     && !take(bytes).map_err(|error| error.to_string())?
                 {
-                    return Ok(Ok(false));
+                    return Ok((code, Ok(false)));
                 }
             }
-            Ok(Ok(true))
+            Ok((code, Ok(true)))
         };
-        let began = self.clock.now();
-        let answer = self.in_time(purpose, limit, exchange).await;
-        self.note(answer.is_ok(), began);
-        answer?
+        self.in_time(purpose, exchange).await?.1
     }
 
     /// Boxed where it is called: thousands of rollouts wait side by side, and few of them for an answer.
@@ -142,40 +137,36 @@ impl Cluster {
         purpose: Purpose<'_>,
         request: Unsent,
     ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
-        let (request, limit) = self.ready(purpose, request)?;
+        let request = request.build(purpose)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let exchange = async {
             let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
             let bytes = body.map_err(broke_off)?.to_bytes();
-            Ok((code, warnings, bytes.to_vec()))
+            Ok((code, (warnings, bytes.to_vec())))
         };
-        let began = self.clock.now();
-        let answer = self.in_time(purpose, limit, self.while_entitled(&method, &uri, exchange)).await;
-        // A proxy, or a server without its store, answers in its place.
-        self.note(answer.as_ref().is_ok_and(|(code, ..)| !matches!(code, 502..=504)), began);
-        answer
+        let answer = self.in_time(purpose, self.while_entitled(&method, &uri, exchange)).await;
+        answer.map(|(code, (warnings, bytes))| (code, warnings, bytes))
     }
 
-    async fn in_time<T>(
+    /// Does an exchange within the time limit of requests, and notes whether the API server answered: with which code, and
+    /// what.
+    pub(super) async fn in_time<T>(
         &self,
         purpose: Purpose<'_>,
-        limit: Duration,
-        exchange: impl Future<Output = Result<T, String>>,
-    ) -> Result<T, ClusterError> {
+        exchange: impl Future<Output = Result<(u16, T), String>>,
+    ) -> Result<(u16, T), ClusterError> {
+        let (limit, began) = (self.request_timeout, self.clock.now());
         let answer = tokio::time::timeout(limit, exchange).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")));
         match &answer {
             Ok(_) => self.outage.answered(),
             Err(message) => self.outage.failed(message),
         }
+        // A proxy, or a server without its store, answers in its place.
+        self.note(answer.as_ref().is_ok_and(|(code, _)| !matches!(code, 502..=504)), began);
         answer.map_err(|message| ClusterError::silence(purpose.what, message))
-    }
-
-    /// A request that may be sent, and how long it may take.
-    fn ready(&self, purpose: Purpose<'_>, request: Unsent) -> Result<(Request<Body>, Duration), ClusterError> {
-        Ok((request.build(purpose)?, self.request_timeout))
     }
 }
 

@@ -19,8 +19,8 @@ use super::items::ITEM_LIMIT;
 use super::kinds::escape;
 use super::pages::{Listing, Pages};
 use super::read::named;
-use super::watch::{Doubling, Seen};
-use super::{Cluster, ClusterError, Served};
+use super::watch::Seen;
+use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
 /// How many objects a page of the first list has: all of a page are in memory at once.
@@ -80,7 +80,7 @@ struct Line {
 /// Trouble in a row: told when it begins, or becomes another, and when it is over.
 #[derive(Default)]
 struct Trouble {
-    backoff: Doubling,
+    backoff: Backoff,
     message: String,
     times: u32,
     since: Option<Instant>,
@@ -220,23 +220,16 @@ impl Scope {
             LASTS.as_secs()
         );
         let request = get(&path).build(purpose).map_err(Over::Trouble)?;
-        let began = self.cluster.clock.now();
-        let away = |message: String| {
-            self.cluster.outage.failed(&message);
-            self.cluster.note(false, began);
-            Over::Trouble(ClusterError::silence(purpose.what, message))
+        let exchange = async {
+            let answer = self.cluster.client.send(request).await.map_err(|error| without_credentials(&error))?;
+            Ok((answer.status().as_u16(), answer.into_body()))
         };
-        let limit = self.cluster.request_timeout;
-        let answer = timeout(limit, self.cluster.client.send(request)).await;
-        let answer = answer.map_err(|_| away(format!("no answer within {limit:?}")))?;
-        let answer = answer.map_err(|error| away(without_credentials(&error)))?;
-        let code = answer.status().as_u16();
-        self.cluster.note(!matches!(code, 500..), began);
+        let (code, body) = self.cluster.in_time(purpose, exchange).await.map_err(Over::Trouble)?;
         match code {
-            200..300 => Ok(answer.into_body()),
+            200..300 => Ok(body),
             410 => Err(Over::Outdated),
             _ => {
-                let body = timeout(limit, Limited::new(answer.into_body(), 64 * 1024).collect()).await;
+                let body = timeout(self.cluster.request_timeout, Limited::new(body, 64 * 1024).collect()).await;
                 let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
                 Err(sorted(refusal(purpose, code, &body)))
             }
@@ -315,7 +308,7 @@ impl Scope {
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = Trouble::default();
         }
-        trouble.backoff = Doubling::default();
+        trouble.backoff = Backoff::default();
     }
 }
 

@@ -7,19 +7,20 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::{Method, Uri};
-use kube::Api;
+use http::{Method, Request, Response, Uri};
+use http_body_util::BodyExt as _;
 use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tower::BoxError;
 
 use super::call::{Purpose, get, request};
 use super::kinds::escape;
-use super::watch::Doubling;
-use super::watch::impatient;
-use super::{Cluster, ClusterError};
+use super::{Backoff, Cluster, ClusterError};
 use crate::clock::Clock;
 use belay_core::rollout::{Lease, marks};
 
@@ -120,7 +121,7 @@ impl Cluster {
         };
         let client = impatient(self.client.clone(), self.request_timeout);
         let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
-        watcher::watch_object(api, name).backoff(Doubling::default()).map(|seen| {
+        watcher::watch_object(api, name).backoff(Backoff::default()).map(|seen| {
             let lease = |object: DynamicObject| Lease::of(&serde_json::to_value(object).unwrap_or_default());
             seen.map(|object| object.map(lease)).map_err(|error| error.to_string())
         })
@@ -174,6 +175,30 @@ fn purpose(what: &str) -> Purpose<'_> {
 fn path(namespace: &str, name: &str) -> String {
     let name = if name.is_empty() { String::new() } else { format!("/{}", escape(name)) };
     format!("/apis/{API_VERSION}/namespaces/{}/leases{name}", escape(namespace))
+}
+
+/// A client whose requests end: a list that is not answered in time is given up, and so is a watch that does not begin.
+/// Then the watch tries again, as after any other trouble.
+fn impatient(client: Client, limit: Duration) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let answer = async {
+                let response = client.send(request).await?;
+                if is_watch {
+                    return Ok(response);
+                }
+                let (parts, body) = response.into_parts();
+                let whole = body.collect().await?.to_bytes();
+                Ok::<_, BoxError>(Response::from_parts(parts, Body::from(whole)))
+            };
+            let late = |_| BoxError::from(format!("no answer within {limit:?}"));
+            tokio::time::timeout(limit, answer).await.map_err(late)?
+        }
+    });
+    Client::new(service, namespace)
 }
 
 #[cfg(test)]

@@ -30,21 +30,49 @@ impl Told {
     }
 }
 
-/// Waits that double from half a second to 30 s.
+/// Waits that double, from half a second to 30 s where nothing else is said: without chance, so that a simulated run repeats.
 #[derive(Clone, Debug)]
-pub struct Backoff(Duration);
+pub struct Backoff {
+    next: Duration,
+    longest: Duration,
+}
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff(FIRST)
+        Backoff::between(FIRST, LONGEST)
+    }
+}
+
+impl Iterator for Backoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(self.wait())
+    }
+}
+
+impl kube::runtime::utils::Backoff for Backoff {
+    fn reset(&mut self) {
+        *self = Backoff::default();
     }
 }
 
 impl Backoff {
-    /// The next wait. A server that says when to come back is believed, up to a minute.
-    pub fn next(&mut self, error: &ClusterError) -> Duration {
-        let wait = self.0;
-        self.0 = (self.0 * 2).min(LONGEST);
+    /// Waits that double from the first to the longest.
+    pub(super) fn between(first: Duration, longest: Duration) -> Backoff {
+        Backoff { next: first, longest }
+    }
+
+    /// The next wait.
+    pub(super) fn wait(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = (wait * 2).min(self.longest);
+        wait
+    }
+
+    /// The next wait, after an error. A server that says when to come back is believed, up to a minute.
+    pub fn after(&mut self, error: &ClusterError) -> Duration {
+        let wait = self.wait();
         match error {
             ClusterError::Away { retry_after_seconds: Some(seconds), .. } => {
                 wait.max(Duration::from_secs(u64::from(*seconds).min(60)))
@@ -68,7 +96,7 @@ impl Backoff {
             match attempt().await {
                 Err(error @ (ClusterError::Away { .. } | ClusterError::Denied { .. })) => {
                     say(&error);
-                    let wait = backoff.next(&error);
+                    let wait = backoff.after(&error);
                     told.tell(&error, wait);
                     tokio::time::sleep(wait).await;
                 }

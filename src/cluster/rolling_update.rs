@@ -143,7 +143,7 @@ impl Patience {
         match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error @ ClusterError::Away { .. }) if Instant::now() < self.until => {
-                let wait = self.backoff.next(&error);
+                let wait = self.backoff.after(&error);
                 tokio::time::sleep(wait).await;
                 Ok(None)
             }

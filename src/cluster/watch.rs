@@ -4,21 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body_util::BodyExt as _;
-use kube::Client;
-use kube::client::Body;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tower::BoxError;
 use tracing::{Instrument as _, info};
 
 use super::changes::{Ended, Scope};
 use super::pages::Listing;
-use super::{Cluster, ClusterError, Served};
+use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
@@ -147,7 +142,7 @@ impl Kind {
 
     /// Watches everywhere, and where belay may not do that, in the namespaces that matter.
     async fn watch(mut self) {
-        let mut backoff = Again::default();
+        let mut backoff = until_rights_change();
         loop {
             let Some(error) = self.everywhere(&mut backoff).await else { return };
             let ended = if self.served.namespaced {
@@ -165,7 +160,7 @@ impl Kind {
     }
 
     /// Why it may not be watched everywhere; `None` when nobody listens any more.
-    async fn everywhere(&self, backoff: &mut Again) -> Option<ClusterError> {
+    async fn everywhere(&self, backoff: &mut Backoff) -> Option<ClusterError> {
         let (scope, mut synced) = self.scope(None);
         let mut following = std::pin::pin!(scope.follow());
         loop {
@@ -176,7 +171,7 @@ impl Kind {
                     Ended::Denied(error) => Some(error),
                 },
                 Some(_) = synced.recv() => {
-                    *backoff = Again::default();
+                    *backoff = until_rights_change();
                     self.say(None).await.ok()?;
                     self.send.send(Seen::Synced(self.served.clone())).await.ok()?;
                 }
@@ -185,7 +180,7 @@ impl Kind {
     }
 
     /// Watches each namespace that matters, until it may be watched everywhere.
-    async fn in_namespaces(&mut self, everywhere: &ClusterError, backoff: &mut Again) -> Result<(), Closed> {
+    async fn in_namespaces(&mut self, everywhere: &ClusterError, backoff: &mut Backoff) -> Result<(), Closed> {
         info!(kind = self.served.kind, error = %everywhere, "may not be listed everywhere: listed in its namespaces");
         let (told, mut heard) = mpsc::channel(WAITING);
         let mut again = Instant::now() + backoff.wait();
@@ -282,7 +277,7 @@ async fn in_namespace(
     told: mpsc::Sender<(String, Option<ClusterError>)>,
 ) {
     let namespace = scope.namespace.clone().unwrap_or_default();
-    let mut backoff = Again::default();
+    let mut backoff = until_rights_change();
     loop {
         let error = {
             let mut following = std::pin::pin!(scope.follow());
@@ -294,7 +289,7 @@ async fn in_namespace(
                         Ended::Denied(error) => break error,
                     },
                     Some(_) = synced.recv() => {
-                        backoff = Again::default();
+                        backoff = until_rights_change();
                         if told.send((namespace.clone(), None)).await.is_err() {
                             return;
                         }
@@ -309,77 +304,7 @@ async fn in_namespace(
     }
 }
 
-/// Waits until rights are looked at again: from 5 s on, doubling to a minute.
-#[derive(Debug)]
-struct Again(Duration);
-
-impl Default for Again {
-    fn default() -> Again {
-        Again(Duration::from_secs(5))
-    }
-}
-
-impl Again {
-    fn wait(&mut self) -> Duration {
-        let wait = self.0;
-        self.0 = (self.0 * 2).min(Duration::from_mins(1));
-        wait
-    }
-}
-
-/// A client whose requests end: a list that is not answered in time is given up, and so is a watch that does not begin.
-/// Then the watch tries again, as after any other trouble.
-pub(super) fn impatient(client: Client, limit: Duration) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let answer = async {
-                let response = client.send(request).await?;
-                if is_watch {
-                    return Ok(response);
-                }
-                let (parts, body) = response.into_parts();
-                let whole = body.collect().await?.to_bytes();
-                Ok::<_, BoxError>(Response::from_parts(parts, Body::from(whole)))
-            };
-            let late = |_| BoxError::from(format!("no answer within {limit:?}"));
-            tokio::time::timeout(limit, answer).await.map_err(late)?
-        }
-    });
-    Client::new(service, namespace)
-}
-
-/// Waits that double from half a second to 30 s: without chance, so that a simulated run repeats.
-#[derive(Clone, Debug)]
-pub(super) struct Doubling(Duration);
-
-impl Default for Doubling {
-    fn default() -> Doubling {
-        Doubling(Duration::from_millis(500))
-    }
-}
-
-impl Doubling {
-    /// The next wait.
-    pub(super) fn wait(&mut self) -> Duration {
-        let wait = self.0;
-        self.0 = (self.0 * 2).min(Duration::from_secs(30));
-        wait
-    }
-}
-
-impl Iterator for Doubling {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(self.wait())
-    }
-}
-
-impl kube::runtime::utils::Backoff for Doubling {
-    fn reset(&mut self) {
-        *self = Doubling::default();
-    }
+/// How rights are looked at again: from 5 s on, doubling to a minute.
+fn until_rights_change() -> Backoff {
+    Backoff::between(Duration::from_secs(5), Duration::from_mins(1))
 }

@@ -135,7 +135,7 @@ impl Leader {
                 Err(error) => {
                     self.status.trouble("lease", Some(error.to_string()));
                     warn!(lease = self.name, %error, "failed to renew the Lease, trying again");
-                    wait = backoff.next(&error).min(RETRY);
+                    wait = backoff.after(&error).min(RETRY);
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Leader {
                 }
                 Err(error) => {
                     self.status.trouble("lease", Some(error.to_string()));
-                    let wait = backoff.next(&error);
+                    let wait = backoff.after(&error);
                     told.tell(&error, wait);
                     tokio::time::sleep(wait).await;
                 }

@@ -136,28 +136,31 @@ impl Context {
     /// Whether an object was applied, and not deleted since, as far as the history knows.
     pub(super) fn was_applied(&self, key: &ObjectKey) -> bool {
         use Outcome::{Planned, Pruned, Rejected, Skipped, Superseded, Waiting};
-        let query = Query { limit: Some(50), ..Query::of(&self.config.name, key) };
-        let records = self.history.records(&query).unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to ask the history whether it was applied");
-            Vec::new()
-        });
         let decisive = |outcome: &Outcome| !matches!(outcome, Planned | Rejected | Skipped | Superseded | Waiting);
-        records.iter().map(|record| record.outcome).find(decisive).is_some_and(|outcome| outcome != Pruned)
+        self.newest_records(key)
+            .iter()
+            .map(|record| record.outcome)
+            .find(decisive)
+            .is_some_and(|outcome| outcome != Pruned)
     }
 
     /// The newest record of a workload whose pod template changed.
     pub(super) fn newest_rollout(&self, key: &ObjectKey) -> Option<Record> {
-        /// How many records are looked through.
-        const RECORDS: u32 = 50;
-        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
-        let records = self.history.records(&query).unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to ask the history what was rolled out last");
-            Vec::new()
-        });
         let applied = |record: &Record| {
             !matches!(record.outcome, Outcome::Rejected | Outcome::Held | Outcome::Planned | Outcome::Waiting)
         };
-        records.into_iter().find(|record| record.rolls_out && record.object == *key && applied(record))
+        self.newest_records(key).into_iter().find(|record| record.rolls_out && record.object == *key && applied(record))
+    }
+
+    /// The newest records of an object, the newest first.
+    fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
+        /// How many records are looked through.
+        const RECORDS: u32 = 50;
+        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
+        self.history.records(&query).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read its newest records; going on as if there were none");
+            Vec::new()
+        })
     }
 
     /// The hash of the template that was seen complete for a commit.

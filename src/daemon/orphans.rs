@@ -232,7 +232,7 @@ async fn look(context: &Context, served: &Served) -> Found {
                 let ours = objects.into_iter().filter(|(key, live)| is_ours(key, live));
                 return Found::Objects(ours.map(|(key, _)| key).collect());
             }
-            Err(error @ ClusterError::Away { .. }) => tokio::time::sleep(backoff.next(&error)).await,
+            Err(error @ ClusterError::Away { .. }) => tokio::time::sleep(backoff.after(&error)).await,
             Err(error) => {
                 info!(kind = served.kind, %error, "not looked through for what has left the repository");
                 return Found::Objects(Vec::new());

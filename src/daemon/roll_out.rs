@@ -255,7 +255,7 @@ impl Work {
                     self.step(StepKind::Waiting, &error.to_string()).await?;
                 }
             }
-            let wait = backoff.next(&error);
+            let wait = backoff.after(&error);
             logged.tell(&error, wait);
             room = self
                 .unless_cancelled(async {

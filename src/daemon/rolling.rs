@@ -284,7 +284,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             },
             Ok(Err(RollError::Cluster(error))) if error.is_the_worlds() => {
                 context.in_the_way(key)(&error);
-                work.unless_cancelled(tokio::time::sleep(backoff.next(&error))).await?;
+                work.unless_cancelled(tokio::time::sleep(backoff.after(&error))).await?;
                 continue;
             }
             Ok(Err(refused)) => {

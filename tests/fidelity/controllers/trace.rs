@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::observer::Seen;
+use crate::token_volumes::without_names as without_token_names;
 
 /// What is left out of objects.
 const LEFT_OUT: &[&str] = &[
@@ -180,7 +181,7 @@ impl Names {
                 }
             }
         }
-        without_refused_names(&without_uids(text))
+        without_token_names(&without_refused_names(&without_uids(text)))
     }
 
     fn normal(&self, value: &Value) -> Value {
