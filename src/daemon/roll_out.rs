@@ -301,6 +301,7 @@ impl Work {
                 ruled = judging.until_ruled(live) => ruled?,
                 never = unsticking => match never {},
             };
+            let was_deleted = matches!(ruled, Ruled::Gone);
             match ruled {
                 Ruled::Complete(live) => return Box::pin(self.complete(&live)).await,
                 Ruled::Failed { reason, scene, live } => {
@@ -316,7 +317,7 @@ impl Work {
                         return Ok(outcome);
                     }
                 }
-                Ruled::Gone => self.apply = apply_anew(&self.planned.wanted, &self.context.config.name),
+                Ruled::Gone => {}
             }
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
                 return Box::pin(rolling::again(self)).await;
@@ -329,6 +330,11 @@ impl Work {
             again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             Box::pin(self.take_over(&self.apply.body.read())).await?;
+            if was_deleted {
+                // Somebody may have made it again meanwhile.
+                let live = self.read().await?;
+                self.apply = apply_anew(&self.planned.wanted, &self.context.config.name, live.as_deref());
+            }
             let written = match Box::pin(self.insist_on_apply(&self.apply.body)).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,

@@ -1,5 +1,7 @@
 //! Where a rollout is taken up, and how it ended.
 
+use serde_json::Value;
+
 use super::telling::Told;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Reason, Replicas, TemplateMarks, Wanted, Workload, body};
@@ -66,7 +68,8 @@ pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
     Apply { body: Compact::of(&body), creates, rolls_out, scales, restores_held, takes_over, changes }
 }
 
-/// What is sent for an object that is not there any more: an autoscaler has nothing to say of it yet.
-pub(super) fn apply_anew(wanted: &Wanted, source: &str) -> Apply {
-    resumed_apply(&Wanted { replicas: Replicas::AsWritten, ..wanted.clone() }, source)
+/// What is sent for an object that was deleted. Where it is not there, an autoscaler has nothing to say of it yet.
+pub(super) fn apply_anew(wanted: &Wanted, source: &str, live: Option<&Value>) -> Apply {
+    let replicas = live.map_or(Replicas::AsWritten, |live| wanted.replicas.on(live));
+    resumed_apply(&Wanted { replicas, ..wanted.clone() }, source)
 }

@@ -14,6 +14,7 @@ use super::cluster::Cluster;
 use super::kubelet::Fate;
 use super::observer::Seen;
 use super::words::{place, without_ages};
+use crate::token_volumes::make_default_account;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(45);
@@ -57,6 +58,8 @@ impl World {
         };
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         world.send("POST", "/api/v1/namespaces", "application/json", &namespace).await?;
+        // The controller that makes it may take longer than the first pod.
+        make_default_account(&world.cluster.client, &world.namespace).await;
         Ok(world)
     }
 

@@ -28,6 +28,8 @@ struct Pending {
     owned: u64,
     /// The uids of what we have deleted.
     deleted: BTreeMap<Key, String>,
+    /// The uids of what is gone by a write of ours.
+    gone: BTreeMap<Key, String>,
 }
 
 impl Expectations {
@@ -50,6 +52,12 @@ impl Expectations {
         pending(&mut self.lock(), owner).deleted.insert(key, uid.to_owned());
     }
 
+    /// A write of the owner took the last finalizer off the object `key` with this uid, which was being deleted. The server
+    /// answers with the version before the removal, so that the version does not say when it is seen.
+    pub fn removed(&self, owner: &Key, key: Key, uid: &str) {
+        pending(&mut self.lock(), owner).gone.insert(key, uid.to_owned());
+    }
+
     /// Whether the owner is cached as we last wrote it. If not, its change is on the way and will bring it back.
     pub fn is_owner_seen<O: Cached>(&self, owner: &Key, owners: &Informer<O>) -> bool {
         let all = self.lock();
@@ -64,7 +72,8 @@ impl Expectations {
             seen.get(key)
                 .is_some_and(|object| object.metadata().uid.as_ref() == Some(uid) && !is_terminating(object.metadata()))
         });
-        let met = pending.deleted.is_empty() && pending.owned <= seen.version();
+        pending.gone.retain(|key, uid| seen.get(key).is_some_and(|object| object.metadata().uid.as_ref() == Some(uid)));
+        let met = pending.deleted.is_empty() && pending.gone.is_empty() && pending.owned <= seen.version();
         if met || pending.since.elapsed() > EXPIRY {
             all.remove(owner);
             return true;
@@ -83,8 +92,74 @@ impl Expectations {
 }
 
 fn pending<'a>(all: &'a mut BTreeMap<Key, Pending>, owner: &Key) -> &'a mut Pending {
-    let fresh = || Pending { since: Instant::now(), own: 0, owned: 0, deleted: BTreeMap::new() };
+    let fresh = || Pending { since: Instant::now(), own: 0, owned: 0, deleted: BTreeMap::new(), gone: BTreeMap::new() };
     let pending = all.entry(owner.clone()).or_insert_with(fresh);
     pending.since = Instant::now();
     pending
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::controllers::informer::Extent;
+    use crate::controllers::key::uid_of;
+    use crate::controllers::pod::Pod;
+    use crate::{Clock, MiniCluster, Part, Random};
+
+    async fn ask(cluster: &MiniCluster, method: &str, path: &str, body: Value) -> Value {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
+        let answer = cluster.client().request(request.body(body).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_lost_its_last_finalizer_is_waited_for() {
+        const PODS: &str = "/api/v1/namespaces/default/pods";
+        let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
+        let cluster = MiniCluster::builder().clock(clock).without(Part::Kubelet).start().await.unwrap();
+        let pod = json!({
+            "metadata": { "name": "one", "finalizers": ["example.com/held"] },
+            "spec": { "containers": [{ "name": "app", "image": "app:1" }] },
+        });
+        ask(&cluster, "POST", PODS, pod).await;
+        ask(&cluster, "DELETE", &format!("{PODS}/one?gracePeriodSeconds=0"), Value::Null).await;
+
+        // This cache is behind: it ended before the pod went.
+        let stop = CancellationToken::new();
+        let (behind, current): (Informer<Pod>, Informer<Pod>) =
+            (Informer::new(PODS, Extent::Whole), Informer::new(PODS, Extent::Whole));
+        let following = tokio::spawn({
+            let (behind, stop, client) = (behind.clone(), stop.clone(), cluster.client());
+            async move { behind.run(client, Random::new(1), stop).await }
+        });
+        behind.synced().await;
+        stop.cancel();
+        following.await.unwrap();
+        let (owner, key) = (Key::new("default", "job"), Key::new("default", "one"));
+        let held = behind.get(&key).unwrap();
+
+        let freed = json!({ "metadata": { "finalizers": null } });
+        let written = ask(&cluster, "PATCH", &format!("{PODS}/one"), freed).await;
+        let version: u64 = written["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        assert!(version <= behind.version(), "the answer's version tells of the removal: {written}");
+        let expectations = Expectations::default();
+        expectations.removed(&owner, key.clone(), uid_of(&held.metadata));
+        assert!(!expectations.are_met(&owner, &behind));
+
+        let stop = CancellationToken::new();
+        let _stops = stop.clone().drop_guard();
+        tokio::spawn({
+            let (current, client) = (current.clone(), cluster.client());
+            async move { current.run(client, Random::new(1), stop).await }
+        });
+        current.synced().await;
+        assert!(expectations.are_met(&owner, &current));
+    }
 }

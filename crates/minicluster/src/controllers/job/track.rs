@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::indexes::{self, Indexes};
 use super::per_index::PerIndex;
@@ -144,6 +145,13 @@ fn name_one(
     }
 }
 
+/// Whether the server removed an object, because nothing held it any more.
+fn is_gone(metadata: &ObjectMeta) -> bool {
+    is_terminating(metadata)
+        && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
+
 impl Jobs {
     /// Takes the finalizers off. Returns the uids of the pods that kept theirs because it failed, with the first error.
     pub(super) async fn release(&self, key: &Key, ended: &[Arc<Pod>]) -> (BTreeSet<String>, Option<Error>) {
@@ -151,6 +159,9 @@ impl Jobs {
         let (mut kept, mut errors) = (BTreeSet::new(), Vec::new());
         for (pod, outcome) in ended.iter().zip(outcomes) {
             match outcome {
+                Ok(Some(written)) if is_gone(&written.metadata) => {
+                    self.expectations.removed(key, Key::of(&pod.metadata), uid_of(&pod.metadata));
+                }
                 Ok(Some(written)) => self.expectations.wrote(key, version_of(&written.metadata)),
                 Ok(None) => {}
                 Err(error) => {
