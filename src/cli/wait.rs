@@ -124,14 +124,12 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
         return Ok(None);
     }
-    // What was passed over at first may be through by now.
-    let made_good = |skipped: &Record| {
-        let newest = records.iter().find(|record| record.object == skipped.object);
-        skipped.outcome == Outcome::Skipped && newest.is_some_and(|newest| is_well(newest.outcome))
-    };
+    // What was passed over or taken back at first may be complete by now: the newest record of an object counts.
+    let mut seen = BTreeSet::new();
+    let newest = records.iter().filter(|record| seen.insert((&record.source, &record.object)));
     let mut exit = Exit::Done;
     let mut lines = Vec::new();
-    for record in records.iter().filter(|record| !is_well(record.outcome) && !made_good(record)) {
+    for record in newest.filter(|record| !is_well(record.outcome)) {
         let reason = record.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         lines.push(format!("{}: {}{reason}", record.object, record.outcome));
         exit = Exit::No;
@@ -215,4 +213,38 @@ fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
         lines.extend(why.lines().map(str::to_owned));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use belay_core::rollout::Trigger;
+
+    #[test]
+    fn the_newest_record_of_an_object_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let (history, _) = History::open(folder.path(), now).unwrap();
+        let commit: CommitId = "5d6e7f8".repeat(6)[..40].parse().unwrap();
+        let object = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: "web".to_owned(),
+        };
+        let begin = |trigger| {
+            let planned = Record { trigger, ..Record::planned("shop", &commit, object.clone(), now) };
+            history.begin("shop", &commit, &[planned], now).unwrap()[0]
+        };
+        let exit = || through(&history, Some(&commit), "").unwrap().map(|found| found.exit);
+
+        history.finish(begin(Trigger::Commit), Outcome::RolledBack, None, now).unwrap();
+        assert_eq!(exit(), Some(Exit::No));
+        let retried = begin(Trigger::Retry);
+        assert_eq!(exit(), None);
+        history.finish(retried, Outcome::Complete, None, now).unwrap();
+        assert_eq!(exit(), Some(Exit::Done));
+    }
 }

@@ -21,6 +21,7 @@ fn owning() -> Vec<Case> {
                 w.create(pod(&format!("orphan-{number}"), "web")).await?;
             }
             w.until("two ready pods", |seen| active_pods(seen, None).len() == 2).await?;
+            w.settle().await?;
             w.create(replicas("ReplicaSet", "web", 3, json!({}))).await?;
             ready(&w, "ReplicaSet", 3).await?;
             w.check(w.look(|seen| seen.names_ever("Pod").len()) == 3, "one pod made")?;
