@@ -88,6 +88,13 @@ async fn every_kind_goes_back_and_what_others_do_is_understood() {
     nodes.stop().await;
 }
 
+/// Its pods run as an account that nobody has made, or as the usual one.
+fn named(account: Option<&str>) -> String {
+    let short = deployment("named", "web:1", "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 5");
+    let account = account.map_or_else(String::new, |account| format!("      serviceAccountName: {account}\n"));
+    short.replace("      containers", &format!("{account}      containers"))
+}
+
 async fn first_push(world: &mut World) -> String {
     let many = deployment("many", "web:1", "").replace("  name: many\n", "  name: many\n  namespace: tight\n");
     world.repository.write("many.yaml", many.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 3"));
@@ -95,7 +102,7 @@ async fn first_push(world: &mut World) -> String {
     world.repository.write("well.yaml", job("well", "migrate:1", "exit-after=1s,code=0"));
     world.repository.write("ill.yaml", job("ill", "migrate:1", "exit-after=1s,code=1"));
     world.repository.write("settings.yaml", config_map("settings", "1")).write("web.yaml", web("web:1"));
-    world.repository.write("old.yaml", deployment("old", "web:1", ""));
+    world.repository.write("old.yaml", deployment("old", "web:1", "")).write("named.yaml", named(None));
     world.repository.write("spare.yaml", config_map("spare", "1")).write("other.yaml", config_map("other", "1"));
     let first = world.repository.commit("First version");
     world.repository.push();
@@ -130,6 +137,7 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
     world.repository.write("db.yaml", stateful("db:404")).write("agent.yaml", daemon("agent:404"));
     world.repository.write("settings.yaml", config_map("settings", "2")).write("web.yaml", web("web:404"));
     world.repository.write("well.yaml", job("well", "migrate:2", "exit-after=1s,code=0"));
+    world.repository.write("named.yaml", named(Some("robot")));
     let bad = world.repository.commit("Break everything");
     world.repository.push();
     world.through(&bad).await;
@@ -137,6 +145,7 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
         ("StatefulSet default/db", STATEFUL, "db:1"),
         ("DaemonSet default/agent", DAEMON, "agent:1"),
         ("Deployment default/web", &path_of("web"), "web:1"),
+        ("Deployment default/named", &path_of("named"), "web:1"),
     ] {
         let record = world.record(&bad, object);
         assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
@@ -146,6 +155,8 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
         assert_eq!(Hold::on(&live).unwrap().commit.as_str(), bad, "{object}");
         assert_eq!(marks::annotation(&live, marks::COMMIT), Some(good), "{object}");
     }
+    let pods = &world.get(&path_of("named")).await.unwrap()["spec"]["template"]["spec"];
+    assert_eq!((pods.get("serviceAccountName"), pods.get("serviceAccount")), (None, None), "{pods:#}");
     // The pod that was stuck at the failed revision has gone back with its set, which its controller does not see to.
     let db = world.get(STATEFUL).await.unwrap();
     assert_eq!(db["status"]["readyReplicas"], 2, "{db:#}");

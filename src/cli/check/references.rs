@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use belay_core::manifest::{Complaint, Manifest, ObjectKey};
-use belay_core::rollout::pod_spec_path;
+use belay_core::rollout::{pod_spec_path, service_account};
 
 /// What every namespace has by itself.
 const ALWAYS: [(&str, &str); 2] = [("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")];
@@ -74,8 +74,8 @@ fn references<'a>(spec: &'a Value) -> Vec<(&'static str, &'a str, String)> {
             add("Secret", &source["secret"], "name", field(&format!("projected.sources[{index}].secret")));
         }
     }
-    if let Some(name) = spec["serviceAccountName"].as_str().filter(|name| !name.is_empty()) {
-        all.push(("ServiceAccount", name, "serviceAccountName".to_owned()));
+    if let Some((field, name)) = service_account(spec) {
+        all.push(("ServiceAccount", name, field.to_owned()));
     }
     all
 }
@@ -136,5 +136,13 @@ metadata: {name: keys, namespace: other}
             (5, "names ServiceAccount shop/web"),
         ];
         assert_eq!(told, expected.map(|(line, text)| (line, text.to_owned())));
+        let old = read_file(
+            "web.yaml",
+            text.replace("serviceAccountName", "serviceAccount").as_bytes(),
+            &Scopes::new("default"),
+        );
+        let warnings = that_lead_nowhere(&old.manifests[0], &there);
+        let account = warnings.iter().find(|warning| warning.message.contains("ServiceAccount shop/web"));
+        assert_eq!(account.map(|warning| warning.place.line), Some(5), "under the old name of the field");
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::Scene;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::service_account;
 use minicluster::NodeSpec;
 
 /// Nodes, unless more are needed or it is said.
@@ -103,8 +104,8 @@ fn named(workloads: &[&Value]) -> Vec<(&'static str, String, BTreeSet<String>)> 
             add("PriorityClass", &spec["priorityClassName"], &Value::Null);
         }
         add("RuntimeClass", &spec["runtimeClassName"], &Value::Null);
-        if spec["serviceAccountName"] != "default" {
-            add("ServiceAccount", &spec["serviceAccountName"], &Value::Null);
+        if let Some((field, _)) = service_account(spec).filter(|(_, name)| *name != "default") {
+            add("ServiceAccount", &spec[field], &Value::Null);
         }
         let containers = ["containers", "initContainers"].into_iter().flat_map(|list| items(&spec[list]));
         for container in containers {

@@ -92,7 +92,7 @@ pub fn body(
             Replicas::Kept(number) => drop(spec.insert("replicas".to_owned(), json!(number))),
         }
     }
-    body
+    with_both_accounts(body)
 }
 
 /// What is sent for an object whose manifest is held, so that everything but what is held is as the manifest says.
@@ -118,6 +118,24 @@ pub fn held_body(
 pub fn with_template(mut body: Value, template: &Value) -> Value {
     if workload::template(&body).is_some() {
         body["spec"]["template"] = template::without_controllers_labels(template);
+    }
+    with_both_accounts(body)
+}
+
+/// The body with the account of its pods under both names. An apply that leaves both out then removes both. Of one name
+/// alone the server would keep the other, which nobody owns, and set the first from it again.
+fn with_both_accounts(mut body: Value) -> Value {
+    let api_version = body["apiVersion"].as_str().unwrap_or_default();
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let path = workload::pod_spec_path(group, body["kind"].as_str().unwrap_or_default()).unwrap_or_default();
+    let spec = path.iter().try_fold(&mut body, |value, name| value.get_mut(*name));
+    let Some(spec) = spec.filter(|spec| !path.is_empty() && spec.is_object()) else { return body };
+    let Some(account) = workload::service_account(spec).map(|(_, name)| name.to_owned()) else { return body };
+    for name in workload::ACCOUNT_FIELDS {
+        // What is no text is for the server to refuse.
+        if spec.get(name).is_none_or(|value| value.is_string() || value.is_null()) {
+            spec[name] = json!(account);
+        }
     }
     body
 }
@@ -158,6 +176,40 @@ mod tests {
                 "spec": {"template": {}},
             })
         );
+    }
+
+    #[test]
+    fn an_account_is_sent_under_both_names() {
+        let sent = |spec: Value| {
+            let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+                "spec": {"template": {"spec": spec}}});
+            let sent = body(&manifest, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+            sent["spec"]["template"]["spec"].clone()
+        };
+        let both = json!({"serviceAccountName": "robot", "serviceAccount": "robot"});
+        assert_eq!(sent(json!({"serviceAccountName": "robot"})), both);
+        assert_eq!(sent(json!({"serviceAccount": "robot"})), both);
+        assert_eq!(sent(json!({"serviceAccountName": "robot", "serviceAccount": "other"})), both);
+        assert_eq!(sent(json!({"serviceAccountName": "", "serviceAccount": "robot"})), both);
+        for untouched in [json!({}), json!({"serviceAccountName": ""}), json!({"serviceAccountName": 4})] {
+            assert_eq!(sent(untouched.clone()), untouched);
+        }
+        let wrong = json!({"serviceAccountName": "robot", "serviceAccount": 4});
+        assert_eq!(sent(wrong.clone()), wrong, "it is for the server to refuse");
+    }
+
+    #[test]
+    fn a_template_brings_its_account_under_both_names() {
+        let of = |kind: &str, api: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "spec": spec});
+        let template = json!({"spec": {"serviceAccountName": "robot"}});
+        let back = with_template(of("Deployment", "apps/v1", json!({"template": {}})), &template);
+        assert_eq!(back["spec"]["template"]["spec"]["serviceAccount"], "robot");
+        let job = of("CronJob", "batch/v1", json!({"jobTemplate": {"spec": {"template": template.clone()}}}));
+        let sent = body(&job, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+        assert_eq!(sent["spec"]["jobTemplate"]["spec"]["template"]["spec"]["serviceAccount"], "robot");
+        let widget = of("Widget", "example.com/v1", json!({"template": template}));
+        let sent = body(&widget, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+        assert_eq!(sent["spec"]["template"]["spec"].get("serviceAccount"), None, "not a pod's, for all that is known");
     }
 
     #[test]

@@ -61,4 +61,4 @@ pub use template::{same_template, template_hash, without_controllers_labels};
 pub use undo::{NoTarget, as_kubectl_would, target};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
 pub use wishes::{Wish, wish};
-pub use workload::{Workload, pod_spec_path, template};
+pub use workload::{Workload, pod_spec_path, service_account, template};

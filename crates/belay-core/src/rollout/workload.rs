@@ -65,3 +65,15 @@ pub fn pod_spec_path(group: &str, kind: &str) -> Option<&'static [&'static str]>
         _ => None,
     }
 }
+
+/// The fields of a pod's specification that name its ServiceAccount: the second is the old name of the first, and the API
+/// server sets each from the other.
+pub(super) const ACCOUNT_FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
+
+/// The ServiceAccount that a pod's specification names, and the field that names it. Where the two fields differ the server
+/// takes the first.
+#[must_use]
+pub fn service_account(spec: &Value) -> Option<(&'static str, &str)> {
+    let named = |field: &'static str| Some((field, spec.get(field)?.as_str().filter(|name| !name.is_empty())?));
+    ACCOUNT_FIELDS.into_iter().find_map(named)
+}
