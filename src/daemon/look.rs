@@ -87,6 +87,7 @@ impl Repository {
     ///
     /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
     pub(super) fn news(&self, planned: Option<&CommitId>, head: &CommitId, pruning: Pruning) -> Result<News, GitError> {
+        let _attempt = self.mirror.attempt();
         let (shelved, scopes) = {
             let shelf = self.shelf();
             (shelf.at.clone(), shelf.scopes.clone())
@@ -137,6 +138,9 @@ impl Repository {
         }
         for id in self.mirror.between(planned, head, ARRIVALS)? {
             news.commits.push((*reading.commit(&id)?).clone());
+        }
+        if accident.is_none() {
+            self.shelf().told = Some(head.clone());
         }
         Ok(news)
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
 use super::look::{News, Repository};
 use super::source::Source;
@@ -31,8 +31,6 @@ impl Repository {
             let news = head.as_ref().map(&mut read).transpose()?.flatten();
             Ok((head, news))
         };
-        // Where that can't be noted, the look goes on: what is in the way of writing is told by what has to be written.
-        let _under_way = self.mirror.attempt().inspect_err(|error| debug!(%error, "failed to note an attempt")).ok();
         match attempt() {
             Err(damaged) if damaged.wants_a_new_mirror() => {
                 let set_aside = self.mirror.start_over()?;

@@ -22,6 +22,8 @@ pub(super) struct ReadFile {
 pub(super) struct Shelf {
     /// The commit.
     pub at: Option<CommitId>,
+    /// The newest commit of which all was told. It is older than `at` where reading the rest of what `at` says failed.
+    pub told: Option<CommitId>,
     pub scopes: Scopes,
     set: ManifestSet,
     notes: BTreeMap<Arc<str>, Note>,
@@ -54,6 +56,7 @@ impl Shelf {
     pub(super) fn new(default_namespace: &str) -> Shelf {
         Shelf {
             at: None,
+            told: None,
             scopes: Scopes::new(default_namespace),
             set: ManifestSet::new(),
             notes: BTreeMap::new(),

@@ -239,7 +239,7 @@ impl Source {
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
         let (planned, pruning) = (self.planned.clone(), self.context.pruning);
-        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().at.clone());
+        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().told.clone());
         let beside = repository.beside.clone();
         self.work.spawn(async move {
             let look = move || {

@@ -1,13 +1,16 @@
 //! Notices that reading a repository has brought belay down: killed for its memory, or aborted.
 //!
-//! A file beside the mirror says that an attempt to fetch and read is under way, and how many before it did not end. It is
-//! there before the attempt begins, and goes when the attempt ends, well or not. One that is found at a start is of
-//! an attempt that ended with belay.
+//! A file beside the mirror says that something new is being brought over or read, and how many attempts at that did not end
+//! before. It is there before the attempt begins, and goes when the attempt ends, well or not. One that is found at a start
+//! is of an attempt that ended with belay. A look that finds nothing new is no attempt: whoever kills belay then has not
+//! been brought down by the repository.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use tracing::{debug, warn};
 
 use super::damage::sync_folder;
 use super::error::{GitError, with_file};
@@ -19,28 +22,45 @@ const FIRST: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(2);
 
 /// An attempt under way. It has ended when this is dropped.
-pub struct Attempt {
-    file: PathBuf,
+pub struct Attempt<'m> {
+    mirror: &'m Mirror,
 }
 
-impl Drop for Attempt {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.file) {
-            tracing::warn!(%error, file = %self.file.display(), "failed to note that the repository was read");
+        let mut under_way = self.mirror.attempts_under_way();
+        *under_way = under_way.saturating_sub(1);
+        if *under_way > 0 {
+            return;
+        }
+        let file = self.mirror.attempt_file();
+        if let Err(error) = fs::remove_file(&file)
+            && error.kind() != ErrorKind::NotFound
+        {
+            warn!(%error, file = %file.display(), "failed to note that the repository was read");
         }
     }
 }
 
 impl Mirror {
-    /// Notes that the repository is about to be fetched and read.
+    /// Notes that something new is about to be brought over or read. An attempt within another one is part of it.
     ///
-    /// # Errors
-    ///
-    /// When the mirror's folder can't be written.
-    pub fn attempt(&self) -> Result<Attempt, GitError> {
+    /// Where that can't be noted, it goes on: what is in the way of writing is told by what has to be written.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt<'_> {
+        let mut under_way = self.attempts_under_way();
+        if *under_way == 0
+            && let Err(error) = self.note_attempt()
+        {
+            debug!(%error, "failed to note an attempt");
+        }
+        *under_way += 1;
+        Attempt { mirror: self }
+    }
+
+    fn note_attempt(&self) -> Result<(), GitError> {
         let file = self.attempt_file();
         let count = self.unended_attempts() + 1;
-        let folder = file.parent().map_or_else(PathBuf::new, PathBuf::from);
         let note = |file: &PathBuf| {
             let mut file = File::create(file)?;
             writeln!(file, "{count}")?;
@@ -48,10 +68,10 @@ impl Mirror {
             if count > 1 { file.sync_all() } else { Ok(()) }
         };
         note(&file).map_err(with_file("write", &file))?;
-        if count > 1 {
-            sync_folder(&folder)?;
+        match file.parent().filter(|_| count > 1) {
+            Some(folder) => sync_folder(folder),
+            None => Ok(()),
         }
-        Ok(Attempt { file })
     }
 
     /// How many attempts in a row did not end, because belay ended with them. To be asked before the next one begins.

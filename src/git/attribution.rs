@@ -29,7 +29,8 @@ pub struct Link {
     pub commit: CommitId,
     /// What the file was after it; `None` when it deleted the file.
     pub after: Option<Entry>,
-    /// What it was before, one for each parent. Empty when the walk reached its limit and this commit is but a guess.
+    /// What it was before, one for each parent. Empty when the walk reached its limit, or a commit that is beyond the limits,
+    /// and this commit is but a guess.
     pub before: Vec<Before>,
 }
 
@@ -268,7 +269,15 @@ impl<'a> Walk<'a> {
         }
         let mut differs: Vec<HashMap<PathNumber, Option<Entry>>> = Vec::new();
         for parent in parents {
-            differs.push(self.differs(node, *parent, &questions)?);
+            match self.differs(node, *parent, &questions) {
+                Ok(paths) => differs.push(paths),
+                // A former commit was beyond the limits. That keeps nobody from following what came after it.
+                Err(GitError::TooMany { .. }) => {
+                    self.guess(node, questions);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         }
         for number in differs.iter().flat_map(HashMap::keys).copied().collect::<Vec<_>>() {
             let Some(question) = questions.remove(&number) else { continue };
@@ -364,11 +373,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn guess(&mut self, to: Node, questions: Questions) {
+    /// Charges a commit with the files of which nothing better is known.
+    fn guess(&mut self, with: Node, questions: Questions) {
         for (number, question) in questions {
             let links = &mut self.chains[number].links;
             if links.is_empty() && question.waiters.iter().any(|waiter| matches!(waiter, Waiter::Beginning)) {
-                let commit = commit_id(self.graph.id(to));
+                let commit = commit_id(self.graph.id(with));
                 links.push(Link { commit, after: question.content, before: Vec::new() });
             }
         }

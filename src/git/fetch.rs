@@ -148,6 +148,7 @@ impl Mirror {
                 .collect();
             let default = offer.default_branch.as_ref().map(|branch| format!("refs/heads/{branch}"));
             if !moved.is_empty() {
+                let _attempt = self.attempt();
                 let _lock = self.lock()?;
                 let wanted: Vec<Oid> = moved.iter().map(|(_, id)| *id).collect();
                 let known = files(&mirror.path().join("objects/pack"))?;

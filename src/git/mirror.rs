@@ -39,6 +39,8 @@ pub struct Mirror {
     handles: Mutex<Vec<Repository>>,
     writing: Mutex<()>,
     graph: Mutex<Graph>,
+    /// How many attempts to read it are under way, one within the other.
+    attempts: Mutex<u32>,
 }
 
 /// How a mirror was found when it was opened.
@@ -179,6 +181,11 @@ impl Mirror {
         self.folder.join("attempt")
     }
 
+    /// How many attempts are under way.
+    pub(super) fn attempts_under_way(&self) -> std::sync::MutexGuard<'_, u32> {
+        self.attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// The repository that it is a copy of.
     #[must_use]
     pub fn location(&self) -> &Location {
@@ -200,6 +207,7 @@ impl Mirror {
             handles: Mutex::new(Vec::new()),
             writing: Mutex::new(()),
             graph: Mutex::new(Graph::default()),
+            attempts: Mutex::new(0),
         }
     }
 

@@ -164,3 +164,22 @@ fn the_walk_is_bounded() {
         assert!(guess["deep.yaml"].links[0].before.is_empty());
     }
 }
+
+/// A commit beyond the limits, of which nothing is left, keeps nobody from following what came after it.
+#[test]
+fn after_a_commit_that_is_beyond_the_limits() {
+    let mut repository = Repository::new();
+    let blob = repository.blob("1");
+    let mut tree = repository.raw_tree(&[("100644", b"a.yaml", &blob)]).to_string();
+    for _ in 0..12 {
+        let names: Vec<String> = (0..10).map(|number| format!("folder-{number}")).collect();
+        let entries: Vec<_> = names.iter().map(|name| ("40000", name.as_bytes(), tree.as_str())).collect();
+        tree = repository.raw_tree(&entries).to_string();
+    }
+    let first = repository.commit_file("old.yaml", "1", "First");
+    repository.commit_tree(tree.parse().unwrap(), std::slice::from_ref(&first), "10^12 files");
+    let mended = repository.commit_file("new.yaml", "1", "Mended");
+    let newer = repository.commit_file("newer.yaml", "1", "It goes on");
+    let expected = pairs(&[("new.yaml", &mended), ("newer.yaml", &newer), ("old.yaml", &mended)]);
+    assert_eq!(charged(&repository, None, &newer), expected);
+}

@@ -231,17 +231,38 @@ fn an_attempt_that_did_not_end_is_counted() {
     let repository = Repository::new();
     let (mirror, _) = open(&repository);
     assert_eq!(mirror.unended_attempts(), 0);
-    drop(mirror.attempt().unwrap());
+    drop(mirror.attempt());
     assert_eq!(mirror.unended_attempts(), 0);
     for count in 1..4 {
         // A process that is killed drops nothing.
-        std::mem::forget(mirror.attempt().unwrap());
-        assert_eq!(open(&repository).0.unended_attempts(), count);
+        let (killed, _) = open(&repository);
+        std::mem::forget(killed.attempt());
+        assert_eq!(mirror.unended_attempts(), count);
     }
-    drop(mirror.attempt().unwrap());
+    let attempt = mirror.attempt();
+    drop(mirror.attempt());
+    assert_eq!(mirror.unended_attempts(), 4, "what is part of an attempt does not end it");
+    drop(attempt);
     assert_eq!(mirror.unended_attempts(), 0);
     fs::write(repository.beside("mirror/attempt"), "").unwrap();
     assert_eq!(mirror.unended_attempts(), 1);
+}
+
+/// A look that finds nothing new writes nothing: a kill in it is not taken for the repository's doing.
+#[test]
+fn an_idle_look_is_no_attempt() {
+    let mut repository = Repository::new();
+    repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    let folder = repository.beside("mirror");
+    let changed = || fs::metadata(&folder).unwrap().modified().unwrap();
+    let empty = changed();
+    fetch(&mirror).unwrap();
+    let fetched = changed();
+    assert!(fetched > empty, "what is new is an attempt");
+    fetch(&mirror).unwrap();
+    assert_eq!(changed(), fetched);
 }
 
 #[test]
