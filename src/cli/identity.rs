@@ -45,14 +45,25 @@ pub(super) fn of(state: &Path) -> anyhow::Result<Identity> {
             digits
         }
     };
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "belay" } else { host.trim() };
+    let host = host_name().unwrap_or_else(|| "belay".to_owned());
     Ok(Identity { name: format!("{host}-{digits}"), _lock: lock })
+}
+
+/// The machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is none.
+#[expect(unsafe_code, reason = "a function of the C library")]
+fn host_name() -> Option<String> {
+    // The kernel's names have at most 64 bytes, POSIX's 255; what is cut off may lack its end.
+    let mut name = [0_u8; 256];
+    // SAFETY: it writes at most as many bytes as it is told, to where it is told, and keeps nothing.
+    let answer = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+    let name = name.split(|byte| *byte == 0).next().filter(|_| answer == 0)?;
+    let name = std::str::from_utf8(name).ok()?.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{host_name, of};
 
     #[test]
     fn it_stays_the_same_and_is_nobody_elses() {
@@ -63,5 +74,11 @@ mod tests {
         let name = first.name.clone();
         drop(first);
         assert_eq!(of(folder.path()).unwrap().name, name);
+    }
+
+    #[test]
+    fn it_begins_with_the_machines_name() {
+        let told = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(host_name().as_deref(), Some(told.trim()));
     }
 }
