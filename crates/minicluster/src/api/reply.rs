@@ -81,6 +81,14 @@ impl Reply {
         self
     }
 
+    /// The answer, or the refusal, to a body in which something was noticed while it was read: that is told either way.
+    #[must_use]
+    pub fn noticing(noticed: Vec<String>, reply: Result<Reply, ApiError>) -> Reply {
+        let mut reply = reply.unwrap_or_else(Reply::from);
+        reply.warnings.splice(..0, noticed);
+        reply
+    }
+
     /// With a warning before all others.
     pub fn warn_first(mut self, warning: Option<String>) -> Reply {
         self.warnings.splice(..0, warning);

@@ -33,9 +33,10 @@ impl ApiServer {
         let now = self.now();
         let write = meaning(target, &options, now);
         let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
-        let (outcome, more) = self.create_object(target, &options, object)?;
         let view = View::new(&target.resource, &how, now);
-        Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more))
+        let created = self.create_object(target, &options, object);
+        let reply = created.and_then(|(outcome, more)| Ok(outcome.reply(&view)?.code(201).warn(more)));
+        Ok(Reply::noticing(warnings, reply))
     }
 
     /// Stores a new object.

@@ -31,7 +31,7 @@ impl ApiServer {
         let options = WriteOptions::patch(call, false)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let mut noticed = Vec::new();
-        let (outcome, more) = self.change_object(target, &options, |old| {
+        let changed = self.change_object(target, &options, |old| {
             let write = meaning(target, &options, self.now());
             let patched = object::patch(&write, old, kind, &call.body);
             let Read { mut object, warnings } = patched.map_err(outermost)?;
@@ -41,9 +41,10 @@ impl ApiServer {
             check_version(target, old, &object)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             object::update(&write, old, object)
-        })?;
+        });
         let view = View::new(&target.resource, &how, self.now());
-        Ok(outcome.reply(&view)?.warn(noticed).warn(more))
+        let reply = changed.and_then(|(outcome, more)| Ok(outcome.reply(&view)?.warn(more)));
+        Ok(Reply::noticing(noticed, reply))
     }
 
     fn apply(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
@@ -51,16 +52,27 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
-        let Read { mut object, warnings } = object::read_applied(&write, &call.body)?;
+        let Read { object, warnings } = object::read_applied(&write, &call.body)?;
+        let view = View::new(&target.resource, &how, now);
+        Ok(Reply::noticing(warnings, self.apply_read(call, target, &options, object, &view)))
+    }
+
+    fn apply_read(
+        &self,
+        call: &Call,
+        target: &Target,
+        options: &WriteOptions,
+        mut object: Value,
+        view: &View<'_>,
+    ) -> Result<Reply, ApiError> {
         check_name_if_said(target, &object)?;
         // What is said of an object names it as it names itself.
         let as_sent = object.clone();
         settle_namespace(target, &mut object)?;
-        let view = View::new(&target.resource, &how, now);
         let definition = &target.resource.definition;
         for _ in 0..TRIES {
             let outcome = match self.find(target) {
-                Ok(_) => self.apply_over(target, &options, &as_sent),
+                Ok(_) => self.apply_over(target, options, &as_sent),
                 Err(error) if error.code != 404 => return Err(error),
                 // Of all things below an object, only the status of a service makes one that is not there.
                 Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
@@ -68,7 +80,7 @@ impl ApiServer {
                 }
                 Err(_) => {
                     self.authorize(call, target, "create")?;
-                    self.apply_new(target, &options, &as_sent).map(|done| (done.0, done.1, 201))
+                    self.apply_new(target, options, &as_sent).map(|done| (done.0, done.1, 201))
                 }
             };
             match outcome {
@@ -77,7 +89,7 @@ impl ApiServer {
                 Err(error) if error.reason == "NotFound" && error.kind.as_ref() == Some(&definition.resource) => {}
                 Err(error) => return Err(error),
                 Ok((outcome, more, code)) => {
-                    return Ok(outcome.reply(&view)?.code(code).warn(warnings).warn(more));
+                    return Ok(outcome.reply(view)?.code(code).warn(more));
                 }
             }
         }

@@ -26,15 +26,27 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = meaning(target, &options, now);
-        let Read { mut object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let view = View::new(&target.resource, &how, now);
+        Ok(Reply::noticing(warnings, self.replace(call, target, &options, object, &view)))
+    }
+
+    fn replace(
+        &self,
+        call: &Call,
+        target: &Target,
+        options: &WriteOptions,
+        mut object: Value,
+        view: &View<'_>,
+    ) -> Result<Reply, ApiError> {
         check_name(target, &object)?;
         settle_namespace(target, &mut object)?;
-        let changed = self.change_object(target, &options, |old| {
+        let changed = self.change_object(target, options, |old| {
             check_uid(target, old, &object)?;
             needs_version(target, &object)?;
             check_version(target, old, &object)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
-            object::update(&meaning(target, &options, self.now()), old, object.clone())
+            object::update(&meaning(target, options, self.now()), old, object.clone())
         });
         let (outcome, more) = match changed {
             Err(error) if error.code == 404 && creates_on_update(target) => {
@@ -42,14 +54,12 @@ impl ApiServer {
                     metadata.remove("resourceVersion");
                 }
                 self.authorize(call, target, "create")?;
-                let (outcome, more) = self.create_object(target, &options, object)?;
-                let view = View::new(&target.resource, &how, now);
-                return Ok(outcome.reply(&view)?.code(201).warn(warnings).warn(more));
+                let (outcome, more) = self.create_object(target, options, object)?;
+                return Ok(outcome.reply(view)?.code(201).warn(more));
             }
             changed => changed?,
         };
-        let view = View::new(&target.resource, &how, now);
-        Ok(outcome.reply(&view)?.warn(warnings).warn(more))
+        Ok(outcome.reply(view)?.warn(more))
     }
 
     /// Changes a present object: `change` is given the object as it is and says what becomes of it, again and again if

@@ -220,7 +220,17 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     let kept = patch.iter().filter(|item| item.get(PATCH).is_none_or(|directive| directive != "delete"));
     let mut places = order.iter();
     for item in kept {
-        if !places.any(|place| same(place, item, key)) {
+        let mut found = false;
+        while let Some(place) = (!found).then(|| places.next()).flatten() {
+            if let Some(key) = key {
+                let keyless = |one: &&Value| one.as_object().is_some_and(|entries| !entries.contains_key(key));
+                if let Some(entries) = [item, place].into_iter().find(keyless).and_then(Value::as_object) {
+                    return Err(no_key(entries, key));
+                }
+            }
+            found = same(place, item, key);
+        }
+        if !found {
             let (patch, order) = (printed(&Value::from(patch)), printed(&Value::from(order)));
             let message =
                 format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
