@@ -78,6 +78,9 @@ pub struct SourceConfig {
     /// Whether belay gives up as soon as the pods show that they can't start, before the deadline.
     #[serde(default)]
     pub fail_fast: bool,
+    /// Whether a commit that changes a ConfigMap or Secret also rolls out the workloads of this source that read it.
+    #[serde(default)]
+    pub roll_on_config: bool,
     /// What is done when somebody else changes what belay applied.
     #[serde(default)]
     pub drift: Drift,
@@ -255,6 +258,7 @@ impl SourceConfig {
             rollback_budget: default_rollback_budget(),
             outage_timeout: span::default_outage_timeout(),
             fail_fast: false,
+            roll_on_config: false,
             drift: Drift::default(),
             context: String::new(),
             lease_namespace: None,

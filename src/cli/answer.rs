@@ -12,7 +12,9 @@ use super::book::{Book, Told};
 use super::remembered;
 use super::simulate::SimulateAnswer;
 use belay_core::manifest::{Complaint, ObjectKey, Place};
-use belay_core::rollout::{Change, Commit, CommitId, Hold, ObjectState, Reason, Record, SourceState, StateCounts};
+use belay_core::rollout::{
+    Change, Commit, CommitId, Hold, ObjectState, Reason, Record, SourceState, StateCounts, Unnoticed,
+};
 
 /// What `belay history` prints.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -31,6 +33,8 @@ pub(super) struct RecordAnswer {
     /// What it waits for; null where it waits for nothing.
     #[serde(rename = "waitsFor")]
     pub waits_for: Option<String>,
+    /// The workloads that read it and were not rolled out for its change: they notice when they restart.
+    pub unnoticed: Vec<Unnoticed>,
     /// The first line of the commit's message; null where the commit is not known.
     pub subject: Option<String>,
     /// Who wrote the commit; null where that is not known.
@@ -58,7 +62,8 @@ impl RecordAnswer {
             None => (None, None, None),
         };
         let waits_for = remembered::waits_for(&book.history, record).ok().flatten();
-        RecordAnswer { record: record.clone(), waits_for, subject, author, authored }
+        let unnoticed = remembered::unnoticed(&book.history, record).unwrap_or_default();
+        RecordAnswer { record: record.clone(), waits_for, unnoticed, subject, author, authored }
     }
 }
 
@@ -279,6 +284,9 @@ pub(super) struct StepAnswer {
     /// What is wrong with it; of `rejected`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complaints: Option<Vec<Complaint>>,
+    /// The workloads that read it and are not rolled out for its change; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unnoticed: Option<Vec<Unnoticed>>,
 }
 
 /// What would be done.

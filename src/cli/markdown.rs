@@ -3,7 +3,7 @@
 use anstream::adapter::strip_str;
 
 use super::diff::Unified;
-use super::plan::what;
+use super::plan::{Stale, what};
 use belay_core::manifest::{Colour, Complaint, render};
 use belay_core::rollout::{Action, Plan, Planned};
 
@@ -15,11 +15,16 @@ const FOR_THE_REST: usize = 5_000;
 const WIDTH: usize = 100;
 
 /// The plan, under a line that sums it up.
-pub(super) fn plan(plan: &Plan, complaints: &[Complaint], summary: &str) -> String {
+pub(super) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale, summary: &str) -> String {
     let mut text = format!("### belay plan: {}\n", escaped(summary.trim_end_matches('.')));
     let mut left_out = Vec::new();
     let complained = complaints.iter().map(|complaint| (escaped(&complaint.message), block("", &drawn(complaint))));
-    let planned = plan.steps.iter().filter(|step| !matches!(step.action, Action::Unchanged)).map(step);
+    let planned = plan.steps.iter().filter(|step| !matches!(step.action, Action::Unchanged)).map(|planned| {
+        let (title, body) = step(planned);
+        let notes = stale.get(&planned.wanted.key).into_iter().flatten();
+        let notes: String = notes.map(|note| format!("- {}\n", escaped(&note.to_string()))).collect();
+        (title, if notes.is_empty() { body } else { format!("{body}\n\n{notes}") })
+    });
     for (title, body) in complained.chain(planned) {
         let section = if body.is_empty() {
             format!("\n- {title}\n")

@@ -22,6 +22,7 @@ mod man;
 mod markdown;
 mod nearest;
 mod new;
+mod on_config;
 mod output;
 mod pace;
 mod pause;

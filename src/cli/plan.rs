@@ -1,5 +1,6 @@
 //! `belay plan`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +12,19 @@ use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
 use super::markdown;
+use super::on_config;
 use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
-use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
+use belay_core::manifest::{Colour, Complaint, File, ObjectKey, Scopes, is_manifest, render};
 use belay_core::rollout::{
-    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Wanted, configuration_hash,
-    named_configuration, only_marks, template,
+    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Unnoticed, Wanted,
+    configuration_hash, named_configuration, only_marks, template,
 };
+
+/// The workloads that will not notice what changes, by what changes.
+pub(super) type Stale = BTreeMap<ObjectKey, Vec<Unnoticed>>;
 
 /// What `belay plan` understands.
 #[derive(clap::Args, Debug)]
@@ -36,6 +41,9 @@ pub struct Args {
     /// The name of the source that the manifests are for
     #[arg(long, value_name = "NAME", default_value = "default")]
     source: String,
+    /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
+    #[arg(long)]
+    roll_on_config: bool,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: PlanFormat,
@@ -59,7 +67,7 @@ pub enum PlanFormat {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { revision, path, from, source, output } = args;
+    let Args { revision, path, from, source, roll_on_config, output } = args;
     let cluster = globals.cluster("").await?;
     let scopes = Scopes::new(cluster.default_namespace());
     let (commit, Folder { files, complaints }) = match revision {
@@ -70,14 +78,17 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     };
     let commit = Arc::new(commit);
-    let mut wanted = wanted(&files, &commit);
+    let mut wanted = wanted(&files, &commit, roll_on_config);
     // What one manifest says against another is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
+    let stale = on_config::unnoticed(&plan, roll_on_config);
     match output {
-        PlanFormat::Json => say_value(&answer(&plan, &complaints), Format::Json)?,
-        PlanFormat::Yaml => say_value(&answer(&plan, &complaints), Format::Yaml)?,
-        PlanFormat::Markdown => say(markdown::plan(&plan, &complaints, &summary(&plan, complaints.len())).trim_end()),
+        PlanFormat::Json => say_value(&answer(&plan, &complaints, &stale), Format::Json)?,
+        PlanFormat::Yaml => say_value(&answer(&plan, &complaints, &stale), Format::Yaml)?,
+        PlanFormat::Markdown => {
+            say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len())).trim_end());
+        }
         PlanFormat::Name => {
             plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
             let refused = plan.steps.iter().filter_map(|step| match &step.action {
@@ -91,7 +102,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
                 .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
             progress(summary(&plan, complaints.len()));
         }
-        PlanFormat::Text => print(&plan, &complaints),
+        PlanFormat::Text => print(&plan, &complaints, &stale),
     }
     if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(..))) {
         return Ok(Exit::Error);
@@ -107,8 +118,9 @@ fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit
 }
 
 /// The manifests of files, as the plan wants them.
-fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
+fn wanted(files: &[File], commit: &Arc<Commit>, roll_on_config: bool) -> Vec<Wanted> {
     let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
+    let by_key: BTreeMap<_, _> = all.iter().map(|manifest| (&manifest.key, *manifest)).collect();
     let configuration = |manifest: &belay_core::manifest::Manifest| {
         let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
         let known: Vec<_> = all
@@ -124,6 +136,7 @@ fn wanted(files: &[File], commit: &Arc<Commit>) -> Vec<Wanted> {
             manifest: Arc::new((*manifest).clone()),
             hash: manifest.hash.to_string(),
             config: configuration(manifest),
+            config_hash: on_config::config_hash_of(manifest, &by_key, roll_on_config),
             commit: Arc::clone(commit),
             trigger: Trigger::Commit,
             replicas: Replicas::AsWritten,
@@ -147,7 +160,7 @@ fn changes(step: &Planned) -> bool {
     !matches!(step.action, Action::Unchanged)
 }
 
-fn print(plan: &Plan, complaints: &[Complaint]) {
+fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
     complaints.iter().for_each(complain);
     for step in &plan.steps {
         let key = &step.wanted.key;
@@ -167,6 +180,7 @@ fn print(plan: &Plan, complaints: &[Complaint]) {
             Action::Blocked(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
             Action::Prune => say(diff::heading(&format!("{key} is deleted"))),
         }
+        stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
     }
     progress(summary(plan, complaints.len()));
 }
@@ -209,16 +223,16 @@ fn summary(plan: &Plan, complaints: usize) -> String {
     if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
 }
 
-fn answer(plan: &Plan, complaints: &[Complaint]) -> PlanAnswer {
+fn answer(plan: &Plan, complaints: &[Complaint], stale: &Stale) -> PlanAnswer {
     PlanAnswer {
         source: plan.source.clone(),
         changes: !plan.is_empty(),
-        steps: plan.steps.iter().map(step).collect(),
+        steps: plan.steps.iter().map(|planned| step(planned, stale)).collect(),
         complaints: complaints.to_vec(),
     }
 }
 
-fn step(planned: &Planned) -> StepAnswer {
+fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
     let Planned { wanted, action } = planned;
     let mut step = StepAnswer {
         object: wanted.key.clone(),
@@ -231,6 +245,7 @@ fn step(planned: &Planned) -> StepAnswer {
         why: None,
         reason: None,
         complaints: None,
+        unnoticed: stale.get(&wanted.key).cloned(),
     };
     step.action = match action {
         Action::Apply(apply) => {

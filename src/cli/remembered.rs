@@ -6,6 +6,7 @@ use crate::history::{Heads, History, HistoryError, ObjectStanding, Query, Source
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::{
     HELD_AGAIN, ObjectFacts, ObjectState, Outcome, Reason, Record, SourceFacts, SourceState, StateCounts, StepKind,
+    Unnoticed, is_configuration,
 };
 
 /// What the history knows of each source.
@@ -124,6 +125,16 @@ pub(super) fn waits_for(history: &History, record: &Record) -> Result<Option<Str
     }
     let last = history.steps(record.id)?.into_iter().next_back();
     Ok(last.filter(|step| step.kind == StepKind::Waiting).map(|step| step.detail))
+}
+
+/// Which workloads read what a record changed, and were not rolled out for it.
+pub(super) fn unnoticed(history: &History, record: &Record) -> Result<Vec<Unnoticed>, HistoryError> {
+    if !is_configuration(&record.object) {
+        return Ok(Vec::new());
+    }
+    let steps = history.steps(record.id)?;
+    let noted = steps.iter().rfind(|step| step.kind == StepKind::Unnoticed);
+    Ok(noted.and_then(|step| serde_json::from_str(&step.detail).ok()).unwrap_or_default())
 }
 
 /// Why an object is as it is, with the place of its manifest.

@@ -11,7 +11,7 @@ use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
 use super::{Globals, history, plan, remembered, why};
 use crate::history::{History, Query, Resolved};
-use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, Trigger};
+use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
 
 /// How many commits are named where the one that was asked for is not known.
 const CANDIDATES: u32 = 5;
@@ -137,6 +137,9 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(reason) = &record.reason {
         say(format!("  reason:   {}", plain(&reason.to_string())));
     }
+    for stale in remembered::unnoticed(history, record)? {
+        say(format!("  note:     {}", plain(&stale.to_string())));
+    }
     match (&record.back_to, record.back_to_revision) {
         (Some(commit), Some(revision)) => say(format!("  back to:  {} (revision {revision})", commit.short())),
         (Some(commit), None) => say(format!("  back to:  {}", commit.short())),
@@ -159,6 +162,10 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
 
 /// What a step says, for people: of a write what it is judged by is kept, of which only the generation is worth reading.
 fn told(step: &Step) -> String {
+    if step.kind == StepKind::Unnoticed {
+        let readers: Vec<Unnoticed> = serde_json::from_str(&step.detail).unwrap_or_default();
+        return readers.iter().map(|one| one.workload.to_string()).collect::<Vec<_>>().join(", ");
+    }
     match serde_json::from_str::<Baseline>(&step.detail) {
         Ok(baseline) => format!("as generation {}", baseline.generation),
         Err(_) => step.detail.clone(),

@@ -41,6 +41,7 @@ impl Source {
                 apply.scales |= prepared.scales_on;
             }
         }
+        let unnoticed = self.unnoticed(&prepared);
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
             prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
         records.extend(new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }));
@@ -71,6 +72,9 @@ impl Source {
             let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
             self.finish(*id, outcome, record.reason.as_ref());
+        }
+        for (id, record) in ids.iter().zip(&records).skip(ended) {
+            unnoticed.get(&record.object).into_iter().for_each(|readers| self.note_unnoticed(*id, readers));
         }
         // Thousands of them, written down by now.
         drop(records);

@@ -186,8 +186,8 @@ impl Source {
         }
         let manifest = self.read_manifest(key)?;
         if let Some(record) = self.resumed.get(key) {
-            let (commit, trigger) = (self.commit(&record.commit)?, record.trigger.clone());
-            return Some(self.want(Charged { manifest, commit }, trigger));
+            let commit = self.commit(&record.commit)?;
+            return Some(self.want_as_recorded(Charged { manifest, commit }, record));
         }
         let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.

@@ -8,11 +8,12 @@ use tracing::{info, warn};
 use super::autoscalers::{API_VERSION, KIND};
 use super::crowd::Crowd;
 use super::look::{Accident, Charged, News};
+use super::on_config::changed_configuration;
 use super::source::{Done, Source};
 use super::status::set;
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record, Trigger, Wanted};
+use belay_core::rollout::{Commit, CommitId, ConfigHash, Outcome, Reason, Record, Trigger, Wanted};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
@@ -36,6 +37,7 @@ impl Source {
             .into_iter()
             .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
             .collect();
+        let changed = changed_configuration(&news);
         let mut wanted: BTreeMap<ObjectKey, Wanted> = BTreeMap::new();
         for charged in news.changed.drain(..).filter(|charged| !contradicted.contains_key(&charged.manifest.key)) {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
@@ -45,6 +47,7 @@ impl Source {
         }
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());
+        self.want_readers(&mut wanted, changed, &news.commits);
         self.want_resumed(&mut wanted, &news);
         self.forget_superseded_waits();
         self.want_held_with_new_configuration(&mut wanted, newest.as_ref());
@@ -92,8 +95,10 @@ impl Source {
             let shelf = self.shelf();
             (shelf.configuration(&manifest), shelf.replicas(&manifest.key))
         };
+        let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(&manifest) };
         Wanted {
             config,
+            config_hash,
             replicas,
             hash: manifest.hash.to_string(),
             key: manifest.key.clone(),
@@ -151,8 +156,8 @@ impl Source {
             }
             match (self.read_manifest(&key), self.commit(&record.commit)) {
                 (Some(manifest), Some(commit)) => {
-                    let trigger = record.trigger.clone();
-                    wanted.insert(key, self.want(Charged { manifest, commit }, trigger));
+                    let again = self.want_as_recorded(Charged { manifest, commit }, &record);
+                    wanted.insert(key, again);
                 }
                 _ => {
                     self.resumed.remove(&key);

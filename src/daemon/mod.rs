@@ -22,6 +22,7 @@ mod live_objects;
 mod look;
 mod made;
 mod memory;
+mod on_config;
 mod orphans;
 mod panics;
 mod planner;

@@ -19,8 +19,9 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Action, Apply, Baseline, Hold, Intent, Planned, Reason, TemplateMarks, Trigger, Wanted, Workload, held_body,
-    intent, is_as_applied, make, marks, reclaim, settle, settle_held, take_over, takeover, template, template_hash,
+    Action, Apply, Baseline, ConfigHash, Hold, Intent, Only, Planned, Reason, TemplateMarks, Trigger, Wanted, Workload,
+    changes_contents, config_hash_in, held_body, intent, is_as_applied, is_configuration, make, marks, readings,
+    reclaim, settle, settle_held, take_over, takeover, template, template_hash,
 };
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
@@ -84,6 +85,15 @@ impl Planner<'_> {
     /// # Errors
     /// Where the cluster does not answer and the planner does not insist.
     pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
+        let (configuration, mut others): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|wanted| is_configuration(&wanted.key));
+        let mut prepared = self.plan_kinds(configuration).await?;
+        others.iter_mut().for_each(|reader| read_what_is_planned(reader, &prepared));
+        prepared.extend(self.plan_kinds(others).await?);
+        Ok(prepared)
+    }
+
+    async fn plan_kinds(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
         let mut by_kind: BTreeMap<(String, String), Vec<Wanted>> = BTreeMap::new();
         for wanted in wanted {
             by_kind.entry((wanted.manifest.api_version.clone(), wanted.key.kind.clone())).or_default().push(wanted);
@@ -138,7 +148,12 @@ impl Planner<'_> {
         live: Option<Value>,
         try_new: bool,
     ) -> Result<Prepared, ClusterError> {
+        let config_hash = self.config_hash(&wanted, live.as_ref());
+        let mut wanted = Wanted { config_hash, ..wanted };
         let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
+        if matches!(&action, Action::Apply(apply) if apply.rolls_out) {
+            wanted = wanted.anew();
+        }
         let action = match &self.holds {
             Holds::Repository(repository) => repository.dares(action, live.as_ref()),
             Holds::These(_) => action,
@@ -151,6 +166,24 @@ impl Planner<'_> {
         let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
         let planned = Planned { wanted, action };
         Ok(Prepared { standing, digest, last_writer, owner, served: Some(served.clone()), ..Prepared::of(planned) })
+    }
+
+    /// What the pod template is to say of its configuration, now that the live object is known.
+    fn config_hash(&self, wanted: &Wanted, live: Option<&Value>) -> ConfigHash {
+        let asked = wanted.config_hash.clone();
+        let Some(live) = live else { return asked.decided(None) };
+        let said = template(live).and_then(config_hash_in);
+        if !matches!(wanted.trigger, Trigger::Drift(_)) {
+            // What this commit has rolled out already, it has rolled out with its configuration.
+            let changed = asked.changed && marks::annotation(live, marks::COMMIT) != Some(wanted.commit.id.as_str());
+            return ConfigHash { changed, ..asked }.decided(Some(said));
+        }
+        if said == asked.asked.as_deref() {
+            return asked.decided(Some(said));
+        }
+        // Drift is what differs from what was rolled out, not from what would be rolled out by now.
+        let rolled_out = self.memory.and_then(|memory| memory.rolled_out_hash(&wanted.key));
+        ConfigHash::as_it_was(rolled_out.unwrap_or_else(|| asked.decided(Some(said)).sent))
     }
 
     /// What planning has ended for by a panic: only this object is not applied.
@@ -313,6 +346,29 @@ impl Planner<'_> {
             Err(denied @ ClusterError::Denied { .. }) => Err(denied),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
             answer => answer,
+        }
+    }
+}
+
+/// Takes in what is planned for the ConfigMaps and Secrets that a workload reads: a plan that changes one of them is about
+/// it, and what does not come for now is nothing to be rolled out for.
+fn read_what_is_planned(reader: &mut Wanted, planned: &[Prepared]) {
+    if reader.config_hash.asked.is_none() {
+        return;
+    }
+    let manifest = reader.manifest.value();
+    let Some(template) = template(&manifest) else { return };
+    let read = readings(template, reader.key.namespace.as_deref());
+    for Planned { wanted, action } in planned.iter().map(|prepared| &prepared.planned) {
+        if !read.contains_key(&wanted.key) {
+            continue;
+        }
+        match action {
+            Action::Apply(_) if changes_contents(&wanted.key, action).is_some() => reader.config_hash.changed = true,
+            Action::Apply(_) | Action::Unchanged | Action::Prune => {}
+            Action::Held(_) | Action::Suspended(_) | Action::Rejected(..) | Action::Blocked(_) => {
+                reader.config_hash.only = Some(Only::New);
+            }
         }
     }
 }

@@ -17,7 +17,8 @@ use super::roll_out::Work;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, marks, prunable, too_many,
+    Action, ConfigHash, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, marks, prunable,
+    too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -111,6 +112,7 @@ pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigg
         hash: manifest.hash.to_string(),
         manifest: Arc::new(manifest),
         config: None,
+        config_hash: ConfigHash::default(),
         commit,
         trigger,
         replicas: Replicas::AsWritten,

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::cluster::Refusal;
     use belay_core::manifest::{Scopes, read_file};
-    use belay_core::rollout::{Commit, Person, Replicas, Trigger};
+    use belay_core::rollout::{Commit, ConfigHash, Person, Replicas, Trigger};
     use jiff::Timestamp;
 
     #[test]
@@ -83,6 +83,7 @@ mod tests {
             hash: manifest.hash.to_string(),
             manifest: Arc::new(manifest),
             config: None,
+            config_hash: ConfigHash::default(),
             commit: Arc::new(commit),
             trigger: Trigger::Commit,
             replicas: Replicas::AsWritten,

@@ -241,7 +241,7 @@ fn is_ours(work: &Work, live: &Value) -> bool {
 
 fn ask(work: &Work) -> Ask {
     let wanted = &work.planned.wanted;
-    let mut manifest = wanted.manifest.value();
+    let mut manifest = wanted.value();
     if wanted.replicas != belay_core::rollout::Replicas::AsWritten
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {

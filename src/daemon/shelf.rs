@@ -8,7 +8,8 @@ use super::look::Repository;
 use crate::git::{BlobId, GitError};
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use belay_core::rollout::{
-    After, CommitId, Replicas, configuration_hash, named_configuration, scaled_by, template, wrong_order,
+    After, CommitId, Reading, Replicas, configuration_hash, contents_hash, is_configuration, named_configuration,
+    readings, scaled_by, template, wrong_order,
 };
 
 /// A file that was read: what it holds, and the id of its content where it is a file like any other.
@@ -45,10 +46,31 @@ struct Note {
     kinds: Box<[Arc<(String, String)>]>,
     /// What its HorizontalPodAutoscalers target.
     scaled: BTreeSet<ObjectKey>,
-    /// The configuration that its workloads name: the name, and who names it.
-    names: Vec<(ObjectKey, ObjectKey)>,
+    /// The configuration that its workloads name.
+    names: Vec<Name>,
+    /// The hashes of what its ConfigMaps and Secrets hold.
+    contents: Vec<(ObjectKey, ManifestHash)>,
     /// Its objects that wait for others.
     after: Vec<After>,
+}
+
+/// A ConfigMap or Secret that a workload names.
+struct Name {
+    object: ObjectKey,
+    user: ObjectKey,
+    /// How the programs of its pods read it; `None` where only the kubelet does.
+    reading: Option<Reading>,
+}
+
+/// What is known of the contents of a ConfigMap or Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// The repository has it, with this hash.
+    Here(ManifestHash),
+    /// The repository has it, or may have it, and it can't be read.
+    Unreadable,
+    /// It is not of this repository.
+    Elsewhere,
 }
 
 impl Shelf {
@@ -102,7 +124,7 @@ impl Shelf {
     fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
         let Note { names: named, scaled, kinds, .. } = self.notes.remove(path).unwrap_or_default();
         kinds.iter().for_each(|kind| self.forget_kind(kind));
-        named.iter().for_each(|(name, user)| take_out(&mut self.users, name, user));
+        named.iter().for_each(|name| take_out(&mut self.users, &name.object, &name.user));
         scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
         self.waiting.remove(path);
         let Some(ReadFile { file, blob }) = read else { return };
@@ -111,10 +133,11 @@ impl Shelf {
             kinds: self.note_kinds(&file.manifests),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
             names: file.manifests.iter().flat_map(names).collect(),
+            contents: file.manifests.iter().filter_map(contents).collect(),
             after: file.manifests.iter().filter_map(After::of).collect(),
         };
-        for (name, user) in &note.names {
-            self.users.entry(name.clone()).or_default().insert(user.clone());
+        for name in &note.names {
+            self.users.entry(name.object.clone()).or_default().insert(name.user.clone());
         }
         for target in &note.scaled {
             self.scaled.entry(target.clone()).or_default().insert(Arc::clone(path));
@@ -263,6 +286,26 @@ impl Shelf {
         configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str())))
     }
 
+    /// What is known of the contents of a ConfigMap or Secret.
+    pub(super) fn contents(&self, key: &ObjectKey) -> Contents {
+        let known = self.set.locate(key).and_then(|located| {
+            let contents = &self.notes.get(&located.place.path)?.contents;
+            contents.iter().find(|(other, _)| other == key).map(|(_, hash)| *hash)
+        });
+        match known {
+            Some(hash) => Contents::Here(hash),
+            None if self.set.mentions(key) || self.set.unreadable().next().is_some() => Contents::Unreadable,
+            None => Contents::Elsewhere,
+        }
+    }
+
+    /// How the pods of a workload read a ConfigMap or Secret; `None` where they do not.
+    pub(super) fn reading(&self, object: &ObjectKey, user: &ObjectKey) -> Option<Reading> {
+        let path = self.set.locate(user)?.place.path;
+        let names = &self.notes.get(&path)?.names;
+        names.iter().find(|name| name.object == *object && name.user == *user)?.reading
+    }
+
     /// The workloads of this repository whose templates name a ConfigMap or Secret.
     pub(super) fn named_by(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         self.users.get(key).cloned().unwrap_or_default()
@@ -285,11 +328,17 @@ fn take_out<V: Ord>(index: &mut BTreeMap<ObjectKey, BTreeSet<V>>, key: &ObjectKe
 }
 
 /// The configuration that a workload names, each with the workload.
-fn names(manifest: &Manifest) -> Vec<(ObjectKey, ObjectKey)> {
+fn names(manifest: &Manifest) -> Vec<Name> {
     let value = manifest.value();
     let Some(template) = template(&value) else { return Vec::new() };
-    let names = named_configuration(template, manifest.key.namespace.as_deref());
-    names.into_iter().map(|name| (name, manifest.key.clone())).collect()
+    let namespace = manifest.key.namespace.as_deref();
+    let readings = readings(template, namespace);
+    let names = named_configuration(template, namespace).into_iter();
+    names.map(|object| Name { reading: readings.get(&object).copied(), object, user: manifest.key.clone() }).collect()
+}
+
+fn contents(manifest: &Manifest) -> Option<(ObjectKey, ManifestHash)> {
+    is_configuration(&manifest.key).then(|| (manifest.key.clone(), contents_hash(&manifest.value())))
 }
 
 fn scale_target(manifest: &Manifest) -> Option<ObjectKey> {

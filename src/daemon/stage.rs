@@ -62,7 +62,7 @@ pub(super) enum End {
 pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
     let marks = TemplateMarks::of(&wanted.commit);
     let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
-    let body = body(&wanted.manifest.value(), source, &marks, None, wanted.replicas);
+    let body = body(&wanted.value(), source, &marks, None, wanted.replicas);
     let rolls_out = Workload::of(&wanted.key).is_some();
     let (creates, scales, restores_held, takes_over, changes) = (false, false, false, false, Vec::new());
     Apply { body: Compact::of(&body), creates, rolls_out, scales, restores_held, takes_over, changes }

@@ -8,7 +8,10 @@ use super::live::digest;
 use super::roll_out::Well;
 use super::source::Source;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Hold, TemplateMarks, Workload, body, held_body, is_as_applied, template, template_hash};
+use belay_core::rollout::{
+    Hold, TemplateMarks, Workload, body, config_hash_in, held_body, is_as_applied, say_config_hash, template,
+    template_hash,
+};
 
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
@@ -65,7 +68,13 @@ impl Source {
         let keeps =
             |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
         let Some(hold) = Hold::on(live).filter(keeps) else {
-            return is_as_applied(live, &body(&manifest.value(), source, &TemplateMarks::on(live), None, replicas));
+            let (mut wanted, said) = (manifest.value(), template(live).and_then(config_hash_in));
+            if said != self.config_hash(&manifest).asked.as_deref() {
+                // It may be what was rolled out all the same: who plans asks the history.
+                return false;
+            }
+            say_config_hash(&mut wanted, said);
+            return is_as_applied(live, &body(&wanted, source, &TemplateMarks::on(live), None, replicas));
         };
         match template(live).filter(|_| !hold.template.is_empty()) {
             Some(present) => {

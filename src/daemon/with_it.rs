@@ -16,8 +16,8 @@ use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, Companion, Hold, Outcome, Planned, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger, Wanted,
-    held_body, named_configuration, rank, template,
+    Action, Companion, ConfigHash, Hold, Outcome, Planned, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger,
+    Wanted, held_body, named_configuration, rank, template,
 };
 
 /// The configuration of a failed workload.
@@ -159,6 +159,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         hash: manifest.hash.to_string(),
         manifest: Arc::new(manifest),
         config: None,
+        config_hash: ConfigHash::default(),
         commit: Arc::clone(&work.planned.wanted.commit),
         trigger: Trigger::Together(work.planned.wanted.key.to_string()),
         replicas: Replicas::AsWritten,

@@ -26,6 +26,7 @@ mod bad_input_is_named_and_survived;
 mod charges_the_newest_commit;
 mod commits_of_every_kind_are_followed;
 mod configuration_goes_back_with_it;
+mod configuration_rolls_what_reads_it;
 mod drift_is_put_right;
 mod every_kind_of_workload;
 mod every_transition_is_in_the_history;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::daemon::plan_once;
 use belay_core::manifest::{Scopes, read_file};
-use belay_core::rollout::{Action, Commit, Hold, Outcome, Person, Replicas, Trigger, Wanted};
+use belay_core::rollout::{Action, Commit, ConfigHash, Hold, Outcome, Person, Replicas, Trigger, Wanted};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, deployment, path_of};
@@ -121,6 +121,7 @@ fn wanted(text: &str) -> Wanted {
         hash: manifest.hash.to_string(),
         manifest: Arc::new(manifest),
         config: None,
+        config_hash: ConfigHash::default(),
         commit: Arc::new(commit),
         trigger: Trigger::Commit,
         replicas: Replicas::AsWritten,

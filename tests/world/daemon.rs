@@ -324,6 +324,11 @@ impl World {
     pub async fn undo_to(&self, wanted: &str) {
         let sets = self.list("apis/apps/v1/namespaces/default/replicasets").await;
         let kept = sets.into_iter().find(|set| image(set) == wanted).expect("a revision");
+        self.undo_to_kept(&kept).await;
+    }
+
+    /// The same, to the revision that a ReplicaSet keeps.
+    pub async fn undo_to_kept(&self, kept: &Value) {
         let mut template = kept["spec"]["template"].clone();
         template["metadata"]["labels"].as_object_mut().expect("labels").remove("pod-template-hash");
         let mut annotations = kept["metadata"]["annotations"].as_object().expect("annotations").clone();

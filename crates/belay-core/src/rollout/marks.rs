@@ -20,6 +20,11 @@ pub const ON_FAILURE: &str = "belay.dev/on-failure";
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
 /// Annotation for people: the workloads that must be complete before; see [`super::After`].
 pub const AFTER: &str = "belay.dev/after";
+/// Annotation for people: `true` or `false`, whether a change of the configuration that its pods read rolls the workload
+/// out, instead of the source's choice.
+pub const ROLL_ON_CONFIG: &str = "belay.dev/roll-on-config";
+/// Annotation in a pod template: the hash of the configuration that its pods read; see [`super::ConfigHash`].
+pub const CONFIG_HASH: &str = "belay.dev/config-hash";
 /// Annotation on a ReplicationController that a person rolled; see [`super::rolling_update::ByHand`].
 pub const ROLLED: &str = "belay.dev/rolled";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.

@@ -5,6 +5,7 @@ mod anew;
 mod autoscaler;
 mod body;
 mod commit;
+mod config_hash;
 mod diff;
 mod extract;
 pub mod health;
@@ -36,6 +37,7 @@ pub use after::{After, Gate, Standing, gate, is_well, wrong_order};
 pub use autoscaler::scaled_by;
 pub use body::{Replicas, TemplateMarks, body, held_body, with_template};
 pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
+pub use config_hash::{ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash};
 pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
 pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
@@ -54,7 +56,9 @@ pub use plan::{
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use rebuilt::{Rebuilt, rebuilt};
 pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
-pub use references::{configuration_hash, named_configuration};
+pub use references::{
+    Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
+};
 pub use state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
 pub use takeover::{Takeover, before_apply, reclaim, takeover, unchanged};
 pub use template::{same_template, template_hash, without_controllers_labels};

@@ -4,11 +4,13 @@
 //! object whether anything is to be tried, and with which body; the server answers that body in a dry run; [`settle`]
 //! turns the answer into the [`Action`]. Whether an object changes is thus the server's word, not a comparison of texts.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::body::{Replicas, TemplateMarks, body};
+use super::config_hash::{ConfigHash, say_config_hash};
 use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
 use super::owned::is_disowned;
@@ -27,6 +29,8 @@ pub struct Wanted {
     pub hash: String,
     /// The hash of the ConfigMaps and Secrets of the repository that its pod template names.
     pub config: Option<String>,
+    /// What its pod template says of them, where their changes roll it out.
+    pub config_hash: ConfigHash,
     /// The newest commit that changed it.
     pub commit: Arc<Commit>,
     /// What sets it off.
@@ -36,6 +40,20 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// What is to be live: what the manifest says, and what its pod template is to say of the configuration.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let mut value = self.manifest.value();
+        say_config_hash(&mut value, self.config_hash.sent.as_deref());
+        value
+    }
+
+    /// The same, where the pod template changes: that is when it is given the hash of its configuration.
+    #[must_use]
+    pub fn anew(&self) -> Wanted {
+        Wanted { config_hash: self.config_hash.clone().anew(), ..self.clone() }
+    }
+
     /// A complaint about a field of the manifest, at its place; about the whole where `field` is empty.
     #[must_use]
     pub fn complaint(&self, field: &str, message: &str) -> Complaint {
@@ -210,7 +228,7 @@ pub fn intent(
         let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
         return Intent::Leave(Action::Rejected(reason, wrong));
     }
-    let manifest = wanted.manifest.value();
+    let manifest = wanted.value();
     let Some(live) = live else {
         if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
@@ -253,7 +271,14 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         return make(wanted, &sent);
     };
     let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
-    let sent = if rolls_out { new_body(wanted, source, live) } else { sent };
+    let mut would_be = Cow::Borrowed(would_be);
+    let mut sent = sent;
+    if rolls_out {
+        let anew = wanted.anew();
+        say_config_hash(would_be.to_mut(), anew.config_hash.sent.as_deref());
+        sent = new_body(&anew, source, live);
+    }
+    let would_be = &*would_be;
     let takes_over = is_disowned(live);
     if !rolls_out && !takes_over && !differs(live, would_be) {
         return Action::Unchanged;
@@ -279,12 +304,13 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
     match action {
         Action::Apply(apply) => {
             let anew = rolls_out && !apply.rolls_out;
-            let body = if anew { Compact::of(&new_body(wanted, source, live)) } else { apply.body };
+            let body = if anew { Compact::of(&new_body(&wanted.anew(), source, live)) } else { apply.body };
             let rolls_out = rolls_out || apply.rolls_out;
             Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
         }
         Action::Unchanged if over.leaves_fields => {
-            let body = Compact::of(&new_body(wanted, source, live));
+            let over = if rolls_out { wanted.anew() } else { wanted.clone() };
+            let body = Compact::of(&new_body(&over, source, live));
             let (creates, scales, changes) = (false, false, Vec::new());
             let (restores_held, takes_over) = (false, true);
             Action::Apply(Apply { body, creates, rolls_out, scales, restores_held, takes_over, changes })
@@ -309,7 +335,7 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> A
 }
 
 fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
-    body(&wanted.manifest.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
+    body(&wanted.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
 }
 
 /// The action for a new object, which needs no dry run.

@@ -324,6 +324,8 @@ pub enum StepKind {
     Marked,
     /// Something of the world is in the way; belay waits.
     Waiting,
+    /// Which workloads read what was changed and are not rolled out for it.
+    Unnoticed,
     /// belay started again and took it up where it was.
     Resumed,
     /// The end.
@@ -345,6 +347,7 @@ impl StepKind {
             StepKind::WentBack => "went back",
             StepKind::Marked => "marked as failed",
             StepKind::Waiting => "waiting",
+            StepKind::Unnoticed => "not noticed",
             StepKind::Resumed => "resumed",
             StepKind::Ended => "ended",
         }

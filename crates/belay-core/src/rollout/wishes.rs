@@ -39,8 +39,10 @@ pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
     if let Some(text) = said(marks::ON_FAILURE).filter(|text| !["report", "roll-back"].contains(text)) {
         complain(marks::ON_FAILURE, text, "write report or roll-back");
     }
-    if let Some(text) = said(marks::PRUNE).filter(|text| !["true", "false"].contains(text)) {
-        complain(marks::PRUNE, text, "write \"true\" or \"false\"");
+    for name in [marks::PRUNE, marks::ROLL_ON_CONFIG] {
+        if let Some(text) = said(name).filter(|text| !["true", "false"].contains(text)) {
+            complain(name, text, "write \"true\" or \"false\"");
+        }
     }
     let is_deadline = |text: &str| text.parse::<i64>().is_ok_and(|seconds| seconds > 0);
     if let Some(text) = said(marks::PROGRESS_DEADLINE).filter(|text| !is_deadline(text)) {

@@ -1,0 +1,150 @@
+//! A change of a ConfigMap or Secret rolls out the workloads that read it, where that is asked for. Where it is not, it is
+//! written down which of them will not notice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tracing::error;
+
+use super::context::Context;
+use super::look::{Charged, News};
+use super::planner::Prepared;
+use super::shelf::Contents;
+use super::source::Source;
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{
+    Commit, ConfigHash, Record, RecordId, Step, StepKind, Trigger, Unnoticed, Wanted, Workload, changes_contents,
+    config_hash, config_hash_in, is_configuration, marks, readings, rolls_on_config, template,
+};
+
+/// The most workloads that one record names.
+const NAMED: usize = 20;
+
+/// The ConfigMaps and Secrets that a new head has changed, each with the newest commit that did.
+pub(super) fn changed_configuration(news: &News) -> BTreeMap<ObjectKey, Arc<Commit>> {
+    let changed = news.changed.iter().map(|charged| (&charged.manifest.key, &charged.commit));
+    let removed = news.removed.iter().map(|(key, charged)| (key, &charged.commit));
+    let all = changed.chain(removed).filter(|(key, _)| is_configuration(key));
+    all.map(|(key, commit)| (key.clone(), Arc::clone(commit))).collect()
+}
+
+impl Source {
+    /// What the pod template of a workload is to say of its configuration.
+    pub(super) fn config_hash(&self, manifest: &Manifest) -> ConfigHash {
+        let (hash, known) = self.hash_of_what_it_reads(manifest);
+        // What can't be read for now is no change.
+        ConfigHash { asked: hash.filter(|_| known), ..ConfigHash::default() }
+    }
+
+    /// The hash of what a workload reads of this repository, where that is asked for, and whether all of it is known.
+    fn hash_of_what_it_reads(&self, manifest: &Manifest) -> (Option<String>, bool) {
+        if Workload::of(&manifest.key).is_none() {
+            return (None, true);
+        }
+        let value = manifest.value();
+        let Some(template) = template(&value).filter(|_| self.asks_for_it(manifest)) else { return (None, true) };
+        let shelf = self.shelf();
+        let read: Vec<(ObjectKey, Contents)> = readings(template, manifest.key.namespace.as_deref())
+            .into_keys()
+            .map(|key| {
+                let contents = shelf.contents(&key);
+                (key, contents)
+            })
+            .collect();
+        let here = read.iter().filter_map(|(key, contents)| match contents {
+            Contents::Here(hash) => Some((key, *hash)),
+            Contents::Unreadable | Contents::Elsewhere => None,
+        });
+        let known = !read.iter().any(|(_, contents)| *contents == Contents::Unreadable);
+        (config_hash(here), known)
+    }
+
+    fn asks_for_it(&self, manifest: &Manifest) -> bool {
+        rolls_on_config(&manifest.key, &manifest.value(), self.context.config.roll_on_config)
+    }
+
+    /// A manifest as its record says, which is taken up again.
+    pub(super) fn want_as_recorded(&self, charged: Charged, record: &Record) -> Wanted {
+        let wanted = self.want(charged, record.trigger.clone());
+        let changed = wanted.config_hash.changed || record.rolls_out;
+        Wanted { config_hash: ConfigHash { changed, ..wanted.config_hash }, ..wanted }
+    }
+
+    /// Wants the workloads that read what a new head has changed, and that are to be rolled out for it.
+    pub(super) fn want_readers(
+        &self,
+        wanted: &mut BTreeMap<ObjectKey, Wanted>,
+        changed: BTreeMap<ObjectKey, Arc<Commit>>,
+        commits: &[Commit],
+    ) {
+        let mut readers: BTreeMap<ObjectKey, Arc<Commit>> = BTreeMap::new();
+        for (object, commit) in changed {
+            let users = self.shelf().named_by(&object);
+            for user in users.into_iter().filter(|user| self.shelf().reading(&object, user).is_some()) {
+                let newest = readers.entry(user).or_insert_with(|| Arc::clone(&commit));
+                *newest = newer(commits, newest, &commit);
+            }
+        }
+        // The first plan has everything, and knows of no change.
+        let changed = self.planned.is_some();
+        for (user, commit) in readers {
+            let manifest = match wanted.get(&user) {
+                Some(reader) => Some(Manifest::clone(&reader.manifest)),
+                None if !changed || self.contradicted.contains_key(&user) => None,
+                None => self.read_manifest(&user),
+            };
+            let Some(manifest) = manifest.filter(|manifest| self.asks_for_it(manifest)) else { continue };
+            let commit =
+                wanted.get(&user).map_or_else(|| Arc::clone(&commit), |own| newer(commits, &own.commit, &commit));
+            let charged = Charged { manifest, commit };
+            let asked = self.hash_of_what_it_reads(&charged.manifest).0;
+            let reader = self.want(charged, Trigger::Commit);
+            let config_hash = ConfigHash { asked, changed, ..reader.config_hash };
+            wanted.insert(user, Wanted { config_hash, ..reader });
+        }
+    }
+
+    /// Which workloads read what is about to be changed, and are not rolled out for it.
+    pub(super) fn unnoticed(&self, planned: &[Prepared]) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
+        let rolled: BTreeSet<&ObjectKey> =
+            planned.iter().filter(|one| one.rolls_out()).map(|one| &one.planned.wanted.key).collect();
+        let changed = planned.iter().filter(|one| one.planned.wanted.trigger == Trigger::Commit);
+        let found = changed.filter_map(|one| {
+            let object = &one.planned.wanted.key;
+            let contents = changes_contents(object, &one.planned.action)?;
+            let users = self.shelf().named_by(object);
+            let stay = users.into_iter().filter(|user| !rolled.contains(user)).filter_map(|workload| {
+                let reading = self.shelf().reading(object, &workload)?;
+                let is_told = Unnoticed::is_to_be_told(&workload, reading, contents);
+                is_told.then_some(Unnoticed { workload, reading })
+            });
+            let asks = |one: &Unnoticed| self.read_manifest(&one.workload).is_some_and(|one| self.asks_for_it(&one));
+            let stay: Vec<Unnoticed> = stay.filter(|one| !asks(one)).take(NAMED).collect();
+            (!stay.is_empty()).then(|| (object.clone(), stay))
+        });
+        found.collect()
+    }
+
+    /// Writes down which workloads will not notice what a record is about. Without that it is as well.
+    pub(super) fn note_unnoticed(&self, id: RecordId, unnoticed: &[Unnoticed]) {
+        let step = Step { at: self.context.clock.now(), kind: StepKind::Unnoticed, detail: marks::written(&unnoticed) };
+        if let Err(error) = self.context.history.step(id, &step) {
+            error!(%error, "failed to write down which workloads will not notice a change");
+        }
+    }
+}
+
+impl Context {
+    /// The hash that the template of a workload said when it was rolled out last; `None` where that is not known.
+    pub(super) fn rolled_out_hash(&self, key: &ObjectKey) -> Option<Option<String>> {
+        let newest = self.newest_rollout(key)?;
+        let template = self.history.template(&self.config.name, key, &newest.commit).ok().flatten()?;
+        Some(config_hash_in(&template).map(str::to_owned))
+    }
+}
+
+/// The newer of two commits, as far as those that came together, the newest first, tell.
+fn newer(commits: &[Commit], one: &Arc<Commit>, other: &Arc<Commit>) -> Arc<Commit> {
+    let place = |commit: &Commit| commits.iter().position(|known| known.id == commit.id).unwrap_or(usize::MAX);
+    Arc::clone(if place(other) < place(one) { other } else { one })
+}
