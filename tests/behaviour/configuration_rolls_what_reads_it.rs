@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use belay::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Hold, Outcome, StepKind, Trigger, Unnoticed};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, config_map, deployment, path_of};
+use crate::world::tap::Fate;
 
 const MAP: &str = "api/v1/namespaces/default/configmaps/settings";
 const HASH: &str = "/spec/template/metadata/annotations/belay.dev~1config-hash";
@@ -179,6 +179,33 @@ async fn turning_it_on_rolls_nothing_out() {
     rests(&mut world, &change).await;
 }
 
+/// Also where belay is killed before it has written the template that is to have a hash for the first time.
+#[tokio::test(start_paused = true)]
+async fn a_kill_on_the_way_changes_nothing() {
+    for at in 0.. {
+        let (mut world, tap) = World::tapped().await;
+        world.repository.write("settings.yaml", config_map("settings", "1"));
+        let first = world.push("web.yaml", &reads("web", "web:1"), "First version");
+        world.start();
+        world.through(&first).await;
+        restart(&mut world, true).await;
+        world.through(&first).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        tap.take();
+        tap.rule(move |_, number| if number == at { Fate::DieAfter } else { Fate::Pass });
+        let change = world.push("settings.yaml", &config_map("settings", "2"), "Other settings");
+        let killed = world.through_a_kill(&tap, &change).await;
+        let web = world.get(&path_of("web")).await.unwrap();
+        assert!(hash(&world, &path_of("web")).await.is_some(), "killed at request {at}");
+        assert_eq!(web["metadata"]["generation"], 2, "killed at request {at}");
+        assert_eq!(world.record(&change, "Deployment default/web").outcome, Outcome::Complete);
+        if !killed {
+            assert!(at >= 3, "{at}");
+            break;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn turning_it_off_rolls_nothing_out() {
     let (mut world, first) = world(&["web"], true).await;
@@ -249,8 +276,6 @@ async fn a_hash_of_somebody_elses_is_drift() {
         world.through(&first).await;
         assert_eq!(hash(&world, &path_of("web")).await, right);
     }
-    restart(&mut world, true).await;
-    world.config.drift = Drift::Report;
     rests(&mut world, &first).await;
 }
 

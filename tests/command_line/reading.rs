@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{Ran, Running, belay};
 use crate::stage::Stage;
-use crate::world::daemon::deployment;
+use crate::world::daemon::{config_map, deployment};
 
 /// The stage, and the ids of the good commit and of the bad one.
 pub async fn told() -> (Stage, String, String) {
@@ -36,6 +36,70 @@ fn json(ran: &Ran) -> Value {
 fn commits(ran: &Ran) -> Vec<String> {
     let records = json(ran)["records"].take();
     records.as_array().unwrap().iter().map(|record| record["commit"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A plan and the history tell who does not notice a change of configuration, and who is rolled out for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_notice_a_change_of_configuration_is_told() {
+    const NOTE: &str = "Deployment default/web reads it as environment, and will not notice before it restarts: belay restart \
+                        deployment/web -n default";
+    let mut stage = Stage::new().await;
+    let folder = stage.home.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let write = |stage: &mut Stage, path: &str, text: &str| {
+        std::fs::write(folder.join(path), text).unwrap();
+        stage.repository.write(path, text);
+    };
+    let from = folder.display().to_string();
+    let plan = |stage: &Stage, more: &[&str]| stage.run(&[&["plan", "--from", &from], more].concat());
+    let roll_out = |stage: &mut Stage, message: &str| {
+        let commit = stage.repository.commit(message);
+        stage.repository.push();
+        once(stage, 0);
+        commit
+    };
+    let reads = |more: &str| {
+        let text =
+            format!("{}        envFrom: [{{configMapRef: {{name: settings}}}}]\n", deployment("web", "web:1", ""));
+        text.replace("  name: web\n", &format!("  name: web\n{more}"))
+    };
+    write(&mut stage, "settings.yaml", &config_map("settings", "1"));
+    write(&mut stage, "web.yaml", &reads(""));
+    roll_out(&mut stage, "First version");
+    write(&mut stage, "settings.yaml", &config_map("settings", "2"));
+    let text = plan(&stage, &[]);
+    assert_eq!(text.code, 3, "{text:?}");
+    assert!(text.out.contains(&format!("\nnote: {NOTE}\n")), "{}", text.out);
+    assert!(plan(&stage, &["-o", "markdown"]).out.contains("will not notice before it restarts"));
+    let steps: Value = serde_json::from_str(&plan(&stage, &["-o", "json"]).out).unwrap();
+    let map = steps["steps"].as_array().unwrap().iter().find(|step| step["object"]["kind"] == "ConfigMap").unwrap();
+    assert_eq!(map["unnoticed"][0]["workload"]["name"], "web");
+    assert_eq!(map["unnoticed"][0]["reading"]["environment"], true);
+    let asked = plan(&stage, &["--roll-on-config"]);
+    assert!(asked.out.contains("Deployment default/web rolls out") && !asked.out.contains("note:"), "{}", asked.out);
+    assert!(asked.out.contains("belay.dev/config-hash"), "{}", asked.out);
+    let other = roll_out(&mut stage, "Other settings");
+    let shown = stage.run(&["show", &other]);
+    assert!(shown.out.contains(&format!("  note:     {NOTE}\n")), "{}", shown.out);
+    let value = json(&stage.run(&["show", &other, "-o", "json"]));
+    assert_eq!(value["records"][0]["unnoticed"][0]["workload"]["name"], "web", "{value:#}");
+
+    // From the next change on it is rolled out.
+    write(&mut stage, "web.yaml", &reads("  annotations: {belay.dev/roll-on-config: \"true\"}\n"));
+    roll_out(&mut stage, "Roll it out, too");
+    let rests = plan(&stage, &[]);
+    assert_eq!(rests.code, 0, "nothing is rolled out for being asked for: {rests:?}");
+    write(&mut stage, "settings.yaml", &config_map("settings", "3"));
+    let text = plan(&stage, &[]);
+    assert!(text.out.contains("Deployment default/web rolls out") && !text.out.contains("note:"), "{}", text.out);
+    roll_out(&mut stage, "Settings again");
+    let rests = plan(&stage, &[]);
+    assert_eq!(rests.code, 0, "{rests:?}");
+    // Then the live template tells, also where its manifest does not.
+    write(&mut stage, "web.yaml", &reads(""));
+    write(&mut stage, "settings.yaml", &config_map("settings", "4"));
+    let text = plan(&stage, &[]);
+    assert!(text.out.contains("Deployment default/web rolls out"), "{}", text.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]
