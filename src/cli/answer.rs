@@ -13,7 +13,7 @@ use super::remembered;
 use super::simulate::SimulateAnswer;
 use belay_core::manifest::{Complaint, ObjectKey, Place};
 use belay_core::rollout::{
-    Change, Commit, CommitId, Hold, ObjectState, Reason, Record, SourceState, StateCounts, Unnoticed,
+    Change, Commit, CommitId, Hold, ObjectState, Reason, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
 };
 
 /// What `belay history` prints.
@@ -215,6 +215,10 @@ pub(super) struct WorkloadAnswer {
     pub desired: i64,
     /// When its rollout has failed unless something moves; null where nothing is under way, or its kind has no deadline.
     pub deadline: Option<Timestamp>,
+    /// The pods of each revision that has any, the newest first; null where no workload was asked for by name.
+    pub revisions: Option<Vec<RevisionPods>>,
+    /// Why those are not known; null where they are.
+    pub revisions_missing: Option<String>,
 }
 
 impl WorkloadAnswer {
@@ -236,6 +240,8 @@ impl WorkloadAnswer {
             available: 0,
             desired: 0,
             deadline: None,
+            revisions: None,
+            revisions_missing: None,
         }
     }
 }

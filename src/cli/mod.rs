@@ -34,6 +34,7 @@ mod remembered;
 mod repositories;
 mod restart;
 mod retry;
+mod revision_table;
 mod rolling_update;
 mod run;
 mod scale;

@@ -14,7 +14,7 @@ use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, s
 use super::progress::Screen;
 use super::remembered::{Memory, SourceMemory};
 use super::workload::Named;
-use super::{Globals, history, remembered, signals, target, wait};
+use super::{Globals, history, remembered, revision_table, signals, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
@@ -57,6 +57,13 @@ pub struct Args {
 /// How often the cluster is asked while watching.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Whether the pods of each revision of a workload that is asked for by name are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Revisions {
+    Told,
+    LeftOut,
+}
+
 /// What is looked at.
 struct Look {
     cluster: Cluster,
@@ -85,7 +92,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if watch {
         return look.watch(output).await;
     }
-    let (memory, rows) = look.rows().await?;
+    let (memory, rows) = look.rows(Revisions::Told).await?;
     look.check(&rows).await?;
     let (sources, lines) = heads(&memory, look.history.as_ref());
     match output {
@@ -97,6 +104,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         Format::Table | Format::Wide => {
             lines.iter().for_each(say);
             look.table(&rows, output).iter().for_each(say);
+            revision_table::lines(&rows, output).iter().for_each(say);
         }
     }
     Ok(if rows.iter().any(|row| is_failed(row.state)) { Exit::No } else { Exit::Done })
@@ -111,7 +119,7 @@ fn labels(selector: Option<&str>) -> String {
 }
 
 impl Look {
-    async fn rows(&self) -> Result<(Memory, Vec<WorkloadAnswer>), ClusterError> {
+    async fn rows(&self, revisions: Revisions) -> Result<(Memory, Vec<WorkloadAnswer>), ClusterError> {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
         let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();
         // A history that can't be read now (its daemon is just making it) adds nothing.
@@ -124,6 +132,9 @@ impl Look {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
+        if revisions == Revisions::Told && self.workload.is_some() {
+            revision_table::add(&self.cluster, &live, &mut rows).await;
+        }
         Ok((memory, rows))
     }
 
@@ -194,10 +205,14 @@ impl Look {
     async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
         let mut screen = Screen::default();
         let mut before: Vec<WorkloadAnswer> = Vec::new();
+        // In a pipe each workload is a line.
+        let lines_only =
+            matches!(format, Format::Table | Format::Wide) && !Screen::is_there() || format == Format::Name;
+        let revisions = if lines_only { Revisions::LeftOut } else { Revisions::Told };
         let enough = signals::asked_to_stop();
         tokio::pin!(enough);
         loop {
-            let (memory, rows) = self.rows().await?;
+            let (memory, rows) = self.rows(revisions).await?;
             if before.is_empty() {
                 self.check(&rows).await?;
             }
@@ -218,6 +233,7 @@ impl Look {
                 // The countdown moves every second, which is no change in a pipe.
                 Format::Table | Format::Wide if Screen::is_there() => {
                     lines.extend(self.table(&rows, format));
+                    lines.extend(revision_table::lines(&rows, format));
                     screen.show(&lines);
                 }
                 Format::Table | Format::Wide => {

@@ -6,7 +6,7 @@ use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
-use belay_core::rollout::{Workload, marks};
+use belay_core::rollout::{RevisionPods, Workload, marks, revision_pods};
 
 impl Cluster {
     /// The pods of a StatefulSet that are of one of its revisions.
@@ -25,6 +25,23 @@ impl Cluster {
         let mut pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
         pods.retain(|pod| is_owned(pod, marks::uid(live)));
         Ok(pods)
+    }
+
+    /// How many pods a workload has of each of its revisions: one request, and for a StatefulSet or DaemonSet, whose revisions do not
+    /// count them, another. Empty for other kinds.
+    ///
+    /// # Errors
+    /// Where the API server does not answer, or does not allow it.
+    pub async fn revision_pods(&self, key: &ObjectKey, live: &Value) -> Result<Vec<RevisionPods>, ClusterError> {
+        let keepers = self.revision_keepers(key, live).await?;
+        let mut pods = Vec::new();
+        if matches!(Workload::of(key), Some(Workload::StatefulSet | Workload::DaemonSet)) {
+            let served = self.served("v1", "Pod").await?;
+            let selector = selector_text(&live["spec"]["selector"]);
+            pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
+            pods.retain(|pod| is_owned(pod, marks::uid(live)));
+        }
+        Ok(revision_pods(key, live, &keepers, &pods, self.clock.now()))
     }
 
     /// Deletes a pod, as it was seen; one of the same name that has taken its place is left alone.

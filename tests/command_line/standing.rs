@@ -114,6 +114,98 @@ async fn every_state_has_its_words() {
     assert_eq!(labelled.out, "belay has applied no workload in namespace default (-A: in all).\n");
 }
 
+/// One version of a workload with three pods, as belay would have applied it; its pods have a fate.
+async fn version(desk: &Desk, kind: &str, number: usize, fate: &str) -> String {
+    let resource = format!("{}s", kind.to_lowercase());
+    let mut manifest: Value = serde_yaml::from_str(&deployment("web", &format!("web:{number}"), "")).unwrap();
+    manifest["kind"] = json!(kind);
+    manifest["metadata"]["labels"] = json!({marks::SOURCE: "shop"});
+    let commit = COMMIT.replacen('1', &number.to_string(), 1);
+    manifest["metadata"]["annotations"] =
+        json!({marks::COMMIT: commit, marks::CHANGE_CAUSE: format!("Version {number}")});
+    manifest["spec"]["template"]["metadata"]["annotations"] = json!({"kubelet.belay.dev/fate": fate});
+    let spec = manifest["spec"].as_object_mut().unwrap();
+    spec.insert("replicas".to_owned(), json!(3));
+    match kind {
+        "Deployment" => {
+            let bounds = json!({"maxSurge": 2, "maxUnavailable": 0});
+            spec.insert("strategy".to_owned(), json!({"type": "RollingUpdate", "rollingUpdate": bounds}));
+        }
+        _ => drop(spec.remove("progressDeadlineSeconds")),
+    }
+    if kind == "DaemonSet" {
+        spec.remove("replicas");
+    }
+    let at = path(&resource, "web");
+    desk.apply(&at, &manifest.to_string()).await;
+    at
+}
+
+fn revisions(desk: &Desk, workload: &str) -> Vec<Value> {
+    let value: Value = serde_json::from_str(&desk.belay(&["status", workload, "-o", "json"]).out).unwrap();
+    value["workloads"][0]["revisions"].as_array().unwrap_or_else(|| panic!("{value:#}")).clone()
+}
+
+/// Revision, desired, updated, ready, not ready, available.
+fn counts(one: &Value) -> [i64; 6] {
+    ["revision", "desired", "updated", "ready", "notReady", "available"].map(|name| one[name].as_i64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pods_of_each_revision_are_told_apart() {
+    let desk = Desk::embedded().await;
+    let at = version(&desk, "Deployment", 1, "ready").await;
+    desk.until(&at, "available", |live| live["status"]["availableReplicas"] == 3).await;
+    version(&desk, "Deployment", 2, "ready-after=5s").await;
+    desk.until(&at, "grown", |live| live["status"]["updatedReplicas"] == 2).await;
+    assert_eq!(desk.belay(&["pause", "web"]).code, 0);
+    desk.until(&at, "well", |live| live["status"]["availableReplicas"] == 5).await;
+    version(&desk, "Deployment", 3, "never-ready").await;
+    assert_eq!(desk.belay(&["resume", "web"]).code, 0);
+    desk.until(&at, "grown again", |live| live["status"]["updatedReplicas"] == 2 && live["status"]["replicas"] == 5)
+        .await;
+    let told = revisions(&desk, "web");
+    let all: Vec<[i64; 6]> = told.iter().map(counts).collect();
+    assert_eq!(all, [[3, 2, 2, 0, 2, 0], [2, 2, 0, 2, 0, 2], [1, 1, 0, 1, 0, 1]], "{told:#?}");
+    assert_eq!(told[1]["commit"], COMMIT.replacen('1', "2", 1));
+    assert_eq!((&told[0]["present"], &told[1]["present"]), (&json!(true), &json!(false)));
+
+    let table = desk.belay(&["status", "web"]).out;
+    let heading = table.lines().position(|line| line.starts_with("REVISION")).unwrap_or_else(|| panic!("{table}"));
+    let lines: Vec<Vec<&str>> = table.lines().skip(heading + 1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert_eq!(lines[2], ["1", "1a2b3c4", "1", "0", "1", "0", "1"], "{table}");
+    let wide = desk.belay(&["status", "web", "-o", "wide"]).out;
+    assert!(wide.contains("CHANGE-CAUSE") && wide.contains("Version 2"), "{wide}");
+    // Only where one is asked for.
+    let all = desk.belay(&["status", "-o", "json"]).out;
+    assert!(serde_json::from_str::<Value>(&all).unwrap()["workloads"][0]["revisions"].is_null(), "{all}");
+    assert!(!desk.belay(&["status"]).out.contains("REVISION"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_revisions_that_do_not_count_them_are_counted() {
+    let desk = Desk::embedded().await;
+    let set = version(&desk, "StatefulSet", 1, "ready").await;
+    desk.until(&set, "available", |live| live["status"]["availableReplicas"] == 3).await;
+    version(&desk, "StatefulSet", 2, "never-ready").await;
+    desk.until(&set, "one is new", |live| live["status"]["updatedReplicas"] == 1).await;
+    let told = revisions(&desk, "statefulset/web");
+    assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [[2, 3, 1, 0, 1, 0], [1, 0, 0, 2, 0, 2]], "{told:#?}");
+    assert_eq!(told[0]["commit"], COMMIT.replacen('1', "2", 1));
+
+    let set = version(&desk, "DaemonSet", 1, "ready").await;
+    let nodes = desk.until(&set, "available", |live| live["status"]["numberAvailable"].as_i64() > Some(0)).await;
+    let nodes = nodes["status"]["desiredNumberScheduled"].as_i64().unwrap();
+    desk.until(&set, "all of them", |live| live["status"]["numberAvailable"] == nodes).await;
+    version(&desk, "DaemonSet", 2, "never-ready").await;
+    desk.until(&set, "one is new", |live| live["status"]["updatedNumberScheduled"] == 1).await;
+    let told = revisions(&desk, "daemonset/web");
+    assert_eq!(counts(&told[0]), [2, nodes, 1, 0, 1, 0], "{told:#?}");
+    let old: Vec<[i64; 6]> = told.iter().skip(1).map(counts).collect();
+    assert_eq!(old, if nodes > 1 { vec![[1, 0, 0, nodes - 1, 0, nodes - 1]] } else { Vec::new() }, "{told:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_failed_or_is_paused() {
     let desk = Desk::embedded().await;

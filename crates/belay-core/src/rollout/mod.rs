@@ -24,6 +24,7 @@ mod reason_texts;
 mod rebuilt;
 mod record;
 mod references;
+mod revision_pods;
 pub mod rolling_update;
 mod state;
 mod takeover;
@@ -59,6 +60,7 @@ pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId
 pub use references::{
     Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
 };
+pub use revision_pods::{RevisionPods, revision_pods};
 pub use state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
 pub use takeover::{Takeover, before_apply, reclaim, takeover, unchanged};
 pub use template::{same_template, template_hash, without_controllers_labels};
