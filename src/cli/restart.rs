@@ -23,8 +23,6 @@ pub struct Args {
     cause: Cause,
 }
 
-/// The annotation by which Kubernetes' tools make new pods without changing anything else.
-const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// How often a write is made anew because somebody else wrote in between.
 const TRIES: usize = 5;
 
@@ -49,7 +47,7 @@ async fn restart(
         bail!("{} can't restart paused deployment (run belay resume first)", target.quoted());
     }
     let annotations = &target.live["spec"]["template"]["metadata"]["annotations"];
-    if annotations[RESTARTED_AT] == now {
+    if annotations[marks::RESTARTED_AT] == now {
         bail!("{} was restarted in this very second; wait a second and try again", target.quoted());
     }
     let mut target = target.clone();
@@ -69,7 +67,7 @@ async fn restart(
     if Hold::on(&target.live).is_some() && applied_fields(&target.live).is_some() {
         bail!("{} is being changed by others all the time; try again", target.quoted());
     }
-    let template = json!({"metadata": {"annotations": {RESTARTED_AT: now}}});
+    let template = json!({"metadata": {"annotations": {marks::RESTARTED_AT: now}}});
     let patch = annotated(Patch::Strategic(json!({"spec": {"template": template}})), &target.live, why);
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
     Ok(Act::done(written.object, "restarted"))
@@ -85,9 +83,9 @@ async fn restart_held(
     (hold, mut sent): (Hold, Value),
 ) -> anyhow::Result<Act> {
     let mut present = template(&target.live).cloned().unwrap_or_default();
-    present["metadata"]["annotations"][RESTARTED_AT] = json!(now);
+    present["metadata"]["annotations"][marks::RESTARTED_AT] = json!(now);
     let hold = Hold { template: template_hash(&present), ..hold };
-    sent["spec"]["template"]["metadata"]["annotations"][RESTARTED_AT] = json!(now);
+    sent["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT] = json!(now);
     sent["metadata"]["annotations"][marks::HOLD] = json!(hold.to_annotation());
     sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();
     let written = cluster.apply(&target.key, &target.served, &sent, mode).await?;

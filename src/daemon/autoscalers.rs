@@ -39,6 +39,11 @@ impl Autoscalers {
         self.targets().values().any(|target| target == key)
     }
 
+    /// The one that scales this object.
+    pub(super) fn of(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        self.targets().iter().find(|(_, target)| *target == key).map(|(autoscaler, _)| autoscaler.clone())
+    }
+
     /// Leaves the replicas of what they scale to them.
     pub(super) fn take_their_part(&self, wanted: &mut [Wanted]) {
         let targets = self.targets();

@@ -246,6 +246,7 @@ impl Source {
             }
         };
         let scales = apply.scales;
+        let trigger = planned.wanted.trigger.told(&planned.action);
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
@@ -265,7 +266,8 @@ impl Source {
             well: None,
         });
         let ended = CancellationToken::new();
-        let rollout = Rollout { record, cancel, ended, live: send, give_up, judged, scales, superseded_by: None };
+        let rollout =
+            Rollout { record, cancel, ended, live: send, give_up, trigger, judged, scales, superseded_by: None };
         self.rollouts.insert(key.clone(), rollout);
         self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
     }
@@ -280,7 +282,7 @@ impl Source {
         let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
             place: Some(manifest.place.clone()),
-            trigger: trigger.clone(),
+            trigger: trigger.told(&planned.action),
             reason,
             manifest_hash: Some(hash.clone()),
             rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),

@@ -113,6 +113,10 @@ impl Source {
         if was_suspended != suspended {
             self.note_suspension(key, live);
         }
+        if Workload::of(key).is_some() {
+            self.note_restart(key, live);
+            self.note_scaling(key, live);
+        }
         if completed {
             self.tell_recovered(key, live);
             self.tell_those_behind(key);

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use belay_core::rollout::{Hold, marks};
 
@@ -21,6 +22,12 @@ pub(super) struct LiveFacts {
     pub complete: bool,
     /// Whether somebody asked to leave it alone.
     pub suspended: bool,
+    /// When it was restarted, as it says itself, and as it was noticed last.
+    pub restarted: Option<String>,
+    /// How many pods it is to have.
+    pub replicas: Option<i64>,
+    /// When it was last written down that an autoscaler has changed that.
+    pub scaled: Option<Instant>,
 }
 
 /// A number that changes when anybody changes an object, and not when its controllers report on it.

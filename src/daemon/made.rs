@@ -66,7 +66,7 @@ impl Context {
         if !is_owner(&self.records_of(&wanted.key)) {
             return false;
         }
-        if wanted.trigger != Trigger::Commit {
+        if !wanted.trigger.is_commit() {
             return true;
         }
         // A manifest that this commit brings back may have become another source's in between.

@@ -12,6 +12,7 @@ mod crowd;
 mod drift;
 mod established;
 mod former;
+mod happened;
 mod hear;
 mod judging;
 mod keeping;

@@ -33,7 +33,7 @@ use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::history::{SourceStanding, Trouble};
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId};
+use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId, Trigger};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);
@@ -127,6 +127,8 @@ pub(super) struct Rollout {
     pub live: watch::Sender<Option<Compact>>,
     /// Told when it is to be given up, and why.
     pub give_up: watch::Sender<Option<Reason>>,
+    /// What set it off.
+    pub trigger: Trigger,
     /// Whether it is judged, so that whoever takes its place must judge on.
     pub judged: bool,
     /// The same of one that only changes the number of pods.
@@ -328,6 +330,9 @@ impl Source {
             End::Recorded(outcome) => {
                 if outcome == Outcome::Complete {
                     self.corrected.remove(key);
+                }
+                if rollout.judged {
+                    self.count(self.set_off(&rollout, outcome).word(), outcome);
                 }
                 self.publish_end(rollout.record, outcome);
                 self.ended(key, rollout.record, outcome);

@@ -6,11 +6,11 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::look::News;
-use super::source::Source;
+use super::source::{Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
 use crate::history::{ObjectStanding, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, is_well, marks};
+use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, Trigger, is_well, marks};
 
 impl Source {
     /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
@@ -59,6 +59,22 @@ impl Source {
             Ok(None) => {}
             Err(error) => warn!(%error, "failed to read how a record ended"),
         }
+    }
+
+    /// Counts a rollout that has ended.
+    pub(super) fn count(&self, trigger: &'static str, outcome: Outcome) {
+        self.context.status.change(|source| {
+            let counted = source.rollouts.entry(trigger).or_default().entry(outcome.word()).or_default();
+            *counted = counted.saturating_add(1);
+            true
+        });
+    }
+
+    /// What set a rollout off: what looked like drift may have turned out to be an undo by hand.
+    pub(super) fn set_off(&self, rollout: &Rollout, outcome: Outcome) -> Trigger {
+        let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
+        let record = may_differ.then(|| self.context.history.record(rollout.record).ok().flatten()).flatten();
+        record.map_or_else(|| rollout.trigger.clone(), |record| record.trigger)
     }
 
     fn standing_of(&self, record: &Record) -> ObjectStanding {

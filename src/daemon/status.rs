@@ -54,6 +54,8 @@ pub struct SourceStatus {
     pub complete: Option<Timestamp>,
     /// What all of it waits for: another source, or another daemon.
     pub waits: Option<String>,
+    /// How many rollouts have ended since the daemon started, by what set them off and how they ended.
+    pub rollouts: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
     /// refused credential.
     pub unreadable: Option<String>,

@@ -27,7 +27,7 @@ impl Source {
             return;
         }
         let Ok(Some(record)) = self.context.history.record(id) else { return };
-        if record.trigger != Trigger::Commit {
+        if !record.trigger.is_commit() {
             return;
         }
         match outcome {
@@ -68,7 +68,7 @@ impl Source {
             warn!(%error, "failed to ask the history what the commit touched");
             Vec::new()
         });
-        records.into_iter().filter(|record| record.trigger == Trigger::Commit).collect()
+        records.into_iter().filter(|record| record.trigger.is_commit()).collect()
     }
 
     /// Takes back what is complete, under a record of its own.

@@ -33,18 +33,18 @@ const ROLLED_FOR: Duration = Duration::from_mins(10);
 /// The code of the reason.
 const CODE: &str = "UndoneByHand";
 
-/// What somebody did by hand with a command of belay, as it was found on an object, to be written down.
+/// What somebody did by hand, or an autoscaler, as it was found on an object, to be written down.
 #[derive(Clone, Debug)]
 pub(super) struct ByHand {
-    trigger: Trigger,
-    outcome: Outcome,
-    since: Timestamp,
+    pub trigger: Trigger,
+    pub outcome: Outcome,
+    pub since: Timestamp,
     /// Whose manifest it is about; where nobody said, the one that was charged with the object last.
-    commit: Option<CommitId>,
-    manifest: Option<String>,
-    reason: Option<Reason>,
+    pub commit: Option<CommitId>,
+    pub manifest: Option<String>,
+    pub reason: Option<Reason>,
     /// Whose template the object has now, where that is an earlier one.
-    back_to: Option<CommitId>,
+    pub back_to: Option<CommitId>,
 }
 
 impl Source {
@@ -177,7 +177,10 @@ impl Source {
         let now = self.context.clock.now();
         let ids = history.begin(source, head, &[record], now)?;
         // A moment that is before its beginning is another machine's clock.
-        ids.into_iter().try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))
+        ids.into_iter()
+            .try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))?;
+        self.count(done.trigger.word(), done.outcome);
+        Ok(())
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Query {
     pub until: Option<Timestamp>,
     /// With one of these outcomes; with any where it is empty.
     pub outcomes: BTreeSet<Outcome>,
+    /// Only what belay did, or a person in its place: neither a restart by hand nor what an autoscaler did.
+    pub own: bool,
     /// Older than this record: for the next page.
     pub older_than: Option<RecordId>,
     /// How many at most; all where it is `None`.
@@ -46,7 +48,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// The records of an object in a source.
+    /// The records of an object in a source, as far as they say what it is to be.
     #[must_use]
     pub fn of(source: &str, object: &ObjectKey) -> Query {
         Query {
@@ -54,6 +56,7 @@ impl Query {
             name: Some(object.name.clone()),
             kind: Some(object.kind.clone()),
             namespace: object.namespace.clone(),
+            own: true,
             ..Query::default()
         }
     }
@@ -105,7 +108,7 @@ impl History {
         })
     }
 
-    /// The record of an object that was written last, whatever the clock said then.
+    /// The record of an object that was written last, of those that say what it is to be, whatever the clock said then.
     ///
     /// # Errors
     ///
@@ -228,7 +231,9 @@ impl History {
 }
 
 const NEWEST: &str = "WHERE records.source = ?1 AND records.name = ?2 AND records.kind = ?3 AND records.\"group\" = ?4 AND \
-                      records.namespace IS ?5 ORDER BY records.number DESC LIMIT 1";
+                      records.namespace IS ?5 AND (\"trigger\" <> 'autoscaler' AND (\"trigger\" <> 'restart' OR who IS \
+                      NULL)) ORDER BY records.number DESC LIMIT 1";
+const OWN: &str = "(\"trigger\" <> 'autoscaler' AND (\"trigger\" <> 'restart' OR who IS NULL))";
 const OPEN: &str = "WHERE source = ? AND ended IS NULL ORDER BY number";
 // What was rebuilt belongs to no head.
 const RECORDED: &str = "SELECT head FROM plans WHERE source = ? AND head <> '' ORDER BY number DESC LIMIT 1";
@@ -273,6 +278,9 @@ impl Query {
         }
         if let Some(id) = self.older_than {
             and(OLDER, vec![Value::Integer(id.0)]);
+        }
+        if self.own {
+            and(OWN, Vec::new());
         }
         if !self.outcomes.is_empty() {
             let words: Vec<Value> = self.outcomes.iter().map(|outcome| Value::Text(rows::word(*outcome))).collect();

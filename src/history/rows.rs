@@ -114,19 +114,9 @@ pub(super) fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
-    let who = || row.get::<_, Option<String>>(at + 1).map(Option::unwrap_or_default);
-    match row.get::<_, String>(at)?.as_str() {
-        "commit" => Ok(Trigger::Commit),
-        "retry" => Ok(Trigger::Retry),
-        "undo-by-hand" => Ok(Trigger::UndoByHand(who()?)),
-        "drift" => Ok(Trigger::Drift(who()?)),
-        "together" => Ok(Trigger::Together(who()?)),
-        "after" => Ok(Trigger::After(who()?)),
-        "rolling-update" => Ok(Trigger::RollingUpdate(who()?)),
-        "rebuilt" => Ok(Trigger::Rebuilt),
-        other => Err(unreadable(at, format!("no trigger is called {other}"))),
-    }
+pub(super) fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
+    let (word, who): (String, Option<String>) = (row.get(at)?, row.get(at + 1)?);
+    Trigger::of_word(&word, who).ok_or_else(|| unreadable(at, format!("no trigger is called {word}")))
 }
 
 /// The word that an outcome, or the kind of a step, is kept under.

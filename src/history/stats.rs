@@ -74,7 +74,7 @@ impl History {
         self.read("count what happened", |connection| {
             let index = if query.source.is_some() { "records_by_source" } else { "records_by_start" };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\" \
+                "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\", who \
                  FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
                  (?1 IS NULL OR records.source = ?1) AND {} started >= ?2 AND started < ?3 AND rolls_out = 1 AND ended IS \
                  NOT NULL AND \"trigger\" <> 'rebuilt' ORDER BY started, records.number",
@@ -102,7 +102,7 @@ struct Rollout {
 
 impl Rollout {
     fn read(row: &Row<'_>) -> rusqlite::Result<Rollout> {
-        let by_commit = row.get::<_, String>(9)? == "commit";
+        let by_commit = rows::trigger(row, 9)?.is_commit();
         let known = row.get::<_, Option<String>>(8)?.filter(|_| by_commit);
         Ok(Rollout {
             source: row.get(0)?,

@@ -84,7 +84,7 @@ impl History {
             let plan = plan(connection, source, head, at)?;
             let mut ids = Vec::with_capacity(records.len());
             for record in records {
-                let there = if record.trigger == Trigger::Commit { begun(connection, plan, record)? } else { None };
+                let there = if record.trigger.is_commit() { begun(connection, plan, record)? } else { None };
                 ids.push(match there {
                     Some(id) => id,
                     None => insert(connection, plan, source, record, at)?,
@@ -259,7 +259,7 @@ fn begun(connection: &Connection, plan: i64, record: &Record) -> Result<Option<i
     let found = connection
         .prepare_cached(
             "SELECT number FROM records WHERE plan = ? AND name = ? AND kind = ? AND \"group\" = ? AND namespace IS ? AND \
-             \"commit\" = ? AND \"trigger\" = 'commit'",
+             \"commit\" = ? AND (\"trigger\" IN ('commit', 'new-image', 'config-change') OR \"trigger\" = 'restart' AND who IS NULL)",
         )?
         .query_row(
             params![plan, object.name, object.kind, object.group, object.namespace, record.commit.as_str()],

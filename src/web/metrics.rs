@@ -48,6 +48,7 @@ pub(super) fn metrics(status: &Status) -> String {
         Some(count(source.trouble.len()))
     });
     holds(&mut page, status);
+    ended(&mut page, status);
     rollouts(&mut page, status);
     page.text
 }
@@ -80,6 +81,20 @@ fn holds(page: &mut Page, status: &Status) {
             let mut labels = object(source, key);
             labels.push(("commit", &commit));
             page.line(NAME, &labels, held.since.as_second());
+        }
+    }
+}
+
+/// The rollouts that have ended, by what set them off.
+fn ended(page: &mut Page, status: &Status) {
+    const NAME: &str = "belay_rollouts_total";
+    page.about(NAME, "counter", "Rollouts that have ended since belay was started, by what set them off.");
+    for (source, of) in &status.sources {
+        for (trigger, outcomes) in &of.rollouts {
+            for (outcome, number) in outcomes {
+                let labels = [("source", source.as_str()), ("trigger", trigger), ("outcome", outcome)];
+                page.line(NAME, &labels, i64::try_from(*number).unwrap_or(i64::MAX));
+            }
         }
     }
 }

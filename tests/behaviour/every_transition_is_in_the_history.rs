@@ -26,6 +26,11 @@ fn by(world: &World, trigger: &Trigger) -> Vec<Record> {
     world.records().into_iter().filter(|record| record.trigger == *trigger).collect()
 }
 
+/// The records that commits have set off, the oldest first.
+fn of_commits(world: &World) -> Vec<Record> {
+    world.records().into_iter().filter(|record| record.trigger.is_commit()).collect()
+}
+
 /// The steps of a record, without what repeats while it moves; their times never run backwards.
 fn steps(world: &World, record: &Record) -> Vec<StepKind> {
     let steps = world.history().steps(record.id).unwrap();
@@ -41,7 +46,7 @@ async fn by_a_commit() {
     let (mut world, good) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
     world.through(&bad).await;
-    let all = by(&world, &Trigger::Commit);
+    let all = of_commits(&world);
     assert_eq!(all.iter().map(|record| record.commit.as_str()).collect::<Vec<_>>(), [&good, &bad]);
     assert_eq!((all[0].outcome, steps(&world, &all[0]).as_slice()), (Outcome::Complete, &WELL[..]));
     assert_eq!((all[1].outcome, steps(&world, &all[1]).as_slice()), (Outcome::RolledBack, &TAKEN_BACK[..]));
@@ -92,7 +97,7 @@ async fn by_an_undo_of_somebody() {
     assert_eq!((undone[0].commit.as_str(), undone[0].outcome), (second.as_str(), Outcome::RolledBack));
     assert_eq!(steps(&world, &undone[0]), [StepKind::GoingBack, StepKind::Ended], "somebody else wrote it");
     assert_eq!(undone[0].back_to.as_ref().unwrap().as_str(), first);
-    let of_commit = by(&world, &Trigger::Commit);
+    let of_commit = of_commits(&world);
     assert_eq!(of_commit.last().unwrap().outcome, Outcome::Complete, "that stays as it was");
 }
 
@@ -108,6 +113,112 @@ async fn by_drift() {
     assert_eq!(drifted.len(), 1, "{:#?}", world.records());
     assert_eq!((drifted[0].commit.as_str(), drifted[0].outcome), (good.as_str(), Outcome::Complete));
     assert_eq!((drifted[0].rolls_out, steps(&world, &drifted[0]).as_slice()), (true, &WELL[..]));
+}
+
+/// The second version, with the hash of its configuration in its template.
+fn configured(hash: &str) -> String {
+    let annotated = format!("      annotations: {{belay.dev/config-hash: {hash}}}\n    spec:\n      containers");
+    deployment("web", "web:2", "").replace("    spec:\n      containers", &annotated)
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_what_a_commit_changes() {
+    let (mut world, first) = World::with_web().await;
+    let record = world.record(&first, "Deployment default/web");
+    assert_eq!(record.trigger, Trigger::Commit, "there was no image before");
+    let versions = [
+        (deployment("web", "web:1", "").replace("replicas: 2", "replicas: 3"), Trigger::Commit),
+        (deployment("web", "web:2", ""), Trigger::NewImage),
+        (configured("a"), Trigger::ConfigChange),
+        (configured("b"), Trigger::ConfigChange),
+        (format!("{}        env: [{{name: A, value: b}}]\n", configured("b")), Trigger::Commit),
+        (
+            format!("{}        env: [{{name: A, value: c}}]\n", configured("b").replace("web:2", "web:3")),
+            Trigger::NewImage,
+        ),
+    ];
+    for (number, (version, trigger)) in versions.into_iter().enumerate() {
+        let commit = world.push("web.yaml", &version, &format!("Version {number}"));
+        world.through(&commit).await;
+        let record = world.record(&commit, "Deployment default/web");
+        assert_eq!((record.trigger, record.outcome), (trigger, Outcome::Complete), "version {number}");
+    }
+    let counted = world.status().rollouts;
+    assert_eq!(counted["new-image"]["complete"], 2, "{counted:?}");
+    assert_eq!(counted["config-change"]["complete"], 2, "{counted:?}");
+}
+
+/// Taken up again, it is the same record.
+#[tokio::test(start_paused = true)]
+async fn by_a_new_image_before_a_restart_of_belay() {
+    let (mut world, _) = World::with_web().await;
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.until("it is under way", |source| source.under_way.values().any(|way| way.message.contains("of 2"))).await;
+    world.kill().await;
+    world.start();
+    world.through(&bad).await;
+    let of_bad: Vec<Record> = world.records().into_iter().filter(|record| record.commit.as_str() == bad).collect();
+    let ends: Vec<(Trigger, Outcome)> = of_bad.into_iter().map(|record| (record.trigger, record.outcome)).collect();
+    assert_eq!(ends, [(Trigger::NewImage, Outcome::RolledBack)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_a_restart() {
+    let (mut world, first) = World::with_web().await;
+    let restart = |at: jiff::Timestamp| {
+        let annotations = json!({marks::RESTARTED_AT: format!("{at:.0}")});
+        json!({"spec": {"template": {"metadata": {"annotations": annotations}}}})
+    };
+    // A restart before belay had it is nobody's business, nor one that can't have been.
+    for at in [jiff::Timestamp::UNIX_EPOCH, "2999-01-01T00:00:00Z".parse().unwrap()] {
+        world.patch(&path_of("web"), "kubectl-rollout", &restart(at)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    let at = world.clock.now();
+    world.patch(&path_of("web"), "kubectl-rollout", &restart(at)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.kill().await;
+    world.start();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.until("it is through", |source| source.settled).await;
+    let others: Vec<Record> = world.records().into_iter().filter(|record| !record.trigger.is_commit()).collect();
+    assert_eq!(others.len(), 1, "{others:#?}");
+    assert_eq!(others[0].trigger, Trigger::Restart(Some("kubectl-rollout".to_owned())));
+    assert_eq!((others[0].commit.as_str(), others[0].outcome), (first.as_str(), Outcome::Complete));
+    assert_eq!(others[0].started.as_second(), at.as_second());
+    // What a person restarts does not say what it is to be.
+    let newest = world.history().newest("shop", &others[0].object).unwrap().unwrap();
+    assert!(newest.trigger.is_commit(), "{newest:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_an_autoscaler() {
+    let (world, first) = World::with_web().await;
+    let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"}, "spec": {"minReplicas": 1, "maxReplicas": 9,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+    world
+        .create("apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "kubectl-create", &autoscaler)
+        .await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let scale = format!("{}/scale", path_of("web"));
+    let to = |replicas: u32| json!({"spec": {"replicas": replicas}});
+    world.patch(&scale, "kubectl", &to(3)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    // Of many in a row the first is told.
+    for replicas in [6, 7, 8] {
+        world.patch(&scale, "kube-controller-manager", &to(replicas)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    world.patch(&scale, "kube-controller-manager", &to(4)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let others: Vec<Record> = world.records().into_iter().filter(|record| !record.trigger.is_commit()).collect();
+    let by = Trigger::Autoscaler("HorizontalPodAutoscaler default/web".to_owned());
+    let told: Vec<&str> = others.iter().map(|record| record.reason.as_ref().unwrap().message.as_str()).collect();
+    assert_eq!(told, ["from 3 to 6 replicas", "from 8 to 4 replicas"]);
+    assert!(others.iter().all(|record| record.trigger == by && record.commit.as_str() == first), "{others:#?}");
+    assert_eq!(world.status().rollouts["autoscaler"]["complete"], 2);
 }
 
 #[tokio::test(start_paused = true)]

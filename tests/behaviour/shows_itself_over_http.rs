@@ -35,6 +35,8 @@ async fn a_hold_is_seen_by_machines_and_people() {
     assert!(metrics.contains("belay_holds{source=\"shop\"} 1\n"), "{metrics}");
     let hold = format!("kind=\"Deployment\",namespace=\"default\",name=\"web\",commit=\"{bad}\"");
     assert!(metrics.contains(&hold), "{metrics}");
+    let counted = "belay_rollouts_total{source=\"shop\",trigger=\"new-image\",outcome=\"rolled-back\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
     let page = get(&web, "/").await;
     assert!(page.contains("Git and the cluster differ, by rollback, since 2026-01-01"), "{page}");
     world.stop().await;

@@ -33,7 +33,7 @@ fn web(name: &str, image: &str, fate: &str, more: &str) -> String {
 
 /// What became of a commit's rollout; drift that was put right has records beside it.
 fn record(world: &World, commit: &str, name: &str) -> Record {
-    let of_commit = |record: &Record| record.commit.as_str() == commit && record.trigger == Trigger::Commit;
+    let of_commit = |record: &Record| record.commit.as_str() == commit && record.trigger.is_commit();
     let found = world.records().into_iter().find(|record| of_commit(record) && record.object.name == name);
     found.unwrap_or_else(|| panic!("no record of {name} at {commit}"))
 }

@@ -37,7 +37,10 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     let source = || select(&SOURCES[..]);
     let trigger = prop_oneof![
-        4 => Just(Trigger::Commit),
+        3 => Just(Trigger::Commit),
+        1 => Just(Trigger::NewImage),
+        1 => Just(Trigger::Restart(None)),
+        1 => Just(Trigger::Restart(Some("kubectl-rollout".to_owned()))),
         1 => Just(Trigger::Retry),
         1 => Just(Trigger::Drift("kubectl-edit".to_owned())),
     ];
@@ -80,6 +83,7 @@ fn query() -> impl Strategy<Value = Query> {
             since: since.map(at),
             until: until.map(at),
             outcomes,
+            own: !namespace,
             older_than: older.map(RecordId),
             limit,
         })
@@ -108,10 +112,10 @@ impl Model {
         for record in records {
             let same = self.records.iter().find(|there| {
                 self.plan_of[&there.id] == plan
-                    && (&there.object, &there.commit, &there.trigger)
-                        == (&record.object, &record.commit, &record.trigger)
+                    && there.trigger.is_commit()
+                    && (&there.object, &there.commit) == (&record.object, &record.commit)
             });
-            let same = same.filter(|_| record.trigger == Trigger::Commit).map(|there| there.id);
+            let same = same.filter(|_| record.trigger.is_commit()).map(|there| there.id);
             ids.push(same.unwrap_or_else(|| {
                 let id = RecordId(i64::try_from(self.records.len()).unwrap() + 1);
                 self.records.push(Record { id, source: source.to_owned(), ..record.clone() });
@@ -156,6 +160,7 @@ impl Model {
                 && query.since.is_none_or(|since| record.started >= since)
                 && query.until.is_none_or(|until| record.started < until)
                 && older.as_ref().is_none_or(|older| older.as_ref().is_some_and(|older| order(record) < *older))
+                && (!query.own || !matches!(record.trigger, Trigger::Restart(Some(_)) | Trigger::Autoscaler(_)))
                 && (query.outcomes.is_empty() || query.outcomes.contains(&record.outcome))
         };
         let mut found: Vec<Record> = self.records.iter().filter(fits).cloned().collect();

@@ -65,6 +65,11 @@ fn every_trigger_has_a_word_that_is_read_back() {
     let who = || "ada as admin".to_owned();
     let all = [
         (Trigger::Commit, "commit"),
+        (Trigger::NewImage, "new-image"),
+        (Trigger::ConfigChange, "config-change"),
+        (Trigger::Restart(None), "restart"),
+        (Trigger::Restart(Some(who())), "restart"),
+        (Trigger::Autoscaler(who()), "autoscaler"),
         (Trigger::Retry, "retry"),
         (Trigger::UndoByHand(who()), "undo-by-hand"),
         (Trigger::Drift(who()), "drift"),
@@ -73,11 +78,11 @@ fn every_trigger_has_a_word_that_is_read_back() {
         (Trigger::RollingUpdate(who()), "rolling-update"),
         (Trigger::Rebuilt, "rebuilt"),
     ];
-    for (trigger, word) in all {
+    for (number, (trigger, word)) in (1..).zip(all) {
         assert_eq!(trigger.word(), word);
         assert_eq!(serde_json::to_value(&trigger).unwrap()["by"], word);
-        let begun = Record { trigger: trigger.clone(), ..record(1, deployment("web"), at(1)) };
-        let id = history.begin("shop", &commit_id(1), &[begun], at(1)).unwrap()[0];
+        let begun = Record { trigger: trigger.clone(), ..record(number, deployment("web"), at(1)) };
+        let id = history.begin("shop", &commit_id(number), &[begun], at(1)).unwrap()[0];
         assert_eq!(history.record(id).unwrap().unwrap().trigger, trigger);
     }
 }

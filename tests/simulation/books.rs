@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use super::repository::Key;
 
+/// What set a record off, with one word for whatever a commit changes.
+const TRIGGER: &str = "CASE WHEN \"trigger\" IN ('new-image', 'config-change') OR \"trigger\" = 'restart' AND who IS NULL \
+                       THEN 'commit' ELSE \"trigger\" END";
+
 /// A record.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -64,7 +68,7 @@ impl Books {
         // What was rebuilt after a loss was read from the cluster, and stands beside what the daemon did.
         let of_source = |source: &str| {
             let sql = format!(
-                "SELECT number, plan, \"commit\", kind, name, \"trigger\", outcome, coalesce(reason, '') || ': ' || \
+                "SELECT number, plan, \"commit\", kind, name, {TRIGGER}, outcome, coalesce(reason, '') || ': ' || \
                  coalesce(message, ''), rolls_out, started, ended FROM records WHERE \"trigger\" <> 'rebuilt' AND source = \
                  '{source}' ORDER BY number"
             );
@@ -93,7 +97,7 @@ impl Books {
     pub fn open_records(state: &Path, key: &Key) -> Vec<Open> {
         let Some(connection) = open(state) else { return Vec::new() };
         let sql = format!(
-            "SELECT number, plan, \"commit\", \"trigger\", outcome, coalesce((SELECT step FROM steps WHERE record = \
+            "SELECT number, plan, \"commit\", {TRIGGER}, outcome, coalesce((SELECT step FROM steps WHERE record = \
              records.number AND step NOT IN ('progress', 'waiting', 'resumed') ORDER BY number DESC LIMIT 1), '') FROM \
              records WHERE ended IS NULL AND kind = '{}' AND name = '{}'",
             key.0, key.1

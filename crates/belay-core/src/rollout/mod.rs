@@ -29,6 +29,7 @@ pub mod rolling_update;
 mod state;
 mod takeover;
 mod template;
+mod trigger;
 mod undo;
 mod way_back;
 mod wishes;
@@ -56,7 +57,7 @@ pub use plan::{
 };
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use rebuilt::{Rebuilt, rebuilt};
-pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, Trigger};
+pub use record::{EventSeen, Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind};
 pub use references::{
     Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
 };
@@ -64,6 +65,7 @@ pub use revision_pods::{RevisionPods, revision_pods};
 pub use state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
 pub use takeover::{Takeover, before_apply, reclaim, takeover, unchanged};
 pub use template::{same_template, template_hash, without_controllers_labels};
+pub use trigger::Trigger;
 pub use undo::{NoTarget, as_kubectl_would, target};
 pub use way_back::{Known, NoWayBack, Revision, WayBack, revisions, way_back};
 pub use wishes::{Wish, wish};

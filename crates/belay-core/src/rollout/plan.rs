@@ -97,7 +97,7 @@ pub const HELD_AGAIN: &str = "HeldAgain";
 /// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
 #[must_use]
 pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
-    if hold.commit == *commit || *trigger != Trigger::Commit {
+    if hold.commit == *commit || !trigger.is_commit() {
         return Reason { code: "Held".to_owned(), message: hold.reason.clone() };
     }
     let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommitId, ObjectState};
+use super::{CommitId, ObjectState, Trigger};
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
@@ -78,59 +78,6 @@ impl Record {
             evidence: None,
             started,
             ended: None,
-        }
-    }
-}
-
-/// What set a record off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "by", content = "who")]
-pub enum Trigger {
-    /// A commit changed the manifest.
-    Commit,
-    /// Somebody said `belay retry`, or took the hold off the object.
-    Retry,
-    /// Somebody took the workload back by hand; the manager that wrote it.
-    UndoByHand(String),
-    /// Somebody else changed the object; the manager that wrote it.
-    Drift(String),
-    /// Another object failed, and this one goes back with it; its name.
-    Together(String),
-    /// What it waited for is complete; what that is.
-    After(String),
-    /// Somebody replaced the pods of a ReplicationController with `belay rolling-update`; the manager that wrote it.
-    RollingUpdate(String),
-    /// Not known any more: the history was lost, and this record was made of what the cluster and Git still say. What
-    /// they do not say is left out of it.
-    Rebuilt,
-}
-
-impl Trigger {
-    /// The word for it, as programs read it too.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Trigger::Commit => "commit",
-            Trigger::Retry => "retry",
-            Trigger::UndoByHand(_) => "undo-by-hand",
-            Trigger::Drift(_) => "drift",
-            Trigger::Together(_) => "together",
-            Trigger::After(_) => "after",
-            Trigger::RollingUpdate(_) => "rolling-update",
-            Trigger::Rebuilt => "rebuilt",
-        }
-    }
-
-    /// Whose hand it was, or with what; `None` for the triggers that are nobody's.
-    #[must_use]
-    pub fn who(&self) -> Option<&str> {
-        match self {
-            Trigger::Commit | Trigger::Retry | Trigger::Rebuilt => None,
-            Trigger::UndoByHand(who)
-            | Trigger::Drift(who)
-            | Trigger::Together(who)
-            | Trigger::After(who)
-            | Trigger::RollingUpdate(who) => Some(who),
         }
     }
 }

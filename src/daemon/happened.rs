@@ -1,0 +1,101 @@
+//! What others do to a workload that is no drift: a restart, and the number of pods that an autoscaler decides on. Both are
+//! written down, and nothing is done about them.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::judging::is_complete;
+use super::source::Source;
+use super::undone::ByHand;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Reason, Trigger, marks};
+
+/// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
+const SCALED: Duration = Duration::from_hours(1);
+/// How far ahead of belay's the clock may be of who restarts a workload.
+const AHEAD: SignedDuration = SignedDuration::from_hours(1);
+/// Where a restart is written.
+const RESTARTED: [&str; 4] = ["f:spec", "f:template", "f:metadata", "f:annotations"];
+
+impl Source {
+    /// Notices a restart, once its pods are there.
+    pub(super) fn note_restart(&mut self, key: &ObjectKey, live: &Value) {
+        let Some(written) = restarted_at(live).map(str::to_owned) else { return };
+        let facts = self.live.entry(key.clone()).or_default();
+        if facts.restarted.as_ref() == Some(&written) || !is_complete(key, live) {
+            return;
+        }
+        facts.restarted = Some(written.clone());
+        let Ok(since) = written.parse::<Timestamp>() else { return };
+        // Of what was restarted before belay had it nothing is told, nor of what another clock says too wrongly.
+        let known = self.context.newest_record(key).is_some_and(|record| record.started <= since);
+        if !known || since > self.context.clock.now().saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
+            return;
+        }
+        let manifest = self.read_manifest(key).map(|manifest| manifest.value());
+        if manifest.as_ref().and_then(restarted_at) == Some(written.as_str()) {
+            return;
+        }
+        let by = writer(live, None, &[&RESTARTED[..], &[&format!("f:{}", marks::RESTARTED_AT)]].concat());
+        self.happened(
+            key,
+            ByHand {
+                commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
+                ..ByHand::complete(Trigger::Restart(Some(by.unwrap_or("somebody").to_owned())), since)
+            },
+        );
+    }
+
+    /// Notices that an autoscaler has changed the number of pods.
+    pub(super) fn note_scaling(&mut self, key: &ObjectKey, live: &Value) {
+        let Some(now) = live["spec"]["replicas"].as_i64() else { return };
+        let facts = self.live.entry(key.clone()).or_default();
+        let Some(before) = facts.replicas.replace(now).filter(|before| *before != now) else { return };
+        if facts.scaled.is_some_and(|at| at.elapsed() < SCALED) {
+            return;
+        }
+        let Some(autoscaler) = self.context.autoscalers.of(key) else { return };
+        // A person scales through the same door.
+        let by = writer(live, Some("scale"), &["f:spec", "f:replicas"]);
+        if by.is_none_or(|by| by.starts_with("kubectl") || by.starts_with(marks::FIELD_MANAGER)) {
+            return;
+        }
+        self.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
+        let message = format!("from {before} to {now} replicas");
+        let scaled = ByHand {
+            reason: Some(Reason { code: "Scaled".to_owned(), message }),
+            ..ByHand::complete(Trigger::Autoscaler(autoscaler.to_string()), self.context.clock.now())
+        };
+        self.happened(key, scaled);
+    }
+
+    fn happened(&mut self, key: &ObjectKey, what: ByHand) {
+        self.by_hand.insert((key.clone(), what.since), what);
+        self.write_down_by_hand();
+    }
+}
+
+impl ByHand {
+    /// What is through, as far as belay has anything to do with it.
+    fn complete(trigger: Trigger, since: Timestamp) -> ByHand {
+        ByHand { trigger, outcome: Outcome::Complete, since, commit: None, manifest: None, reason: None, back_to: None }
+    }
+}
+
+/// When a workload was restarted, as it says.
+fn restarted_at(workload: &Value) -> Option<&str> {
+    workload["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT].as_str()
+}
+
+/// Who wrote a field, through the object itself or through a subresource.
+fn writer<'a>(live: &'a Value, subresource: Option<&str>, field: &[&str]) -> Option<&'a str> {
+    let entries = live["metadata"]["managedFields"].as_array()?.iter();
+    let wrote = |entry: &&Value| {
+        let owned = field.iter().fold(&entry["fieldsV1"], |fields, name| &fields[*name]);
+        !owned.is_null() && entry["subresource"].as_str() == subresource
+    };
+    entries.filter(wrote).find_map(|entry| entry["manager"].as_str())
+}
