@@ -35,6 +35,8 @@ pub(super) struct RecordAnswer {
     pub waits_for: Option<String>,
     /// The workloads that read it and were not rolled out for its change: they notice when they restart.
     pub unnoticed: Vec<Unnoticed>,
+    /// What the person said who asked for it, with who that was; null where nobody said anything.
+    pub note: Option<String>,
     /// The first line of the commit's message; null where the commit is not known.
     pub subject: Option<String>,
     /// Who wrote the commit; null where that is not known.
@@ -63,7 +65,8 @@ impl RecordAnswer {
         };
         let waits_for = remembered::waits_for(&book.history, record).ok().flatten();
         let unnoticed = remembered::unnoticed(&book.history, record).unwrap_or_default();
-        RecordAnswer { record: record.clone(), waits_for, unnoticed, subject, author, authored }
+        let note = remembered::note(&book.history, record).ok().flatten();
+        RecordAnswer { record: record.clone(), waits_for, unnoticed, note, subject, author, authored }
     }
 }
 

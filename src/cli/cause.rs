@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::Globals;
 use super::rolling_update::commit;
+use super::who::who;
+use crate::clock::Clock;
 use crate::cluster::Patch;
-use belay_core::rollout::marks;
+use belay_core::rollout::{Note, marks, one_line};
 
 /// Why something is changed.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -46,6 +48,27 @@ impl Cause {
         }
         message.push('\n');
         message
+    }
+
+    /// All of it in one line, for a reason or a note; `None` where nothing is said.
+    pub(super) fn line(&self, globals: &Globals) -> anyhow::Result<Option<String>> {
+        let Cause { note, description, commit: name } = self;
+        let mut said: Vec<String> = note.iter().chain(description).map(|text| text.trim().to_owned()).collect();
+        if let Some(name) = name {
+            said.push(format!("commit {}", commit(globals, name)?.change_cause()));
+        }
+        Ok((!said.is_empty()).then(|| one_line(&said.join("; "))))
+    }
+
+    /// Whether anything is said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.note.is_none() && self.description.is_none() && self.commit.is_none()
+    }
+
+    /// The annotation by which the daemon hears of it; one that is there says nothing of what is done now.
+    pub(super) fn note(&self, globals: &Globals) -> anyhow::Result<Value> {
+        let note = self.line(globals)?.map(|text| Note { at: Clock::system().now(), by: who(globals), text });
+        Ok(note.map_or(Value::Null, |note| json!(note.to_annotation())))
     }
 
     /// What is written on a live object. Which commit an object of belay's is at is for its daemon to say.

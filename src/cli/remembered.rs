@@ -6,7 +6,7 @@ use crate::history::{Heads, History, HistoryError, ObjectStanding, Query, Source
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::{
     HELD_AGAIN, ObjectFacts, ObjectState, Outcome, Reason, Record, SourceFacts, SourceState, StateCounts, StepKind,
-    Unnoticed, is_configuration,
+    Trigger, Unnoticed, is_configuration,
 };
 
 /// What the history knows of each source.
@@ -135,6 +135,14 @@ pub(super) fn unnoticed(history: &History, record: &Record) -> Result<Vec<Unnoti
     let steps = history.steps(record.id)?;
     let noted = steps.iter().rfind(|step| step.kind == StepKind::Unnoticed);
     Ok(noted.and_then(|step| serde_json::from_str(&step.detail).ok()).unwrap_or_default())
+}
+
+/// What the person said who asked for what a record is about.
+pub(super) fn note(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
+    if record.trigger != Trigger::Retry {
+        return Ok(None);
+    }
+    Ok(history.steps(record.id)?.into_iter().find(|step| step.kind == StepKind::Note).map(|step| step.detail))
 }
 
 /// Why an object is as it is, with the place of its manifest.

@@ -61,6 +61,11 @@ async fn restart(
                 };
                 target.live = live;
             }
+            Ok(done) if mode == Mode::Real && !why.is_empty() => {
+                let patch = annotated(Patch::Merge(json!({})), &done.object, why);
+                let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+                return Ok(Act { object: written.object, ..done });
+            }
             done => return done,
         }
     }

@@ -4,6 +4,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::cause::Cause;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch};
@@ -14,21 +15,27 @@ use belay_core::rollout::{Hold, marks};
 pub struct Args {
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    cause: Cause,
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: REVISED, otherwise: "is never held", verb: "Try again" };
-    each(globals, &args.on, only, async |cluster, target, mode| retry(cluster, target, mode).await).await
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        retry(cluster, target, mode, args.cause.note(globals)?).await
+    })
+    .await
 }
 
-async fn retry(cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
+async fn retry(cluster: &Cluster, target: &Target, mode: Mode, note: Value) -> anyhow::Result<Act> {
     if marks::label(&target.live, marks::SOURCE).is_none() {
         bail!("{} is not applied by belay; `belay status -A` lists what is", target.quoted());
     }
     let Some(hold) = Hold::on(&target.live) else {
         bail!("{} is not held; there is nothing to try again", target.quoted());
     };
-    let metadata = json!({"uid": marks::uid(&target.live), "annotations": {marks::HOLD: Value::Null}});
+    let metadata =
+        json!({"uid": marks::uid(&target.live), "annotations": {marks::HOLD: Value::Null, marks::NOTE: note}});
     let patch = Patch::Merge(json!({"metadata": metadata}));
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
     let mut act = Act::done(written.object, &format!("let go of commit {}", hold.commit.short()));

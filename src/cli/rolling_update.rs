@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::cause::{Cause, annotated};
 use super::exit::Exit;
 use super::output::{Format, output_width, progress, say, say_value};
 use super::target::REVISED;
 use super::workload::Named;
 use super::{Globals, history, signals, who};
 use crate::clock::Clock;
-use crate::cluster::{Cluster, Pace, RollError};
+use crate::cluster::{Cluster, Mode, Pace, Part, Patch, RollError, Served};
 use crate::config::Span;
 use crate::git::WorkingCopy;
 use crate::history::Resolved;
@@ -65,9 +66,8 @@ pub struct Args {
     /// How long to wait until something moves: then it stops, and exits with 4
     #[arg(long, value_name = "TIME", default_value = "5m")]
     timeout: Span,
-    /// The commit that this comes from, written on the new one: digits, a branch, a tag
-    #[arg(long, value_name = "COMMIT", conflicts_with = "rollback")]
-    commit: Option<String>,
+    #[command(flatten)]
+    cause: Cause,
     /// Only say what would be rolled to what
     #[arg(long)]
     dry_run: bool,
@@ -106,7 +106,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     };
     match rolled {
         Ok(last) => {
-            print(&cluster, &namespace, &ask, &last, args.output).await?;
+            describe(globals, &cluster, &args.cause, &namespace, object_of(&last)).await?;
+            print(&cluster, &namespace, &last, args.output).await?;
             Ok(Exit::Done)
         }
         Err(error @ RollError::TimedOut { .. }) => {
@@ -125,9 +126,10 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
         (None, None) if args.rollback => To::Back,
         (None, None) => To::Existing,
     };
-    let marks = match &args.commit {
-        Some(name) => TemplateMarks::of(&commit(globals, name)?),
-        None => TemplateMarks::default(),
+    let marks = match &args.cause.commit {
+        // The pods of what is taken back come from no other commit by it.
+        Some(name) if !args.rollback => TemplateMarks::of(&commit(globals, name)?),
+        _ => TemplateMarks::default(),
     };
     Ok(Ask {
         old: controller_named(&args.old, args)?,
@@ -262,24 +264,47 @@ fn warn_of_owner(live: &Live, ask: &Ask) {
     });
 }
 
-async fn print(cluster: &Cluster, namespace: &str, ask: &Ask, last: &str, format: Format) -> anyhow::Result<()> {
-    // `replicationcontroller/web rolling updated`
-    let object = last.split(' ').next().unwrap_or_default();
+/// Writes on what is there at the end why it is as it is.
+async fn describe(
+    globals: &Globals,
+    cluster: &Cluster,
+    cause: &Cause,
+    namespace: &str,
+    object: &str,
+) -> anyhow::Result<()> {
+    if cause.is_empty() {
+        return Ok(());
+    }
+    let (key, served, live) = controller_at_end(cluster, namespace, object).await?;
+    let patch = annotated(Patch::Merge(json!({})), &live, cause.annotations(globals, &live)?);
+    cluster.patch(&key, &served, Part::Whole, &patch, Mode::Real).await?;
+    Ok(())
+}
+
+async fn print(cluster: &Cluster, namespace: &str, last: &str, format: Format) -> anyhow::Result<()> {
+    let object = object_of(last);
     match format {
         Format::Table | Format::Wide => say(last),
         Format::Name => say(object),
-        Format::Json | Format::Yaml => {
-            let name = object.rsplit('/').next().unwrap_or(&ask.old).to_owned();
-            let served = cluster.served("v1", "ReplicationController").await?;
-            let key = ObjectKey {
-                group: String::new(),
-                kind: served.kind.clone(),
-                namespace: Some(namespace.to_owned()),
-                name: name.clone(),
-            };
-            let live = cluster.get(&key, &served).await?.ok_or(Refused::NotFound { name })?;
-            say_value(&live, format)?;
-        }
+        Format::Json | Format::Yaml => say_value(&controller_at_end(cluster, namespace, object).await?.2, format)?,
     }
     Ok(())
+}
+
+/// The controller that the last line names: `replicationcontroller/web rolling updated`.
+fn object_of(last: &str) -> &str {
+    last.split(' ').next().unwrap_or_default()
+}
+
+async fn controller_at_end(
+    cluster: &Cluster,
+    namespace: &str,
+    object: &str,
+) -> anyhow::Result<(ObjectKey, Served, Value)> {
+    let name = object.rsplit('/').next().unwrap_or_default().to_owned();
+    let served = cluster.served("v1", "ReplicationController").await?;
+    let namespace = Some(namespace.to_owned());
+    let key = ObjectKey { group: String::new(), kind: served.kind.clone(), namespace, name: name.clone() };
+    let live = cluster.get(&key, &served).await?.ok_or(Refused::NotFound { name })?;
+    Ok((key, served, live))
 }

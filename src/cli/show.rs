@@ -125,6 +125,9 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
             if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
         say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
     }
+    if let Some(note) = remembered::note(history, record)? {
+        say(format!("  note:     {}", plain(&note)));
+    }
     if let Some(place) = &record.place {
         say(format!("  place:    {place}"));
     }

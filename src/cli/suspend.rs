@@ -1,9 +1,10 @@
 //! `belay suspend WORKLOAD` and `belay resume-sync WORKLOAD`: the daemon leaves an object alone, and takes it up again.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::cause::Cause;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
@@ -14,9 +15,11 @@ use belay_core::rollout::{applied_fields, marks};
 pub struct SuspendArgs {
     #[command(flatten)]
     on: On,
-    /// Why, for those who wonder
-    #[arg(long, value_name = "TEXT", default_value = "by hand (belay suspend)", value_parser = reason)]
-    reason: String,
+    /// Why, for those who wonder; the same as --note
+    #[arg(long, value_name = "TEXT", value_parser = reason, conflicts_with = "note")]
+    reason: Option<String>,
+    #[command(flatten)]
+    cause: Cause,
 }
 
 /// What `belay resume-sync` understands.
@@ -24,8 +27,12 @@ pub struct SuspendArgs {
 pub struct ResumeArgs {
     #[command(flatten)]
     on: On,
+    #[command(flatten)]
+    cause: Cause,
 }
 
+/// What a suspension says where nobody says why.
+const BY_HAND: &str = "by hand (belay suspend)";
 /// The longest reason, in characters: it stands in a table.
 const REASON_LIMIT: usize = 200;
 
@@ -42,14 +49,21 @@ fn reason(text: &str) -> Result<String, String> {
 /// `belay suspend`
 pub(super) async fn suspend(globals: &Globals, args: SuspendArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: &WORKLOADS, otherwise: "is not rolled out by belay", verb: "Suspend" };
-    let why = &args.reason;
-    each(globals, &args.on, only, async |cluster, target, mode| begin(cluster, target, mode, why).await).await
+    let SuspendArgs { on, reason: given, mut cause } = args;
+    cause.note = given.or(cause.note);
+    let why =
+        cause.line(globals)?.map(|why| reason(&why).map_err(|error| anyhow!("the reason can't be taken: {error}")));
+    let why = why.transpose()?.unwrap_or_else(|| BY_HAND.to_owned());
+    each(globals, &on, only, async |cluster, target, mode| begin(cluster, target, mode, &why).await).await
 }
 
 /// `belay resume-sync`
 pub(super) async fn resume(globals: &Globals, args: ResumeArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: &WORKLOADS, otherwise: "is not rolled out by belay", verb: "Take up" };
-    each(globals, &args.on, only, async |cluster, target, mode| end(cluster, target, mode).await).await
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        end(cluster, target, mode, args.cause.note(globals)?).await
+    })
+    .await
 }
 
 async fn begin(cluster: &Cluster, target: &Target, mode: Mode, why: &str) -> anyhow::Result<Act> {
@@ -59,14 +73,14 @@ async fn begin(cluster: &Cluster, target: &Target, mode: Mode, why: &str) -> any
     if let Some(before) = marks::annotation(&target.live, marks::SUSPEND).filter(|before| *before == why) {
         bail!("{} is already suspended: {before}", target.quoted());
     }
-    let object = annotate(cluster, target, mode, json!(why)).await?;
+    let object = annotate(cluster, target, mode, json!({marks::SUSPEND: why})).await?;
     let mut act = Act::done(object, "suspended");
     act.notes
         .push(format!("note: commits of source {source} no longer change {} until belay resume-sync", target.named()));
     Ok(act)
 }
 
-async fn end(cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<Act> {
+async fn end(cluster: &Cluster, target: &Target, mode: Mode, note: Value) -> anyhow::Result<Act> {
     if marks::annotation(&target.live, marks::SUSPEND).is_none() {
         bail!("{} is not suspended", target.quoted());
     }
@@ -75,12 +89,12 @@ async fn end(cluster: &Cluster, target: &Target, mode: Mode) -> anyhow::Result<A
     if in_git {
         bail!("{} is suspended by its manifest; remove {} there, and commit", target.quoted(), marks::SUSPEND);
     }
-    let object = annotate(cluster, target, mode, Value::Null).await?;
+    let object = annotate(cluster, target, mode, json!({marks::SUSPEND: null, marks::NOTE: note})).await?;
     Ok(Act::done(object, "taken up again"))
 }
 
-async fn annotate(cluster: &Cluster, target: &Target, mode: Mode, text: Value) -> anyhow::Result<Value> {
-    let metadata = json!({"uid": marks::uid(&target.live), "annotations": {marks::SUSPEND: text}});
+async fn annotate(cluster: &Cluster, target: &Target, mode: Mode, annotations: Value) -> anyhow::Result<Value> {
+    let metadata = json!({"uid": marks::uid(&target.live), "annotations": annotations});
     let patch = Patch::Merge(json!({"metadata": metadata}));
     Ok(cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?.object)
 }

@@ -21,7 +21,8 @@ use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, Hold, Outcome, Reason, Record, RecordId, Replicas, Trigger, Wanted, Workload, marks,
+    Action, Commit, Hold, Note, Outcome, Reason, Record, RecordId, Replicas, Step, StepKind, Trigger, Wanted, Workload,
+    marks,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -107,6 +108,7 @@ impl Source {
             facts.let_go = facts.hold.take();
         }
         facts.hold.clone_from(&hold);
+        facts.note = Note::on(live);
         if taken_off {
             self.let_go_of_company(key);
         }
@@ -268,8 +270,13 @@ impl Source {
     fn write_down(&mut self, prepared: Prepared) -> Option<(RecordId, Prepared)> {
         let record = Record { rolls_out: prepared.rolls_out(), ..self.record(&prepared.planned) };
         let (head, now) = (self.planned.clone()?, self.context.clock.now());
+        let note = self.note_on(&record);
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
-            Ok(ids) => Some((ids.into_iter().next()?, prepared)),
+            Ok(ids) => {
+                let id = ids.into_iter().next()?;
+                note.iter().for_each(|note| self.write_down_note(id, note));
+                Some((id, prepared))
+            }
             Err(error) => {
                 let key = &prepared.planned.wanted.key;
                 warn!(object = %key, %error, "failed to write down what is to be done, trying again");
@@ -278,6 +285,20 @@ impl Source {
                 self.doubt(key.clone(), again);
                 None
             }
+        }
+    }
+
+    /// What the person said who asked for this; of an older request it would be older than what came of that.
+    fn note_on(&self, record: &Record) -> Option<Note> {
+        let note = self.live.get(&record.object)?.note.clone().filter(|_| record.trigger == Trigger::Retry)?;
+        let newest = self.context.newest_record(&record.object);
+        newest.is_none_or(|newest| newest.started <= note.at).then_some(note)
+    }
+
+    fn write_down_note(&self, id: RecordId, note: &Note) {
+        let step = Step { at: self.context.clock.now(), kind: StepKind::Note, detail: note.line() };
+        if let Err(error) = self.context.history.step(id, &step) {
+            warn!(%error, "failed to write down what somebody said");
         }
     }
 

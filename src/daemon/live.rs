@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use belay_core::rollout::{Hold, marks};
+use belay_core::rollout::{Hold, Note, marks};
 
 /// What is kept of a live object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +22,8 @@ pub(super) struct LiveFacts {
     pub complete: bool,
     /// Whether somebody asked to leave it alone.
     pub suspended: bool,
+    /// What somebody said of it last.
+    pub note: Option<Note>,
     /// When it was restarted, as it says itself, and as it was noticed last.
     pub restarted: Option<String>,
     /// How many pods it is to have.

@@ -311,6 +311,67 @@ async fn suspended_is_left_alone_until_it_is_taken_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_it_is_kept() {
+    let (mut office, first, second) = Office::with_two_versions(|image| deployment("web", image, "")).await;
+    let said = ["--note", "slow", "--description", "Seen at\nnoon.", "--commit", &first];
+    let undone = office.desk.belay(&[&["undo", "web"], &said[..]].concat());
+    assert_eq!(undone.code, 0, "{undone:?}");
+    let live = office.in_a_while().await;
+    let reason = hold_of(&live).expect("held")["reason"].as_str().unwrap().to_owned();
+    let all = format!(": slow; Seen at noon.; commit {} First version", short(&first));
+    assert!(reason.contains(&all), "{reason}");
+    assert!(office.undone(&second)["reason"]["message"].as_str().unwrap().contains(&all));
+    assert_eq!(office.desk.belay(&["restart", "web", "--note", "as it hung"]).code, 0);
+    let cause = office.in_a_while().await["metadata"]["annotations"]["kubernetes.io/change-cause"].clone();
+    assert_eq!(cause, "as it hung", "also of what is held");
+
+    assert_eq!(office.desk.belay(&["retry", "web", "--note", "mended"]).code, 0);
+    office.image_is("web:2").await;
+    let retried = office.triggered("retry").await;
+    let note = retried["note"].as_str().unwrap().to_owned();
+    assert!(note.contains(" as ") && note.ends_with(": mended"), "{retried:#}");
+    let shown = office.belay(&format!("show {second}"));
+    assert!(shown.out.contains(&format!("  note:     {note}\n")), "{}", shown.out);
+
+    assert_eq!(office.desk.belay(&["suspend", "web", "--note", "a look", "--description", "inside"]).code, 0);
+    let why = office.in_a_while().await["metadata"]["annotations"]["belay.dev/suspend"].clone();
+    assert_eq!(why, "a look; inside");
+    let both = office.desk.belay(&["suspend", "web", "--note", "a look", "--reason", "a look"]);
+    assert_eq!(both.code, 2, "{both:?}");
+    let third = office.push(&deployment("web", "web:3", ""), "Third version");
+    office.until(&third, "suspended").await;
+    assert_eq!(office.desk.belay(&["resume-sync", "web", "--note", "seen enough"]).code, 0);
+    office.image_is("web:3").await;
+    let shown = office.belay(&format!("show {third}"));
+    assert!(shown.out.contains(": seen enough\n") && !shown.out.contains("mended"), "{}", shown.out);
+
+    // What nobody says anything of has no earlier note.
+    assert_eq!(office.belay("suspend web").code, 0);
+    let fourth = office.push(&deployment("web", "web:4", ""), "Fourth version");
+    office.until(&fourth, "suspended").await;
+    assert_eq!(office.belay("resume-sync web").code, 0);
+    let live = office.image_is("web:4").await;
+    assert_eq!(live["metadata"]["annotations"].get("belay.dev/note"), None);
+    assert!(!office.belay(&format!("show {fourth}")).out.contains("note:"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_an_undo_of_others_is_its_change_cause() {
+    let desk = Desk::embedded().await;
+    for image in ["web:1", "web:2"] {
+        desk.apply(&path("deployments", "web"), &deployment("web", image, "")).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let undone = desk.belay(&["undo", "web", "--note", "slow", "--description", "Seen at noon."]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    let live = desk.get(&path("deployments", "web")).await.unwrap();
+    let annotations = &live["metadata"]["annotations"];
+    assert_eq!(image_of(&live), "web:1");
+    assert_eq!(annotations["kubernetes.io/change-cause"], "slow");
+    assert_eq!(annotations["kubernetes.io/description"], "Seen at noon.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn paused_by_hand_is_no_drift() {
     let mut office = Office::new().await;
     let first = office.push(&deployment("web", "web:1", ""), "First version");

@@ -235,3 +235,27 @@ async fn a_file_may_come_from_standard_input_and_a_commit_is_recorded() {
     let cause = live["metadata"]["annotations"]["kubernetes.io/change-cause"].as_str().unwrap();
     assert_eq!(cause, format!("{} Second version (Ada)", &commit[..7]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_it_is_kept() {
+    let served = Served::new().await;
+    make(&served, "web", "web:1", "").await;
+    let annotations = async || {
+        let live = served.get("/api/v1/namespaces/default/replicationcontrollers/web").await;
+        live["metadata"]["annotations"].clone()
+    };
+    let ran = roll(&served, &["web", "--image=web:2", "--note=faster", "--description=It was slow."]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "replicationcontroller/web rolling updated\n"), "{ran:?}");
+    let now = annotations().await;
+    assert_eq!(
+        (&now["kubernetes.io/change-cause"], &now["kubernetes.io/description"]),
+        (&"faster".into(), &"It was slow.".into())
+    );
+    // Broken off half-way, and taken back.
+    let stuck = ["web", "--image=web:3", "--timeout=1s", "--update-period=10s"];
+    let all: Vec<&str> = ["rolling-update"].into_iter().chain(stuck).collect();
+    assert_ne!(served.run(&all).code, 0);
+    let back = roll(&served, &["web", "--rollback", "--note=not yet"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    assert_eq!(annotations().await["kubernetes.io/change-cause"], "not yet");
+}

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Pace, RollError};
 use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
 use belay_core::rollout::{
-    Hold, Replicas, applied_fields, body, marks, same_template, template, template_hash, with_template,
+    Hold, Replicas, TemplateMarks, applied_fields, body, marks, same_template, template, template_hash, with_template,
 };
 
 /// How often the cluster is looked at while pods come and go.
@@ -46,7 +46,8 @@ pub(super) async fn take_back(undo: &Undo<'_>, cluster: &Cluster, target: &Targe
         return Ok(Act { object: target.live.clone(), done: Some("rolled back".to_owned()), notes });
     }
     rolling.roll_to_goal().await?;
-    let written = rolling.write(source, hold).await?;
+    let marks = undo.marks(&target.live, &goal, hold.as_ref())?;
+    let written = rolling.write(source, hold, &marks).await?;
     Ok(Act { object: written, done: Some("rolled back".to_owned()), notes })
 }
 
@@ -172,7 +173,7 @@ impl Rolling<'_> {
     }
 
     /// Writes the marks and the hold, as the daemon would apply them; and the template, where there were no pods to roll.
-    async fn write(&self, source: &str, hold: Option<Hold>) -> anyhow::Result<Value> {
+    async fn write(&self, source: &str, hold: Option<Hold>, marks: &TemplateMarks) -> anyhow::Result<Value> {
         let Target { key, served, .. } = self.target;
         let gone = || anyhow!("{} was deleted meanwhile", self.target.quoted());
         let mut live = self.cluster.get(key, served).await?.ok_or_else(gone)?;
@@ -183,7 +184,7 @@ impl Rolling<'_> {
         // What the server makes of the template counts, and is only known when it is there.
         for _ in 0..2 {
             let hold = hold.clone().map(|hold| Hold { template: template_hash(&there), ..hold });
-            let sent = body(&self.applied(), source, &self.goal.marks, hold.as_ref(), Replicas::LeftOut);
+            let sent = body(&self.applied(), source, marks, hold.as_ref(), Replicas::LeftOut);
             live = self.cluster.apply(key, served, &with_template(sent, &there), Mode::Real).await?.object;
             let now = template(&live).cloned().unwrap_or_default();
             if same_template(&now, &there) {

@@ -8,14 +8,15 @@ use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::cause::{Cause, annotated};
 use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use super::who;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
 use belay_core::rollout::{
-    Hold, Replicas, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
-    same_template, template, template_hash, unchanged, with_template,
+    Hold, Replicas, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
+    revisions, same_template, template, template_hash, unchanged, with_template,
 };
 use goal::Goal;
 use memory::{Head, Memory};
@@ -31,9 +32,11 @@ pub struct Args {
     /// Back to what this commit said: an id, or how it begins
     #[arg(long, value_name = "COMMIT", value_parser = digits)]
     to_commit: Option<String>,
-    /// Why, for those who wonder what is held
-    #[arg(long, value_name = "TEXT")]
+    /// Why, for those who wonder what is held; the same as --note
+    #[arg(long, value_name = "TEXT", conflicts_with = "note")]
     reason: Option<String>,
+    #[command(flatten)]
+    cause: Cause,
 }
 
 /// The kinds that an undo is for.
@@ -48,16 +51,21 @@ fn digits(text: &str) -> Result<String, String> {
     if fine { Ok(text.to_ascii_lowercase()) } else { Err("a commit is 4 to 40 hexadecimal digits".to_owned()) }
 }
 
-pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(super) async fn run(globals: &Globals, mut args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: TAKEN_BACK, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
     let memory = Memory::open(globals)?;
-    let undo = Undo { args: &args, memory: &memory, who: who::who(globals) };
+    args.cause.note = args.reason.take().or(args.cause.note);
+    let why = args.cause.line(globals)?;
+    let undo = Undo { args: &args, globals, memory: &memory, why, who: who::who(globals) };
     each(globals, &args.on, only, async |cluster, target, mode| undo.one(cluster, target, mode).await).await
 }
 
 struct Undo<'a> {
     args: &'a Args,
+    globals: &'a Globals,
     memory: &'a Memory,
+    /// Why, as whoever types says.
+    why: Option<String>,
     /// Who types, for the history.
     who: String,
 }
@@ -111,6 +119,7 @@ impl Undo<'_> {
             _ => {
                 let keeper = keepers.iter().find(|keeper| keeper["metadata"]["name"] == goal.keeper.as_str());
                 let patch = Patch::Json(as_kubectl_would(workload, live, keeper, &goal.template));
+                let patch = annotated(patch, live, self.args.cause.annotations(self.globals, live)?);
                 let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
                 Ok(Act::done(written.object, "rolled back"))
             }
@@ -128,7 +137,8 @@ impl Undo<'_> {
     ) -> anyhow::Result<Act> {
         let mut notes = Vec::new();
         let hold = self.hold(target, source, goal, &mut notes)?;
-        let sent = body(applied, source, &goal.marks, hold.as_ref(), Replicas::AsWritten);
+        let marks = self.marks(&target.live, goal, hold.as_ref())?;
+        let sent = body(applied, source, &marks, hold.as_ref(), Replicas::AsWritten);
         let mut sent = with_template(sent, &goal.template);
         sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();
         if let Some(managers) = give_up_templates(&target.live) {
@@ -201,13 +211,19 @@ impl Undo<'_> {
         Ok(Some(self.held(head, goal)))
     }
 
+    /// The marks of the template that it goes back to. Where nothing is held, its change-cause says why.
+    fn marks(&self, live: &Value, goal: &Goal, hold: Option<&Hold>) -> anyhow::Result<TemplateMarks> {
+        let mut said = self.args.cause.annotations(self.globals, live)?;
+        let said = said.remove(marks::CHANGE_CAUSE).filter(|_| hold.is_none());
+        let said = said.and_then(|cause| cause.as_str().map(str::to_owned));
+        let change_cause = said.or_else(|| goal.marks.change_cause.clone());
+        Ok(TemplateMarks { change_cause, ..goal.marks.clone() })
+    }
+
     fn held(&self, head: Head, goal: &Goal) -> Hold {
         let mut reason = format!("taken back by hand (belay undo) to {}", goal.describe);
-        if let Some(why) = &self.args.reason {
-            reason.push_str(&format!(
-                ": {}",
-                why.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(200).collect::<String>()
-            ));
+        if let Some(why) = &self.why {
+            reason.push_str(&format!(": {why}"));
         }
         Hold {
             manifest: head.manifest,

@@ -29,6 +29,8 @@ pub const CONFIG_HASH: &str = "belay.dev/config-hash";
 pub const ROLLED: &str = "belay.dev/rolled";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// What somebody says of a retry, or of taking an object up again: JSON.
+pub const NOTE: &str = "belay.dev/note";
 /// The annotation of a pod template by which Kubernetes' tools make new pods without changing anything else.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// Annotation of Kubernetes: the number of a Deployment's present revision, and of a ReplicaSet's.

@@ -275,6 +275,8 @@ pub enum StepKind {
     Unnoticed,
     /// belay started again and took it up where it was.
     Resumed,
+    /// What the person said who asked for it.
+    Note,
     /// The end.
     Ended,
 }
@@ -296,6 +298,7 @@ impl StepKind {
             StepKind::Waiting => "waiting",
             StepKind::Unnoticed => "not noticed",
             StepKind::Resumed => "resumed",
+            StepKind::Note => "note",
             StepKind::Ended => "ended",
         }
     }
