@@ -15,8 +15,10 @@ use belay_core::manifest::yaml::Limits;
 use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
 use belay_core::rollout::{Commit, CommitId, allowed_by_trailer};
 
-/// The most memory that the manifests of a head may take that are read at once, in bytes: some 40,000 small ones.
+/// The most memory that the manifests of a head may take that are read at once, in bytes: some 25,000 small ones.
 const HELD: usize = 64 << 20;
+/// What a file takes besides its manifests, in bytes, near enough: what differs of it, its path and key in several lists.
+const FILE: usize = 1 << 10;
 /// The most commits whose arrival is noted at once.
 const ARRIVALS: usize = 1000;
 /// The fewest files for which a thread is worth its start.
@@ -216,7 +218,7 @@ impl Repository {
     /// A file, unless it and those before it take more memory than belay gives the manifests of a head.
     fn has_room_for(&self, placed: Placed, held: &AtomicUsize) -> Result<Placed, GitError> {
         let size = |read: &ReadFile| read.file.manifests.iter().map(Manifest::size).sum::<usize>();
-        let size = placed.1.as_ref().map_or(0, size);
+        let size = placed.1.as_ref().map_or(0, size) + FILE;
         let all = held.fetch_add(size, Ordering::Relaxed) + size;
         if all <= HELD {
             return Ok(placed);

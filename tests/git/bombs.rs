@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use belay::git::{Credentials, Follow, GitError, Limits, Mirror};
 use belay_core::manifest::{Scopes, is_manifest, read_file};
@@ -46,8 +47,7 @@ fn follows_a_repository_and_is_measured() {
     };
     println!("\nsaid: {said}");
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    println!("peak: {}", peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10);
+    println!("peak: {}", high_water(&status).unwrap());
 }
 
 /// Fetches a repository and reads all that the daemon would: trees, commits, who changed what, manifests.
@@ -77,7 +77,45 @@ fn read_all(repository: &str, folder: &Path, follow: &str) -> Result<usize, GitE
 }
 
 fn of(repository: &Repository) -> String {
+    run(repository, "main");
     follow(&repository.path().display().to_string(), &repository.beside("mirror"), "main")
+}
+
+/// Follows a branch with the whole program, the embedded cluster and all, until the head is through or refused. Its peak is
+/// bounded, too.
+fn run(repository: &Repository, branch: &str) {
+    let state = repository.beside("state");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_belay"))
+        .args(["run", "--once", "--embedded", "--timeout", "90s", "--branch", branch, "--repository"])
+        .arg(repository.path())
+        .arg("--state-dir")
+        .arg(&state)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(repository.beside("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        // Of a process that has ended there is nothing to read any more.
+        let now = fs::read_to_string(&status).ok().and_then(|text| high_water(&text));
+        peak = now.unwrap_or_default().max(peak);
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let log = fs::read_to_string(repository.beside("log")).unwrap();
+    let last = log.lines().rfind(|line| !line.is_empty()).unwrap_or_default();
+    eprintln!("{}: the program: peak {} MiB, {ended}: {last}", repository.path().display(), peak >> 20);
+    assert!((1..PEAK).contains(&peak), "{} MiB: {log}", peak >> 20);
+    assert!(ended.code().is_some(), "{ended}: {log}");
+}
+
+/// The most memory that a process has taken, in bytes, as its `status` says.
+fn high_water(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
 /// The same over HTTP.
