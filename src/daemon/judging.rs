@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -73,8 +73,13 @@ pub(super) struct Judging<'a> {
 impl Work {
     /// A judge of the rollout that a write began.
     pub(super) fn judge(&self, baseline: Baseline) -> Judge {
+        self.judge_since(baseline, self.context.clock.now())
+    }
+
+    /// The same of a rollout that has moved last at that time.
+    pub(super) fn judge_since(&self, baseline: Baseline, moved: Timestamp) -> Judge {
         let limit = SignedDuration::try_from(self.context.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
-        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, self.context.clock.now());
+        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, moved);
         judge.with_outage_timeout(limit)
     }
 

@@ -2,8 +2,7 @@
 //! [`belay_core::rollout::rolling_update`]. Where it fails, the old controller grows again; it is the last good revision.
 
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -260,14 +259,15 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
     let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
     let mut backoff = Backoff::default();
     loop {
-        let (pace, moved) = (pace(work, &judge), AtomicBool::new(false));
+        judge.note_outages(&context.cluster.outages(), context.clock.now());
+        let (pace, moved) = (pace(work, &judge), Mutex::new(None));
         let update = match RollingUpdate::new(ask.clone()) {
             Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Box::default())),
             Ok(update) => update,
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let rolling = context.cluster.roll(namespace, update, pace, |line, counters| {
-            moved.store(true, Ordering::Relaxed);
+            *moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.clock.now());
             told(work, outcome, line, counters);
         });
         let rolled = tokio::select! {
@@ -294,10 +294,12 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
             Err(reason) => reason,
         };
         let seen = scene(work, &ask.to).await?;
-        if moved.load(Ordering::Relaxed) {
-            judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
+        if let Some(at) = moved.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            judge = work.judge_since(Baseline::default(), at).with_deadline(deadline(work, outcome));
         }
-        match judge.rule(suspicion, &seen.sight, context.clock.now()) {
+        let now = context.clock.now();
+        judge.note_outages(&context.cluster.outages(), now);
+        match judge.rule(suspicion, &seen.sight, now) {
             Ruling::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 return Ok(Rolled::Failed(reason, Box::new(seen)));

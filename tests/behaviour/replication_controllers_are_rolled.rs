@@ -238,3 +238,39 @@ async fn a_newer_commit_is_not_given_up_for_the_pods_of_the_one_before() {
         world.stop().await;
     }
 }
+
+/// One pod that comes up later than its deadline, since nobody could tell that it did. The shorter outage belay waits out with
+/// its Lease; in the longer one it loses that, and takes the rolling update up anew.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_server_is_added_to_the_deadline() {
+    for (slow, outage) in [("ready-after=85s", 14), ("ready-after=110s", 60)] {
+        let (mut world, tap, _) = started().await;
+        let one = controller("web:2", slow).replace("replicas: 3", "replicas: 1");
+        let second = world.push("web.yaml", &one, "Second version");
+        world.until("it rolls", |source| source.under_way.values().any(|way| way.message.contains("up to 1"))).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        tap.rule(|_, _| Fate::Fail(503));
+        tokio::time::sleep(Duration::from_secs(outage)).await;
+        tap.rule(|_, _| Fate::Pass);
+        world.through(&second).await;
+        let record = world.record(&second, OBJECT);
+        assert_eq!(record.outcome, Outcome::Complete, "{slow}: {record:#?}");
+    }
+}
+
+/// But no longer than that: what does not come up after it either is the commit's fault.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_server_excuses_nothing_that_fails_after_it() {
+    let (mut world, tap, _) = started().await;
+    let bad = world.push("web.yaml", &controller("web:2", "never-ready"), "Second version");
+    world.until("it rolls", |source| source.under_way.values().any(|way| way.message.contains("up to 1"))).await;
+    let began = tokio::time::Instant::now();
+    tap.rule(|_, _| Fate::Fail(503));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    tap.rule(|_, _| Fate::Pass);
+    world.through(&bad).await;
+    let record = world.record(&bad, OBJECT);
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert!(began.elapsed() < Duration::from_mins(6), "{:?}", began.elapsed());
+    assert_eq!(images(&world).await, ["web:1"]);
+}

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use belay_core::rollout::{Hold, Outcome, StepKind};
-use minicluster::{MiniCluster, Part, Random, controllers};
-use serde_json::json;
+use minicluster::{MiniCluster, Part, PodLogs, Random, controllers, kubelet};
+use serde_json::{Value, json};
 
-use crate::world::daemon::{EPOCH, World, broken, deployment, path_of};
+use crate::world::daemon::{EPOCH, World, broken, deployment, image, path_of};
 use crate::world::tap::Fate;
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +188,36 @@ async fn pods_that_belay_may_not_read_are_waited_for_and_not_for_ever() {
     let second = world.push("web.yaml", &broken("web", "never-ready"), "Second version");
     world.through(&second).await;
     ended_in_time(&world, &second, Outcome::RolledBack, "PodsNotReadable");
+}
+
+/// A node that says it is ready, and whose kubelet does nothing: of its pods there is nothing to be seen, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_silent_kubelet_is_waited_for_and_not_for_ever() {
+    let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
+    let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Kubelet).start().await.unwrap();
+    let options = kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default());
+    let nodes = kubelet::start(cluster.client(), options);
+    let mut world = World::on(cluster.client_as("belay"), clock, Some(cluster));
+    world.with_first_version().await;
+    // The scheduler goes with it: its work is done below.
+    nodes.stop().await;
+    let node = &world.list("api/v1/nodes").await[0]["metadata"]["name"];
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.until("it is under way", |source| source.under_way.values().any(|way| way.counters.updated > 0)).await;
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    let new: Vec<&Value> = pods.iter().filter(|pod| pod["spec"]["containers"][0]["image"] == "web:2").collect();
+    assert_eq!(new.len(), 1, "{pods:#?}");
+    let name = new[0]["metadata"]["name"].as_str().unwrap();
+    let to = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": node}});
+    world.create(&format!("api/v1/namespaces/default/pods/{name}/binding"), "scheduler", &to).await;
+    tokio::time::sleep(Duration::from_mins(8)).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::UnderWay);
+    let silent = "its node's kubelet has not said a word about it";
+    let told = |way: &belay::daemon::UnderWay| way.in_the_way.as_ref().is_some_and(|one| one.message.contains(silent));
+    assert!(world.status().under_way.values().any(told), "{:#?}", world.status().under_way);
+    world.through(&second).await;
+    ended_in_time(&world, &second, Outcome::RolledBack, "Pending");
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
 }
 
 /// The pods come up a minute later than their deadline, since nobody could tell that they did: what the controller says of
