@@ -60,6 +60,7 @@ impl Source {
                 return;
             }
         };
+        self.context.status.trouble("history", None);
         self.planned = Some(news.head.clone());
         self.pin(&records);
         self.failed.clear();

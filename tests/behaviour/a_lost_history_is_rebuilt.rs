@@ -1,10 +1,11 @@
 //! The history file is lost or damaged: a fresh one is begun, what the cluster and Git still say is put into it and marked
 //! as that, holds stay, and the way back is known.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use belay::history::Query;
-use belay_core::rollout::{Hold, Outcome, Record, Trigger};
+use belay_core::rollout::{Hold, Outcome, Record, SourceState, Trigger};
 
 use crate::world::daemon::{World, broken, deployment, image, path_of};
 
@@ -203,4 +204,20 @@ async fn when_it_is_damaged_while_it_is_in_use() {
     let fifth = world.push("web.yaml", &deployment("web", "web:5", ""), "Fifth version");
     world.through(&fifth).await;
     assert_eq!(world.record(&fifth, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+/// As on a full disk. With room again the plan is written down, and nothing is in the way any more; also where nothing else
+/// of it is to be written.
+#[tokio::test(start_paused = true)]
+async fn one_that_could_not_be_written_blocks_no_longer_than_that() {
+    let (mut world, _) = World::with_web().await;
+    let disk = rusqlite::Connection::open(file(&world)).unwrap();
+    let full = "SELECT RAISE(ABORT, 'database or disk is full')";
+    disk.execute_batch(&format!("CREATE TRIGGER full BEFORE INSERT ON commits BEGIN {full}; END")).unwrap();
+    let second = world.push("README.md", "Nothing to apply", "Second version");
+    world.until("it is told", |source| source.state() == SourceState::Blocked).await;
+    assert!(world.status().trouble["history"].contains("disk is full"), "{:?}", world.status().trouble);
+    disk.execute_batch("DROP TRIGGER full").unwrap();
+    world.through(&second).await;
+    assert_eq!((world.status().state(), world.status().trouble), (SourceState::Synced, BTreeMap::new()));
 }

@@ -77,16 +77,16 @@ fn read_all(repository: &str, folder: &Path, follow: &str) -> Result<usize, GitE
 }
 
 fn of(repository: &Repository) -> String {
-    run(repository, "main");
+    run(repository);
     follow(&repository.path().display().to_string(), &repository.beside("mirror"), "main")
 }
 
-/// Follows a branch with the whole program, the embedded cluster and all, until the head is through or refused. Its peak is
+/// Follows it with the whole program, the embedded cluster and all, until the head is through or refused. Its peak is
 /// bounded, too.
-fn run(repository: &Repository, branch: &str) {
+fn run(repository: &Repository) {
     let state = repository.beside("state");
     let mut child = Command::new(env!("CARGO_BIN_EXE_belay"))
-        .args(["run", "--once", "--embedded", "--timeout", "90s", "--branch", branch, "--repository"])
+        .args(["run", "--once", "--embedded", "--timeout", "90s", "--repository"])
         .arg(repository.path())
         .arg("--state-dir")
         .arg(&state)
