@@ -13,7 +13,7 @@ use super::shelf::Contents;
 use super::source::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, ConfigHash, Record, RecordId, Step, StepKind, Trigger, Unnoticed, Wanted, Workload, changes_contents,
+    Commit, ConfigHash, Only, Record, RecordId, Step, StepKind, Trigger, Unnoticed, Wanted, Workload, changes_contents,
     config_hash, config_hash_in, is_configuration, marks, readings, rolls_on_config, template,
 };
 
@@ -33,7 +33,7 @@ impl Source {
     pub(super) fn config_hash(&self, manifest: &Manifest) -> ConfigHash {
         let (hash, known) = self.hash_of_what_it_reads(manifest);
         // What can't be read for now is no change.
-        ConfigHash { asked: hash.filter(|_| known), ..ConfigHash::default() }
+        ConfigHash { asked: hash, only: (!known).then_some(Only::New), ..ConfigHash::default() }
     }
 
     /// The hash of what a workload reads of this repository, where that is asked for, and whether all of it is known.
@@ -97,9 +97,9 @@ impl Source {
             let commit =
                 wanted.get(&user).map_or_else(|| Arc::clone(&commit), |own| newer(commits, &own.commit, &commit));
             let charged = Charged { manifest, commit };
-            let asked = self.hash_of_what_it_reads(&charged.manifest).0;
             let reader = self.want(charged, Trigger::Commit);
-            let config_hash = ConfigHash { asked, changed, ..reader.config_hash };
+            let only = reader.config_hash.only.filter(|_| !changed);
+            let config_hash = ConfigHash { changed, only, ..reader.config_hash };
             wanted.insert(user, Wanted { config_hash, ..reader });
         }
     }

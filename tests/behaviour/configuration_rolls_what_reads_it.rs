@@ -350,9 +350,13 @@ async fn what_can_not_be_read_is_no_change() {
     rests(&mut world, &unreadable).await;
     restart(&mut world, true).await;
     rests(&mut world, &unreadable).await;
+    let before = hash(&world, &path_of("web")).await;
+    let next = world.push("web.yaml", &reads("web", "web:2"), "Next");
+    world.through(&next).await;
+    assert_eq!(hash(&world, &path_of("web")).await, before);
     let again = world.push("settings.yaml", &config_map("settings", "1"), "As it was");
     world.through(&again).await;
-    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], 1);
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], 2, "once, for its image");
 }
 
 #[tokio::test(start_paused = true)]

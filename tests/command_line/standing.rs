@@ -183,6 +183,33 @@ async fn the_pods_of_each_revision_are_told_apart() {
     assert!(!desk.belay(&["status"]).out.contains("REVISION"));
 }
 
+/// Whoever may not read what they are counted from is told so, and all the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_may_not_be_read_are_said_not_to_be_known() {
+    let desk = Desk::embedded().await;
+    version(&desk, "Deployment", 1, "ready").await;
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": "looks"}, "rules": [
+        {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets", "daemonsets"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["get", "list"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list"]}]});
+    let binding = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "looks"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "looks"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "ada"}]});
+    for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        desk.apply(&format!("apis/{group}/v1/{resource}/looks"), &object.to_string()).await;
+    }
+    let shown = desk.belay(&["status", "web", "--as", "ada"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    let line = shown.out.lines().last().unwrap();
+    assert!(line.starts_with("the pods of each revision of Deployment default/web are not known: "), "{shown:?}");
+    assert!(line.contains("replicasets"), "{shown:?}");
+    let told = desk.belay(&["status", "web", "--as", "ada", "-o", "json"]);
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    let one = &told["workloads"][0];
+    assert!(one["revisions"].is_null() && one["revisionsMissing"].is_string(), "{one:#}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_revisions_that_do_not_count_them_are_counted() {
     let desk = Desk::embedded().await;

@@ -45,7 +45,8 @@ impl ConfigHash {
             Some(Only::WhereSaid) => matches!(said, Some(Some(_))),
             Some(Only::New) => said.is_none(),
         };
-        let asked = ConfigHash { asked: self.asked.filter(|_| fits), only: None, ..self };
+        let as_said = || said.flatten().map(str::to_owned);
+        let asked = ConfigHash { asked: if fits { self.asked } else { as_said() }, only: None, ..self };
         match said {
             None => asked.anew(),
             Some(said) => ConfigHash { sent: asked.beside(said), ..asked },
@@ -168,6 +169,7 @@ mod tests {
         let only_new = asked(true, Some(Only::New));
         assert_eq!((sent(&only_new, None), sent(&only_new, Some(None))), (new, None));
         assert_eq!(sent(&only_new, Some(Some("old"))), old);
+        assert_eq!(only_new.decided(Some(Some("old"))).anew().sent, old, "also when its template changes");
     }
 
     #[test]
