@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
+use super::live::LiveFacts;
 use super::look::News;
 use super::planner::Prepared;
 use super::prune;
@@ -232,11 +233,13 @@ impl Source {
         let only_size = matches!(&stage, Stage::UnderWay(baseline) if baseline.only_size);
         let judged =
             prepared.rolls_out() || !only_size && matches!(stage, Stage::UnderWay(_) | Stage::GoingBack { .. });
-        let Prepared { planned, served: Some(served), carries_on, .. } = prepared else {
+        let Prepared { planned, served: Some(served), carries_on, standing, .. } = prepared else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;
         };
         let key = planned.wanted.key.clone();
+        let was_complete = standing.is_none_or(|standing| standing.complete);
+        let doubtful = self.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
         self.watch(&served);
         let apply = match &planned.action {
             Action::Apply(apply) => apply.clone(),
@@ -263,6 +266,7 @@ impl Source {
             give_up: given_up,
             stage,
             carries_on,
+            doubtful,
             told: None,
             well: None,
         });

@@ -98,7 +98,11 @@ impl Source {
         let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
         let resumed = was_suspended && !suspended;
         let complete = Workload::of(key).is_some() && is_complete(key, live);
-        let completed = !std::mem::replace(&mut facts.complete, complete) && complete;
+        let was_complete = std::mem::replace(&mut facts.complete, complete);
+        let completed = complete && !was_complete;
+        if was_complete && !complete && !self.rollouts.contains_key(key) {
+            facts.faltered = Some(Instant::now());
+        }
         if facts.suspended {
             // What it is to be may change meanwhile.
             facts.well = None;

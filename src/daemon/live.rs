@@ -22,6 +22,8 @@ pub(super) struct LiveFacts {
     pub complete: bool,
     /// Whether somebody asked to leave it alone.
     pub suspended: bool,
+    /// When it was complete last and then was not, without a rollout.
+    pub faltered: Option<Instant>,
     /// What somebody said of it last.
     pub note: Option<Note>,
     /// When it was restarted, as it says itself, and as it was noticed last.

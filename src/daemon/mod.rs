@@ -54,6 +54,7 @@ mod together;
 mod turn;
 mod undone;
 mod unstick;
+mod unwell;
 mod waiting;
 mod way;
 mod well;

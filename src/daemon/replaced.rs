@@ -11,7 +11,7 @@ use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, templ
 
 impl Work {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
-    /// to have failed itself.
+    /// to have failed itself, or to have stopped being well.
     pub(super) async fn keep_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.
@@ -24,7 +24,7 @@ impl Work {
         drop(room);
         let (Some(template), marks) = (template(&live), TemplateMarks::on(&live)) else { return Ok(()) };
         let failed = health(key, &live).is_some_and(|health| health.failure.is_some());
-        if failed || self.has_failed(&marks) {
+        if failed || self.has_failed(&marks) || self.unwell().has(&marks) {
             return Ok(());
         }
         let replaced = Replaced { uid: uid(&live), template: template.clone(), marks };

@@ -65,6 +65,8 @@ pub(super) struct Work {
     pub stage: Stage,
     /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
     pub carries_on: bool,
+    /// Whether what it takes the place of may not be well any more.
+    pub doubtful: bool,
     /// What is to be told of it at its end.
     pub told: Option<Told>,
     /// What it is known to be at its end.
@@ -101,6 +103,7 @@ impl Work {
                 {
                     return Ok(outcome);
                 }
+                Box::pin(self.look_at_replaced(&stage)).await?;
                 Box::pin(self.keep_replaced(&stage)).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;

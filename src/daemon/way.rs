@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::judging::Cancelled;
 use super::roll_out::Work;
+use super::unwell::Unwell;
 use crate::cluster::Backoff;
 use crate::history::Query;
 use belay_core::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
@@ -18,17 +19,26 @@ pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack
     let context = &work.context;
     let wanted = &work.planned.wanted;
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
-    let revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
+    let mut revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
+    let unwell = work.unwell();
+    // What was not well when it was replaced is gone back to as little as what failed.
+    let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));
+    let left_out = left_out.map(|revision| revision.failed = true).count();
     let good = context.last_good(&wanted.key);
     let failing = template(live).cloned().unwrap_or_default();
-    match way_back(&failing, good.as_ref(), &revisions, &[]) {
-        Err(none) if !was_there_before(work, live) => Ok(Err(none)),
-        Err(none) => {
-            let before: Vec<Known> = from_git(work).await.into_iter().chain(work.replaced(live)).collect();
-            Ok(if before.is_empty() { Err(none) } else { way_back(&failing, None, &revisions, &before) })
-        }
-        found => Ok(found),
+    let none = match way_back(&failing, good.as_ref(), &revisions, &[]) {
+        Ok(found) => return Ok(Ok(found)),
+        Err(_) if left_out > 0 => NoWayBack::NoneWell,
+        Err(none) => none,
+    };
+    if !was_there_before(work, live) {
+        return Ok(Err(none));
     }
+    let before: Vec<Known> = from_git(work, &unwell).await.into_iter().chain(work.replaced(live)).collect();
+    if before.is_empty() {
+        return Ok(Err(none));
+    }
+    Ok(way_back(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
 }
 
 /// Whether a workload is older than this rollout. What this very rollout made has nothing to go back to, whatever Git
@@ -42,7 +52,7 @@ fn was_there_before(work: &Work, live: &Value) -> bool {
 
 /// The newest version in Git, before the failed commit, that has neither failed itself nor given way before it was seen
 /// complete.
-async fn from_git(work: &Work) -> Option<Known> {
+async fn from_git(work: &Work, unwell: &Unwell) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Superseded].into(),
@@ -52,7 +62,8 @@ async fn from_git(work: &Work) -> Option<Known> {
         warn!(object = %wanted.key, %error, "failed to ask the history what has failed");
         Vec::new()
     });
-    let failed: BTreeSet<String> = records.into_iter().filter_map(|record| record.manifest_hash).collect();
+    let failed = records.into_iter().filter_map(|record| record.manifest_hash);
+    let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
     let ask =
         move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));

@@ -177,6 +177,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         give_up: watch::channel(None).1,
         stage: Stage::Fresh,
         carries_on: false,
+        doubtful: false,
         told: None,
         well: None,
     }

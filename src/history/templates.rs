@@ -103,7 +103,8 @@ impl History {
         self.read("look for a template", |connection| template(connection, source, object, commit))
     }
 
-    /// The newest record of a workload that rolled out and was seen complete, unless the same manifest has failed since.
+    /// The newest record of a workload that rolled out and was seen complete, unless the same manifest has failed since, or was
+    /// not well any more when another took its place.
     ///
     /// # Errors
     ///
@@ -114,6 +115,31 @@ impl History {
             let template = template(connection, source, object, &record.commit)?;
             let record = completed(connection, vec![record])?.pop();
             Ok(record.map(|record| LastGood { record, template }))
+        })
+    }
+}
+
+impl History {
+    /// The records of a workload's revisions that were not well any more when they were replaced, and not complete anew since.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn unwell(&self, source: &str, object: &ObjectKey) -> Result<Vec<Record>, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        self.read("look for what was not well", |connection| {
+            let text = format!(
+                "SELECT {} FROM records INDEXED BY records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND \
+                 kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND outcome = 'complete' AND EXISTS (SELECT 1 FROM steps \
+                 WHERE steps.record = records.number AND steps.step = 'unwell') AND NOT EXISTS (SELECT 1 FROM records AS \
+                 later INDEXED BY records_rolled_out WHERE later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 \
+                 AND later.kind = ?3 AND later.\"group\" = ?4 AND later.namespace IS ?5 AND later.number > records.number \
+                 AND later.outcome = 'complete' AND later.\"commit\" = records.\"commit\")",
+                rows::RECORD
+            );
+            let mut statement = connection.prepare_cached(&text)?;
+            let found = statement.query_map(params![source, name, kind, group, namespace], rows::record)?;
+            Ok(found.collect::<Result<_, _>>()?)
         })
     }
 }
@@ -182,6 +208,12 @@ fn template(
     Ok(found.map(|text| rows::from_json(0, &text)).transpose()?)
 }
 
+/// What was not well any more when it was replaced is not good before it is complete anew.
+const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND steps.step = \
+     'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND ill.\"group\" = ?4 AND \
+     ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \
+     ill.\"commit\" = records.\"commit\")";
+
 fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Result<Option<Record>, Failure> {
     let ObjectKey { group, kind, namespace, name } = object;
     let text = format!(
@@ -191,7 +223,7 @@ fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Resul
          later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND \
          later.namespace IS ?5 AND later.number > records.number AND \
          (later.manifest_hash = records.manifest_hash OR later.\"commit\" = records.\"commit\") AND later.outcome IN \
-         ('failed', 'rolled-back', 'rollback-failed')) ORDER BY records.number DESC LIMIT 1",
+         ('failed', 'rolled-back', 'rollback-failed')) AND NOT EXISTS ({UNWELL}) ORDER BY records.number DESC LIMIT 1",
         rows::RECORD
     );
     let mut statement = connection.prepare_cached(&text)?;

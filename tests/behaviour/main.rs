@@ -37,6 +37,7 @@ mod goes_back_whatever_was_lost;
 mod it_costs_what_changed;
 mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;
+mod never_back_to_what_was_unwell;
 mod one_daemon_writes;
 mod people_may_ask_otherwise;
 mod prunes_what_left;

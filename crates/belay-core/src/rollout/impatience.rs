@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Reason;
-use super::health::PodAccount;
+use super::health::{Fault, PodAccount};
 
 /// States that nothing but another manifest heals: given up at once.
 const AT_ONCE: [&str; 3] = ["InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull"];
@@ -14,6 +14,15 @@ const AFTER: [(&str, i64); 4] =
     [("ErrImagePull", 60), ("ImagePullBackOff", 60), ("CreateContainerError", 30), ("RunContainerError", 30)];
 /// The restarts of one pod after which it is given up.
 const RESTARTS: i32 = 3;
+
+/// Whether a pod of what was complete says that its revision is not well any more: it crashes, can't start again, or is not
+/// ready, and neither its node nor a lack of room for it is to blame. What has only just begun may still become ready.
+#[must_use]
+pub fn is_unwell(pod: &PodAccount) -> bool {
+    let fails = pod.fault == Fault::Commit && pod.seen.node.is_some();
+    // Between two crashes it is ready for a moment.
+    fails || pod.fault == Fault::None && pod.seen.state == "Running" && pod.seen.restarts >= RESTARTS
+}
 
 /// What has been seen of a rollout's pods so far.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +68,6 @@ impl Impatience {
 mod tests {
     use super::*;
     use crate::rollout::PodSeen;
-    use crate::rollout::health::Fault;
 
     fn pod(state: &str, restarts: i32) -> PodAccount {
         let seen = PodSeen { state: state.to_owned(), restarts, ..PodSeen::default() };
@@ -86,6 +94,22 @@ mod tests {
         assert_eq!(impatience.look(&[healed], at(60)), None);
         assert_eq!(impatience.look(&[pod("ErrImagePull", 0)], at(61)), None, "from the beginning");
         assert!(impatience.look(&[pod("ImagePullBackOff", 0)], at(121)).is_some());
+    }
+
+    #[test]
+    fn what_was_well_may_stop_being_so() {
+        let on_a_node = |fault: Fault, state: &str, restarts: i32| {
+            let seen = PodSeen { node: Some("node-1".to_owned()), ..pod(state, restarts).seen };
+            is_unwell(&PodAccount { seen, fault })
+        };
+        assert!(on_a_node(Fault::Commit, "CrashLoopBackOff", 1));
+        assert!(on_a_node(Fault::Commit, "NotReady", 0));
+        assert!(on_a_node(Fault::None, "Running", 3), "ready for a moment");
+        assert!(!on_a_node(Fault::None, "Running", 2));
+        assert!(!on_a_node(Fault::None, "Terminating", 9));
+        assert!(!on_a_node(Fault::World, "NodeNotReady", 9));
+        assert!(!on_a_node(Fault::Young, "NotReady", 0));
+        assert!(!is_unwell(&pod("Unschedulable", 0)), "there is no room for it");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pa
 pub use extract::{applied_fields, give_up_templates};
 pub use health::{Counters, health, progress_deadline_seconds};
 pub use hold::{Companion, Hold};
-pub use impatience::Impatience;
+pub use impatience::{Impatience, is_unwell};
 pub use judge::{Baseline, GRACE, Judge, Ruling, Sight, Verdict, Waiting, WaitingOn};
 pub use lease::{Lease, holding, releasing};
 pub use manual_rollback::{Recorded, RolledOut, manual_rollback};

@@ -275,6 +275,8 @@ pub enum StepKind {
     Unnoticed,
     /// belay started again and took it up where it was.
     Resumed,
+    /// It was complete, and was not well any more when another took its place.
+    Unwell,
     /// What the person said who asked for it.
     Note,
     /// The end.
@@ -298,6 +300,7 @@ impl StepKind {
             StepKind::Waiting => "waiting",
             StepKind::Unnoticed => "not noticed",
             StepKind::Resumed => "resumed",
+            StepKind::Unwell => "not well any more",
             StepKind::Note => "note",
             StepKind::Ended => "ended",
         }

@@ -99,6 +99,11 @@ pub enum NoWayBack {
     /// Every other revision is marked as failed.
     #[error("every earlier revision has failed too")]
     AllFailed,
+    /// Every other revision has failed, or was not well any more when it was replaced.
+    #[error(
+        "there is no good revision: every earlier one has failed, or stopped being well while it was the present one"
+    )]
+    NoneWell,
 }
 
 /// The way back from `failing`: the newest template that was seen complete (`good`, from the history); where the history
