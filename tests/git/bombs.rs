@@ -83,6 +83,7 @@ fn of(repository: &Repository) -> String {
 
 /// Follows it with the whole program, the embedded cluster and all, until the head is through or refused. Its peak is
 /// bounded, too.
+#[expect(clippy::disallowed_methods, reason = "a real process, which is looked at while it runs")]
 fn run(repository: &Repository) {
     let state = repository.beside("state");
     let mut child = Command::new(env!("CARGO_BIN_EXE_belay"))
