@@ -204,7 +204,7 @@ mod tests {
         let template = json!({"spec": {"serviceAccountName": "robot"}});
         let back = with_template(of("Deployment", "apps/v1", json!({"template": {}})), &template);
         assert_eq!(back["spec"]["template"]["spec"]["serviceAccount"], "robot");
-        let job = of("CronJob", "batch/v1", json!({"jobTemplate": {"spec": {"template": template.clone()}}}));
+        let job = of("CronJob", "batch/v1", json!({"jobTemplate": {"spec": {"template": template}}}));
         let sent = body(&job, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
         assert_eq!(sent["spec"]["jobTemplate"]["spec"]["template"]["spec"]["serviceAccount"], "robot");
         let widget = of("Widget", "example.com/v1", json!({"template": template}));
