@@ -333,7 +333,9 @@ fn normal(value: Value) -> Value {
                 };
                 (key, value)
             });
-            let members: Map<String, Value> = members.filter(|(_, value)| !value.is_null()).collect();
+            // A condition that is written again within the second keeps its time, and who wrote that first.
+            let is_told = |(key, value): &(String, Value)| !value.is_null() && key != "f:lastTransitionTime";
+            let members: Map<String, Value> = members.filter(is_told).collect();
             Value::Object(members)
         }
         Value::Array(items) => items.into_iter().map(normal).collect(),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use belay::config::{OnFailure, Span};
-use belay_core::rollout::{Hold, Outcome, Record, Trigger};
+use belay_core::rollout::{Hold, Outcome, Record};
 use serde_json::{Value, json};
 
 use super::main_job::real_world;
