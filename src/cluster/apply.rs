@@ -144,6 +144,30 @@ impl Cluster {
             answer => answer.map(|_| ()),
         }
     }
+
+    /// Takes the request to be left alone off the revisions of a workload that is taken up again: its controller has copied it
+    /// there, and an undo with kubectl would bring it back.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn take_up_revisions(&self, key: &ObjectKey, live: &Value) -> Result<(), ClusterError> {
+        for keeper in self.revision_keepers(key, live).await? {
+            if marks::annotation(&keeper, marks::SUSPEND).is_none() {
+                continue;
+            }
+            let kind = keeper["kind"].as_str().unwrap_or_default();
+            let name = keeper["metadata"]["name"].as_str().unwrap_or_default();
+            let served = self.served("apps/v1", kind).await?;
+            let keeper_key = ObjectKey { kind: kind.to_owned(), name: name.to_owned(), ..key.clone() };
+            let annotations = [(marks::SUSPEND, None)];
+            match self.annotate(&keeper_key, &served, Some(marks::uid(&keeper)), &annotations).await {
+                // Its history limit took it between the two requests.
+                Err(ClusterError::Refused(refusal)) if refusal.code == 404 || refusal.code == 409 => {}
+                answer => drop(answer?),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// An apply that takes what it names, whoever owns it and whichever version is stored, is in conflict only with a write of

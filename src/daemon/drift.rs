@@ -119,6 +119,9 @@ impl Source {
         if was_suspended != suspended {
             self.note_suspension(key, live);
         }
+        if resumed {
+            self.take_up_revisions(key, live);
+        }
         if Workload::of(key).is_some() {
             self.note_restart(key, live);
             self.note_scaling(key, live);

@@ -1,16 +1,17 @@
 //! Which objects of a source are not as its head says: published, and noted in the history for commands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
 
 use super::look::News;
-use super::source::{Rollout, Source};
+use super::source::{Done, Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
 use crate::history::{ObjectStanding, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, Trigger, is_well, marks};
+use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, Trigger, Workload, is_well, marks};
 
 impl Source {
     /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
@@ -120,6 +121,22 @@ impl Source {
             in_head: self.shelf().has(key),
         };
         self.note_standing(key, Some(standing));
+    }
+
+    /// A workload is taken up again: so are its revisions. Where that fails, an undo with kubectl to one of them suspends it again,
+    /// which its status shows.
+    pub(super) fn take_up_revisions(&mut self, key: &ObjectKey, live: &Value) {
+        if Workload::of(key) != Some(Workload::Deployment) {
+            return;
+        }
+        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
+        self.work.spawn(async move {
+            let _room = context.requests.room().await;
+            if let Err(error) = context.cluster.take_up_revisions(&key, &live).await {
+                warn!(object = %key, %error, "its revisions still ask to leave it alone");
+            }
+            Done::Told
+        });
     }
 
     /// An object is gone: if it was orphaned, nobody has to see to it any more.

@@ -51,7 +51,13 @@ impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.
     pub(super) fn note_undo(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
         let before = self.live.get(key).and_then(|facts| facts.hold.as_ref());
-        if hold.by.is_none() || hold.manifest.is_empty() || before == Some(hold) {
+        if hold.manifest.is_empty() || before == Some(hold) {
+            return;
+        }
+        if before.is_some_and(|before| before.since > hold.since) {
+            return self.note_older_hold(key, live, hold);
+        }
+        if hold.by.is_none() {
             return;
         }
         self.by_hand.insert(
@@ -66,6 +72,30 @@ impl Source {
                 back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
             },
         );
+        self.write_down_by_hand();
+    }
+
+    /// Notices that an undo with kubectl has brought a hold back, which its revision still had from an earlier time. Where it
+    /// holds what the repository says, nothing else is to be done.
+    fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
+        let holds_head = self.shelf().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
+        let in_force = template(live).is_some_and(|present| template_hash(present) == hold.template);
+        if !holds_head || !in_force || self.rollouts.contains_key(key) {
+            return;
+        }
+        let by = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+        let since = self.context.clock.now();
+        let message = format!("taken back by hand ({by}); it was before: {}", hold.reason);
+        let undone = ByHand {
+            trigger: Trigger::UndoByHand(by),
+            outcome: Outcome::RolledBack,
+            since,
+            commit: Some(hold.commit.clone()),
+            manifest: Some(hold.manifest.clone()),
+            reason: Some(Reason { code: CODE.to_owned(), message }),
+            back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
+        };
+        self.by_hand.insert((key.clone(), since), undone);
         self.write_down_by_hand();
     }
 

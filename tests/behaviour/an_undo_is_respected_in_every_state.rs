@@ -1,15 +1,28 @@
-//! Random sequences of commits and of what people do by hand: an undo with kubectl stays, whatever came before it, is written
-//! down with who did it, and is held; everything else by hand is drift.
+//! Random sequences of commits and of what people do by hand: an undo, with kubectl or with `belay undo`, stays, whatever came
+//! before it, is written down with who did it, and is held; what is suspended is left alone until it is taken up; everything
+//! else by hand is drift.
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome, Trigger, same_template};
+use belay_core::rollout::{
+    Hold, Outcome, Replicas, TemplateMarks, Trigger, applied_fields, body, marks, same_template, template_hash,
+    with_template,
+};
 use minicluster::Random;
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, image};
 
+/// How many sequences of each kind, and how long each is.
+const SEEDS: u64 = 4;
+const STEPS: u32 = 12;
+
 const KINDS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
+
+/// The image of a pod template's container.
+fn image_of(template: &Value) -> &str {
+    template["spec"]["containers"][0]["image"].as_str().expect("an image")
+}
 
 struct Play {
     world: World,
@@ -98,26 +111,70 @@ impl Play {
         self.world.json_patch(&self.path(), "kubectl-rollout", &json!(undo)).await;
     }
 
-    /// An undo with kubectl, to the revision before or to another one; nothing where there is none to go back to.
-    async fn undo(&mut self) {
+    /// A revision to go back to, the one before or another, with the annotations of what keeps it; `None` where there is none.
+    async fn goal(&mut self) -> Option<(i64, Value, Value)> {
         let present = self.live().await["spec"]["template"].clone();
-        let image_of = |template: &Value| image(&json!({"spec": {"template": template}})).to_owned();
         let head = format!("web:{}", self.image);
         let mut others = self.revisions().await;
         others.retain(|(_, template, _)| {
             let image = image_of(template);
-            !same_template(template, &present) && image != head && !self.by_hand.contains(&image)
+            !same_template(template, &present) && image != head && self.by_hand.iter().all(|by_hand| by_hand != image)
         });
         if others.is_empty() {
-            return;
+            return None;
         }
         let named = self.random.below(2) == 0;
         let at = if named { self.random.below(others.len() as u64) as usize } else { others.len() - 1 };
-        let (number, template, annotations) = others.swap_remove(at);
-        let to = image_of(&template);
+        Some(others.swap_remove(at))
+    }
+
+    /// An undo with kubectl.
+    async fn undo(&mut self) {
+        let Some((number, template, annotations)) = self.goal().await else { return };
+        let to = image_of(&template).to_owned();
         self.story.push(format!("undo to revision {number}, {to}"));
         let before = self.world.records().len();
         self.undo_to(&template, &annotations).await;
+        self.is_undone(&to, before, "kubectl-rollout").await;
+    }
+
+    /// An undo with `belay undo`: the apply that the daemon would make, with the hold in it.
+    async fn belay_undo(&mut self) {
+        let Some((number, mut template, annotations)) = self.goal().await else { return };
+        let live = self.live().await;
+        let mut marks = TemplateMarks::on(&json!({"metadata": {"annotations": annotations}}));
+        let known = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
+        let records = self.world.records();
+        let head = records.iter().rev().find(|record| record.manifest_hash.is_some()).unwrap();
+        let by_commit = self.random.below(2) == 0;
+        if by_commit && let Some(commit) = &known {
+            // To a commit: what the history has kept of it.
+            match self.world.history().template("shop", &head.object, commit).unwrap() {
+                Some(kept) => template = kept,
+                None => return,
+            }
+        }
+        marks.change_cause = marks.change_cause.map(|cause| cause.split(marks::FAILED).next().unwrap().to_owned());
+        let to = image_of(&template).to_owned();
+        self.story.push(format!("belay undo to revision {number}, {to}, by its commit {by_commit}"));
+        let hold = Hold {
+            manifest: head.manifest_hash.clone().unwrap(),
+            config: None,
+            template: template_hash(&template),
+            commit: self.head.parse().unwrap(),
+            reason: "taken back by hand (belay undo)".to_owned(),
+            since: self.world.clock.now(),
+            with: Vec::new(),
+            by: Some("ada".to_owned()),
+        };
+        let applied = applied_fields(&live).unwrap();
+        let sent = with_template(body(&applied, "shop", &marks, Some(&hold), Replicas::AsWritten), &template);
+        self.world.apply(&self.path(), "belay", &sent).await;
+        self.is_undone(&to, records.len(), "ada").await;
+    }
+
+    /// It stays undone, is held, and is written down once, with who did it.
+    async fn is_undone(&self, to: &str, before: usize, by: &str) {
         tokio::time::sleep(Duration::from_mins(3)).await;
         let live = self.live().await;
         assert_eq!(image(&live), to, "{:#?}", self.story);
@@ -125,7 +182,7 @@ impl Play {
         let records = self.world.records();
         assert_eq!(records.len(), before + 1, "{:#?}\n{:#?}", self.story, &records[before..]);
         let last = records.last().unwrap();
-        assert_eq!(last.trigger, Trigger::UndoByHand("kubectl-rollout".to_owned()), "{:#?}", self.story);
+        assert_eq!(last.trigger, Trigger::UndoByHand(by.to_owned()), "{:#?}", self.story);
         assert_eq!(last.outcome, Outcome::RolledBack, "{:#?}", self.story);
     }
 
@@ -143,8 +200,60 @@ impl Play {
         assert_eq!(image(&live), image(&before), "{:#?}", self.story);
     }
 
+    async fn say_suspend(&self, why: Value) {
+        let patch = json!({"metadata": {"annotations": {marks::SUSPEND: why}}});
+        self.world.patch(&self.path(), marks::COMMAND_MANAGER, &patch).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+
+    /// What is suspended is left alone, whatever comes; taken up again, it is as if that came now.
+    async fn suspend(&mut self) {
+        let before = self.live().await;
+        self.say_suspend(json!("a look")).await;
+        let meanwhile = self.random.below(3);
+        self.story.push(format!("suspend, {meanwhile}"));
+        let goal = if meanwhile == 2 { self.goal().await } else { None };
+        match (meanwhile, &goal) {
+            (0, _) => {
+                (self.image, self.bad) = (self.next, false);
+                self.next += 1;
+                self.commit("while it is suspended").await;
+                assert_eq!(image(&self.live().await), image(&before), "{:#?}", self.story);
+            }
+            (1, _) => {
+                let by_hand = format!("hand:{}", self.next);
+                self.next += 1;
+                self.by_hand.push(by_hand.clone());
+                let path = "/spec/template/spec/containers/0/image";
+                let patch = json!([{"op": "replace", "path": path, "value": by_hand}]);
+                self.world.json_patch(&self.path(), "kubectl-set", &patch).await;
+                tokio::time::sleep(Duration::from_mins(2)).await;
+                assert_eq!(image(&self.live().await), by_hand, "{:#?}", self.story);
+            }
+            (_, Some((_, template, annotations))) => {
+                let mut annotations = annotations.clone();
+                annotations[marks::SUSPEND] = json!("a look");
+                self.undo_to(template, &annotations).await;
+                tokio::time::sleep(Duration::from_mins(2)).await;
+                assert_eq!(image(&self.live().await), image_of(template), "{:#?}", self.story);
+            }
+            _ => {}
+        }
+        let records = self.world.records().len();
+        self.story.push("resume-sync".to_owned());
+        self.say_suspend(Value::Null).await;
+        match (meanwhile, goal) {
+            (2, Some((_, template, _))) => self.is_undone(image_of(&template), records, "kubectl-rollout").await,
+            _ => {
+                tokio::time::sleep(Duration::from_mins(12)).await;
+                let expected = if meanwhile == 0 { format!("web:{}", self.image) } else { image(&before).to_owned() };
+                assert_eq!(image(&self.live().await), expected, "{:#?}", self.story);
+            }
+        }
+    }
+
     async fn step(&mut self) {
-        match self.random.below(10) {
+        match self.random.below(13) {
             0 | 1 => {
                 (self.image, self.bad) = (self.next, false);
                 self.next += 1;
@@ -171,6 +280,8 @@ impl Play {
                 self.story.push("restart".to_owned());
                 tokio::time::sleep(Duration::from_mins(1)).await;
             }
+            8 => self.suspend().await,
+            9 | 10 => self.belay_undo().await,
             _ => self.undo().await,
         }
     }
@@ -179,9 +290,9 @@ impl Play {
 #[tokio::test(start_paused = true)]
 async fn an_undo_stays_and_all_else_is_put_right() {
     for kind in KINDS {
-        for seed in 0..2 {
+        for seed in 0..SEEDS {
             let mut play = Play::new(kind, seed).await;
-            for _ in 0..10 {
+            for _ in 0..STEPS {
                 play.step().await;
             }
         }
