@@ -18,6 +18,8 @@ use belay_core::rollout::{CommitId, Outcome, Record, is_well};
 
 /// How often the history is asked.
 const ASK: Duration = Duration::from_millis(500);
+/// How often in a row there must be no history before that is told: a daemon that starts has none for a moment.
+const TOLD: u32 = 10;
 /// How often in a row it must be seen that a commit touched nothing: it arrives a moment before its plan is written.
 const SEEN: u32 = 3;
 
@@ -35,8 +37,7 @@ pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span, output:
     let folder = globals.state_to_look_at()?;
     // `HEAD` and names of branches mean a commit of the working copy here.
     let named = named(&Repositories::at_hand(&folder), commit)?;
-    let mut told = false;
-    let mut untouched = 0;
+    let (mut missing, mut untouched) = (0, 0);
     let waiting = async {
         loop {
             match History::read_only(&folder) {
@@ -56,7 +57,8 @@ pub(super) async fn wait(globals: &Globals, commit: &str, timeout: Span, output:
                 }
                 // A daemon that was only just started is making it.
                 Err(error @ (HistoryError::Missing { .. } | HistoryError::Older { found: 0, .. })) => {
-                    if !std::mem::replace(&mut told, true) {
+                    missing += 1;
+                    if missing == TOLD {
                         progress(format!("{error}; waiting for it"));
                     }
                 }

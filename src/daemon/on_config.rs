@@ -108,7 +108,7 @@ impl Source {
     pub(super) fn unnoticed(&self, planned: &[Prepared]) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
         let rolled: BTreeSet<&ObjectKey> =
             planned.iter().filter(|one| one.rolls_out()).map(|one| &one.planned.wanted.key).collect();
-        let changed = planned.iter().filter(|one| one.planned.wanted.trigger == Trigger::Commit);
+        let changed = planned.iter().filter(|one| one.planned.wanted.trigger.is_commit());
         let found = changed.filter_map(|one| {
             let object = &one.planned.wanted.key;
             let contents = changes_contents(object, &one.planned.action)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use belay_core::rollout::{Outcome, Record, StepKind, Trigger, marks};
 use serde_json::json;
 
-use crate::world::daemon::{World, broken, deployment, image, path_of};
+use crate::world::daemon::{World, broken, config_map, deployment, image, path_of};
 
 /// What a rollout goes through that is taken back.
 const TAKEN_BACK: [StepKind; 8] = [
@@ -115,10 +115,12 @@ async fn by_drift() {
     assert_eq!((drifted[0].rolls_out, steps(&world, &drifted[0]).as_slice()), (true, &WELL[..]));
 }
 
-/// The second version, with the hash of its configuration in its template.
-fn configured(hash: &str) -> String {
-    let annotated = format!("      annotations: {{belay.dev/config-hash: {hash}}}\n    spec:\n      containers");
-    deployment("web", "web:2", "").replace("    spec:\n      containers", &annotated)
+/// The Deployment with settings that it reads, and what else it says of its container.
+fn configured(image: &str, value: &str, more: &str) -> String {
+    let asks = "  name: web\n  annotations: {belay.dev/roll-on-config: \"true\"}\nspec:";
+    let web = deployment("web", image, "").replace("  name: web\nspec:", asks);
+    let reads = "        envFrom: [{configMapRef: {name: settings}}]\n";
+    format!("{web}{reads}{more}---\n{}", config_map("settings", value))
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,16 +128,15 @@ async fn by_what_a_commit_changes() {
     let (mut world, first) = World::with_web().await;
     let record = world.record(&first, "Deployment default/web");
     assert_eq!(record.trigger, Trigger::Commit, "there was no image before");
+    let env = |value: &str| format!("        env: [{{name: B, value: {value}}}]\n");
     let versions = [
         (deployment("web", "web:1", "").replace("replicas: 2", "replicas: 3"), Trigger::Commit),
         (deployment("web", "web:2", ""), Trigger::NewImage),
-        (configured("a"), Trigger::ConfigChange),
-        (configured("b"), Trigger::ConfigChange),
-        (format!("{}        env: [{{name: A, value: b}}]\n", configured("b")), Trigger::Commit),
-        (
-            format!("{}        env: [{{name: A, value: c}}]\n", configured("b").replace("web:2", "web:3")),
-            Trigger::NewImage,
-        ),
+        (configured("web:2", "a", ""), Trigger::Commit),
+        (configured("web:2", "b", ""), Trigger::ConfigChange),
+        (configured("web:2", "c", ""), Trigger::ConfigChange),
+        (configured("web:2", "c", &env("b")), Trigger::Commit),
+        (configured("web:3", "d", &env("c")), Trigger::NewImage),
     ];
     for (number, (version, trigger)) in versions.into_iter().enumerate() {
         let commit = world.push("web.yaml", &version, &format!("Version {number}"));
