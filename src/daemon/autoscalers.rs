@@ -122,7 +122,7 @@ impl Source {
             }
         };
         for key in touched.into_iter().flatten() {
-            if self.planned.is_some() && self.shelf().has(&key) && !self.rollouts.contains_key(&key) {
+            if self.planned.is_some() && self.desired().has(&key) && !self.rollouts.contains_key(&key) {
                 self.doubt(key, Duration::ZERO);
             }
         }

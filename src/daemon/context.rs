@@ -7,11 +7,11 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
-use super::before::Before;
-use super::look::Repository;
+use super::head_change::Repository;
+use super::journal::ToWrite;
 use super::made::Strangers;
-use super::memory::ToWrite;
 use super::requests::Requests;
+use super::source_dependency::Before;
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};

@@ -8,15 +8,15 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::judging::is_complete;
+use super::apply_wave::Ranks;
+use super::head_change::Charged;
+use super::health_monitor::is_complete;
 use super::live::forget_reporters;
-use super::look::Charged;
 use super::planner::{self, Prepared};
 use super::prune;
-use super::roll_out::Stage;
+use super::rollout_task::Stage;
 use super::source::{Done, GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
-use super::turn::Ranks;
 use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -36,7 +36,7 @@ impl Source {
         match seen {
             Seen::Live(key, mut live) => {
                 self.context.status.trouble("cluster", None);
-                if self.context.config.prune && !self.live.contains_key(&key) && !self.shelf().mentions(&key) {
+                if self.context.config.prune && !self.live.contains_key(&key) && !self.desired().mentions(&key) {
                     // What has left, or what somebody marked as if it had.
                     self.orphans_due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
@@ -60,14 +60,14 @@ impl Source {
                     Some(rollout) => {
                         rollout.live.send_replace(None);
                     }
-                    None if self.shelf().has(&key) => self.doubt(key, Duration::ZERO),
+                    None if self.desired().has(&key) => self.doubt(key, Duration::ZERO),
                     None => {}
                 }
             }
             Seen::Synced(served) => {
                 self.crowd.told_all(&served);
                 let missing: Vec<ObjectKey> = self
-                    .shelf()
+                    .desired()
                     .keys()
                     .filter(|key| key.kind == served.kind && key.group == served.group)
                     .filter(|key| !self.live.contains_key(key) && !self.rollouts.contains_key(key))
@@ -130,10 +130,10 @@ impl Source {
             self.tell_recovered(key, live);
             self.tell_those_behind(key);
         }
-        if resumed && self.context.config.prune && !self.shelf().mentions(key) {
+        if resumed && self.context.config.prune && !self.desired().mentions(key) {
             self.orphans_due = Some(Instant::now() + GATHER);
         }
-        let held = hold.filter(|hold| self.shelf().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
+        let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| {
             // What is told of it already may say more.
             let told = |hold: &Hold| source.held.get(key).is_some_and(|told| told.since == hold.since);
@@ -157,7 +157,7 @@ impl Source {
 
     /// Whether an autoscaler decides how many replicas an object has: one of the repository, or of the cluster.
     pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
-        if self.context.autoscalers.scale(key) { Replicas::LeftOut } else { self.shelf().replicas(key) }
+        if self.context.autoscalers.scale(key) { Replicas::LeftOut } else { self.desired().replicas(key) }
     }
 
     /// Looks into the objects whose time has come.
@@ -381,7 +381,7 @@ impl Source {
             self.resumed.insert(key.clone(), record);
         }
         let again = self.again(key);
-        if !self.shelf().mentions(key) {
+        if !self.desired().mentions(key) {
             self.search_again();
             self.orphans_due = Some(Instant::now() + again);
             return;

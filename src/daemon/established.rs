@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::judging::{Cancelled, Judging, Ruled};
-use super::roll_out::Work;
+use super::health_monitor::{Cancelled, Judging, Ruled};
+use super::rollout_task::RolloutTask;
 use super::take_back::{self, TakeBack};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Outcome, Wish, health, wish};
 
-impl Work {
+impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         /// How long its operator may take to say the first word. After that it counts as one that never does.

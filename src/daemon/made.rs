@@ -8,7 +8,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::context::Context;
-use super::look::Repository;
+use super::head_change::Repository;
 use crate::git::{Entry, EntryKind, GitError};
 use crate::history::Query;
 use belay_core::manifest::{ObjectKey, is_manifest};
@@ -78,7 +78,7 @@ impl Context {
     pub(super) async fn made(&self, keys: &BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
         let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
             keys.iter().cloned().partition(|key| self.records_of(key).iter().any(applied));
-        let Some(head) = self.repository.shelf().at.clone() else { return made };
+        let Some(head) = self.repository.desired().at.clone() else { return made };
         let unknown = self.strangers.unknown(&head, unknown);
         if unknown.is_empty() {
             return made;
@@ -166,7 +166,7 @@ fn is_owner(records: &[Record]) -> bool {
 impl Repository {
     /// Those of `keys` that a manifest of some commit up to `head` named, as far back as belay looks.
     fn named(&self, head: &CommitId, keys: &BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, GitError> {
-        let scopes = self.shelf().scopes.clone();
+        let scopes = self.desired().scopes.clone();
         let mut named = BTreeSet::new();
         let mut at = head.clone();
         for _ in 0..COMMITS {

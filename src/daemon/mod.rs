@@ -1,64 +1,64 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
+mod apply_wave;
 mod autoscalers;
-mod away;
-mod before;
-mod beside;
-mod carry_on;
-mod carry_out;
-mod claims;
+mod blocking_pool;
+mod commit_rollback;
 mod context;
-mod crowd;
+mod deferred_watch;
+mod dependency_gate;
+mod dependent_config;
+mod desired_state;
 mod drift;
 mod established;
-mod former;
-mod happened;
-mod hear;
-mod judging;
-mod keeping;
-mod lead;
-mod leader;
+mod event_queue;
+mod fallback_template;
+mod head_change;
+mod health_monitor;
+mod in_sync;
+mod journal;
+mod leadership;
+mod leading;
 mod live;
 mod live_objects;
-mod look;
 mod made;
-mod memory;
+mod manual_rollback;
+mod noticed;
+mod offline_start;
 mod on_config;
-mod orphans;
+mod ownership_conflict;
 mod panics;
+mod plan_head;
 mod planner;
 mod prepared;
+mod previous_manifest;
 mod prune;
+mod prune_candidates;
 mod quarantine;
+mod readiness;
 mod rebuild;
 mod recovered;
 mod refused;
-mod replaced;
+mod replication_controller;
 mod reported;
 mod requests;
+mod resume;
+mod resume_point;
+mod retention;
 mod rights;
-mod roll_out;
+mod rollback_target;
 mod rolled_pods;
-mod rolling;
-mod settled;
-mod shelf;
+mod rollout_task;
 mod source;
-mod stage;
+mod source_dependency;
 mod standing;
+mod start;
 mod status;
+mod stuck_pods;
 mod take_back;
 mod takeover;
 mod tasks;
-mod telling;
-mod together;
-mod turn;
-mod undone;
-mod unstick;
 mod unwell;
-mod waiting;
-mod way;
-mod well;
-mod with_it;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,14 +78,14 @@ use crate::history::{History, Retention};
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use autoscalers::Autoscalers;
-use before::{Asked, Before};
-use beside::Beside;
+use blocking_pool::Beside;
 pub use context::Pruning;
-use lead::Parts;
-use leader::Leader;
+use leadership::Leader;
+use leading::Parts;
 use planner::{Holds, Patience, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
+use source_dependency::{Asked, Before};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
 
@@ -222,7 +222,7 @@ impl Daemon {
             let unrestricted = cluster.clone();
             cluster = unrestricted.clone().writing_while(may_write);
             Leader {
-                cluster: unrestricted.with_request_timeout(leader::REQUEST),
+                cluster: unrestricted.with_request_timeout(leadership::REQUEST),
                 clock: self.clock.clone(),
                 status: status.clone(),
                 namespace: config.lease_namespace().to_owned(),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::context::Context;
-use super::look::{Charged, News};
+use super::desired_state::Contents;
+use super::head_change::{Charged, HeadChange};
 use super::planner::Prepared;
-use super::shelf::Contents;
 use super::source::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -21,7 +21,7 @@ use belay_core::rollout::{
 const NAMED: usize = 20;
 
 /// The ConfigMaps and Secrets that a new head has changed, each with the newest commit that did.
-pub(super) fn changed_configuration(news: &News) -> BTreeMap<ObjectKey, Arc<Commit>> {
+pub(super) fn changed_configuration(news: &HeadChange) -> BTreeMap<ObjectKey, Arc<Commit>> {
     let changed = news.changed.iter().map(|charged| (&charged.manifest.key, &charged.commit));
     let removed = news.removed.iter().map(|(key, charged)| (key, &charged.commit));
     let all = changed.chain(removed).filter(|(key, _)| is_configuration(key));
@@ -43,11 +43,11 @@ impl Source {
         }
         let value = manifest.value();
         let Some(template) = template(&value).filter(|_| self.asks_for_it(manifest)) else { return (None, true) };
-        let shelf = self.shelf();
+        let desired = self.desired();
         let read: Vec<(ObjectKey, Contents)> = readings(template, manifest.key.namespace.as_deref())
             .into_keys()
             .map(|key| {
-                let contents = shelf.contents(&key);
+                let contents = desired.contents(&key);
                 (key, contents)
             })
             .collect();
@@ -79,8 +79,8 @@ impl Source {
     ) {
         let mut readers: BTreeMap<ObjectKey, Arc<Commit>> = BTreeMap::new();
         for (object, commit) in changed {
-            let users = self.shelf().named_by(&object);
-            for user in users.into_iter().filter(|user| self.shelf().reading(&object, user).is_some()) {
+            let users = self.desired().named_by(&object);
+            for user in users.into_iter().filter(|user| self.desired().reading(&object, user).is_some()) {
                 let newest = readers.entry(user).or_insert_with(|| Arc::clone(&commit));
                 *newest = newer(commits, newest, &commit);
             }
@@ -112,9 +112,9 @@ impl Source {
         let found = changed.filter_map(|one| {
             let object = &one.planned.wanted.key;
             let contents = changes_contents(object, &one.planned.action)?;
-            let users = self.shelf().named_by(object);
+            let users = self.desired().named_by(object);
             let stay = users.into_iter().filter(|user| !rolled.contains(user)).filter_map(|workload| {
-                let reading = self.shelf().reading(object, &workload)?;
+                let reading = self.desired().reading(object, &workload)?;
                 let is_told = Unnoticed::is_to_be_told(&workload, reading, contents);
                 is_told.then_some(Unnoticed { workload, reading })
             });

@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use tokio::time::Instant;
 use tracing::error;
 
+use super::event_queue::Telling;
 use super::source::Source;
-use super::telling::Telling;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Reason, RecordId};
 
@@ -57,7 +57,7 @@ impl Source {
         self.checking = false;
         self.planning = None;
         self.telling = Telling::default();
-        self.shelf().forget();
+        self.desired().forget();
         self.next_look = Instant::now() + self.context.config.interval.0;
     }
 

@@ -6,10 +6,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::context::Context;
-use super::judging::is_complete;
+use super::head_change::Repository;
+use super::health_monitor::is_complete;
 use super::live::{digest, newest_other_manager};
 use super::live_objects::Live;
-use super::look::Repository;
 use super::made::other_label;
 use super::panics::{contained, internal_error};
 pub(super) use super::prepared::{Prepared, Standing};
@@ -284,7 +284,7 @@ impl Planner<'_> {
     /// The hash of the repository's manifest of an object.
     fn hash(&self, key: &ObjectKey) -> Option<String> {
         match &self.holds {
-            Holds::Repository(repository) => repository.shelf().hash(key).map(|hash| hash.to_string()),
+            Holds::Repository(repository) => repository.desired().hash(key).map(|hash| hash.to_string()),
             Holds::These(hashes) => hashes.get(key).cloned(),
         }
     }
@@ -293,7 +293,7 @@ impl Planner<'_> {
     fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
         let reason = error.to_reason();
         let Holds::Repository(repository) = &self.holds else { return reason };
-        let Some(place) = repository.shelf().definition_place(key) else { return reason };
+        let Some(place) = repository.desired().definition_place(key) else { return reason };
         let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
         Reason { message, ..reason }
     }

@@ -9,11 +9,11 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::judging::Cancelled;
-use super::look::Charged;
-use super::orphans::Candidates;
+use super::head_change::Charged;
+use super::health_monitor::Cancelled;
 use super::planner::Prepared;
-use super::roll_out::Work;
+use super::prune_candidates::Candidates;
+use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -131,7 +131,7 @@ pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigg
 }
 
 /// Deletes one object and waits until it is gone.
-pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
+pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     work.unless_cancelled(work.turn.comes()).await?;
     let key = work.planned.wanted.key.clone();
     let Some(live) = work.read().await? else { return work.end(Outcome::Pruned, None).await };
@@ -151,7 +151,7 @@ pub(super) async fn delete(work: &mut Work) -> Result<Outcome, Cancelled> {
 }
 
 /// Why an object is not to be deleted: it may have been made somebody else's since it was planned.
-fn not_any_more(work: &Work, live: &Value) -> Option<Reason> {
+fn not_any_more(work: &RolloutTask, live: &Value) -> Option<Reason> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let may = prunable(key, live, &context.config.name, context.cluster.default_namespace()) == Prunable::Yes;
     let message = || "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
@@ -160,7 +160,7 @@ fn not_any_more(work: &Work, live: &Value) -> Option<Reason> {
 
 /// Asks for the deletion, for as long as only the world is in its way. A conflict is not the end of it: whether there is
 /// anything left to delete shows when the object is read again.
-async fn send(work: &Work, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
+async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let delete = || async {
         let _room = context.requests.room().await;
@@ -177,7 +177,7 @@ async fn send(work: &Work, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
 }
 
 /// Waits until an object is gone; says what it hangs on where it does not go.
-async fn until_gone(work: &mut Work, uid: &str) -> Result<Outcome, Cancelled> {
+async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Outcome, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let began = context.clock.now();
     let mut wait = Duration::from_millis(200);

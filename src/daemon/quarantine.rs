@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::look::{News, Repository};
+use super::head_change::{HeadChange, Repository};
 use super::source::Source;
 use crate::git::{Follow, GitError, Mirror};
 use belay_core::rollout::CommitId;
@@ -21,8 +21,8 @@ impl Repository {
         &self,
         follow: &Follow,
         stop: &CancellationToken,
-        mut read: impl FnMut(&CommitId) -> Result<Option<News>, GitError>,
-    ) -> Result<(Option<CommitId>, Option<News>), GitError> {
+        mut read: impl FnMut(&CommitId) -> Result<Option<HeadChange>, GitError>,
+    ) -> Result<(Option<CommitId>, Option<HeadChange>), GitError> {
         let careful = self.mirror.unended_attempts() > 0;
         let _alone = careful.then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
         let mut attempt = || -> Result<_, GitError> {

@@ -58,7 +58,7 @@ impl Source {
         self.planned = None;
         self.resumed.clear();
         self.search_again();
-        self.shelf().forget();
+        self.desired().forget();
         self.refused = None;
         self.next_look = Instant::now();
         self.note_what_is_followed();

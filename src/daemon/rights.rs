@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::look::Repository;
+use super::head_change::Repository;
 use super::source::Source;
 use super::status::put_or_remove;
 use crate::cluster::Served;
@@ -20,7 +20,7 @@ const FEW: u32 = 50;
 impl Repository {
     /// The namespaces of the objects that it has.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
-        self.shelf().keys().filter_map(|key| key.namespace.clone()).collect()
+        self.desired().keys().filter_map(|key| key.namespace.clone()).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is to be seen of the pods of a ReplicationController while it is rolled, and when that is reason to give up.
 
-use super::judging::{Cancelled, LOOK_AT_PODS};
-use super::roll_out::Work;
-use super::rolling::begun;
+use super::health_monitor::{Cancelled, LOOK_AT_PODS};
+use super::replication_controller::begun;
+use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, Scene};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Begun, To};
@@ -10,7 +10,7 @@ use belay_core::rollout::{Impatience, Outcome, Reason};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
 /// of those of the controller itself.
-pub(super) async fn scene(work: &Work, to: &To) -> Result<Scene, Cancelled> {
+pub(super) async fn scene(work: &RolloutTask, to: &To) -> Result<Scene, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let (key, live) = match begun(work).await? {
         (Begun::Growing { next, .. }, _) if !matches!(to, To::Back) => {
@@ -24,7 +24,7 @@ pub(super) async fn scene(work: &Work, to: &To) -> Result<Scene, Cancelled> {
 }
 
 /// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
-pub(super) async fn given_up(work: &Work, outcome: Outcome, to: &To) -> Reason {
+pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> Reason {
     if outcome == Outcome::RollingBack {
         return std::future::pending().await;
     }

@@ -14,21 +14,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::before::Asked;
+use super::commit_rollback::Failed;
 use super::context::Context;
-use super::crowd::Crowd;
-use super::judging::sleep_until;
+use super::deferred_watch::Crowd;
+use super::desired_state::DesiredState;
+use super::event_queue::Telling;
+use super::head_change::{HeadChange, Repository};
+use super::health_monitor::sleep_until;
 use super::live::LiveFacts;
-use super::look::{News, Repository};
-use super::orphans::Searched;
+use super::manual_rollback::ByHand;
 use super::planner::Prepared;
-use super::roll_out::{End, Ended};
-use super::shelf::Shelf;
+use super::prune_candidates::Searched;
+use super::rollout_task::{End, Ended};
+use super::source_dependency::Asked;
 use super::status::set;
 use super::tasks::Tasks;
-use super::telling::Telling;
-use super::together::Failed;
-use super::undone::ByHand;
 use crate::cluster::{Seen, Served, Watched};
 use crate::git::{Follow, GitError, Wake, Watching};
 use crate::history::{SourceStanding, Trouble};
@@ -140,9 +140,9 @@ pub(super) struct Rollout {
 /// What ran beside the loop, and is through.
 pub(super) enum Done {
     /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
-    Looked(Result<Looked, GitError>, Option<Box<News>>),
+    Looked(Result<Looked, GitError>, Option<Box<HeadChange>>),
     /// A plan is ready: its number, what it is for, and what it is.
-    Planned(u64, Box<News>, Vec<Prepared>),
+    Planned(u64, Box<HeadChange>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
     /// What was planned first is applied, or takes long.
@@ -166,7 +166,7 @@ pub(super) enum Looked {
     /// Nothing new.
     Same(Option<CommitId>),
     /// A new head.
-    New(Box<News>),
+    New(Box<HeadChange>),
 }
 
 impl Source {
@@ -241,7 +241,7 @@ impl Source {
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
         let (planned, pruning) = (self.planned.clone(), self.context.pruning);
-        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.shelf().told.clone());
+        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
         let beside = repository.beside.clone();
         self.work.spawn(async move {
             let look = move || {
@@ -316,8 +316,8 @@ impl Source {
     }
 
     /// What the repository holds, for a moment. Never kept over an await.
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.repository.shelf()
+    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
+        self.repository.desired()
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: Ended) {

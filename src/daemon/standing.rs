@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::warn;
 
-use super::look::News;
+use super::head_change::HeadChange;
 use super::source::{Done, Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
 use crate::history::{ObjectStanding, Query};
@@ -85,7 +85,7 @@ impl Source {
             reason: record.reason.clone(),
             place: record.place.clone(),
             since: record.ended.unwrap_or(record.started),
-            in_head: self.shelf().has(&record.object),
+            in_head: self.desired().has(&record.object),
         }
     }
 
@@ -109,7 +109,7 @@ impl Source {
         };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
         let Some(commit) = commit.or_else(|| self.planned.clone()) else { return };
-        if !self.shelf().mentions(key) {
+        if !self.desired().mentions(key) {
             return;
         }
         let standing = ObjectStanding {
@@ -118,7 +118,7 @@ impl Source {
             reason: Some(Reason { code: "Suspended".to_owned(), message: why.to_owned() }),
             place: None,
             since: self.context.clock.now(),
-            in_head: self.shelf().has(key),
+            in_head: self.desired().has(key),
         };
         self.note_standing(key, Some(standing));
     }
@@ -160,12 +160,12 @@ impl Source {
     /// Forgets what is said of objects and files that have left the repository, or that are no longer complained about. What
     /// is orphaned stays until it is mentioned again, or gone.
     pub(super) fn forget_what_left(&self) {
-        let shelf = self.shelf();
-        let unread: BTreeSet<String> = shelf.complained_files();
+        let desired = self.desired();
+        let unread: BTreeSet<String> = desired.complained_files();
         let stays = |key: &ObjectKey, standing: &ObjectStanding| match standing.state {
-            ObjectState::Orphaned => !shelf.mentions(key),
+            ObjectState::Orphaned => !desired.mentions(key),
             _ if key.kind == "File" && key.group.is_empty() => unread.contains(&key.name),
-            _ => shelf.mentions(key),
+            _ => desired.mentions(key),
         };
         let found = self.context.status.read(|source| {
             let left = source.ended.iter().filter(|(key, one)| !stays(key, one)).map(|(key, _)| key.clone());
@@ -176,27 +176,31 @@ impl Source {
         });
         let (left, mut places) = found.unwrap_or_default();
         if !places.is_empty() {
-            let alive: BTreeSet<String> =
-                shelf.keys().chain(self.rollouts.keys()).chain(self.resumed.keys()).map(ToString::to_string).collect();
+            let alive: BTreeSet<String> = desired
+                .keys()
+                .chain(self.rollouts.keys())
+                .chain(self.resumed.keys())
+                .map(ToString::to_string)
+                .collect();
             // `Deployment shop/web, drift`
             places.retain(|place| !alive.contains(place.split(", ").next().unwrap_or_default()));
         }
-        drop(shelf);
+        drop(desired);
         left.iter().for_each(|key| self.note_standing(key, None));
         places.iter().for_each(|place| self.context.status.trouble(place, None));
     }
 
     /// Records for what a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
-    pub(super) fn orphaned(&self, news: &News) -> Vec<Record> {
-        let unreadable = self.shelf().unreadable().next().is_some();
+    pub(super) fn orphaned(&self, news: &HeadChange) -> Vec<Record> {
+        let unreadable = self.desired().unreadable().next().is_some();
         let why = match (self.context.config.prune, unreadable) {
             (false, _) => "its manifest left the repository, and pruning is off: the object stays",
             (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
             (true, false) => return Vec::new(),
         };
         let is_there = |key: &ObjectKey| self.live.contains_key(key) || self.context.was_applied(key);
-        let gone = news.removed.iter().filter(|(key, _)| !self.shelf().mentions(key) && is_there(key));
-        let record = |(key, charged): (&ObjectKey, &super::look::Charged)| Record {
+        let gone = news.removed.iter().filter(|(key, _)| !self.desired().mentions(key) && is_there(key));
+        let record = |(key, charged): (&ObjectKey, &super::head_change::Charged)| Record {
             reason: Some(Reason { code: "Orphaned".to_owned(), message: why.to_owned() }),
             ..Record::planned(&self.context.config.name, &charged.commit.id, key.clone(), self.context.clock.now())
         };

@@ -7,10 +7,10 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::judging::{Cancelled, Judging, Ruled};
-use super::roll_out::Work;
-use super::way::find_way;
-use super::{rolling, undone, unstick, with_it};
+use super::health_monitor::{Cancelled, Judging, Ruled};
+use super::rollback_target::find_way;
+use super::rollout_task::RolloutTask;
+use super::{dependent_config, manual_rollback, replication_controller, stuck_pods};
 use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use belay_core::manifest::ObjectKey;
@@ -30,7 +30,11 @@ pub(super) struct TakeBack {
 }
 
 /// Takes a failed rollout back, as far as its source and its kind allow.
-pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
+pub(super) async fn take_back(
+    work: &mut RolloutTask,
+    back: TakeBack,
+    live: Option<Arc<Value>>,
+) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let Some(live) = live else {
         let reason = Reason { message: format!("{}; it was deleted meanwhile", back.reason.message), ..back.reason };
@@ -40,7 +44,7 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
         work.context.save_evidence(work.record, &back.reason, &scene.evidence).await;
     }
     if Workload::of(&key).is_none() {
-        return with_it::take_back(work, back.reason, &live).await;
+        return dependent_config::take_back(work, back.reason, &live).await;
     }
     if let Some(hold) =
         Hold::on(&live).filter(|hold| hold.keeps(&work.planned.wanted.hash, work.planned.wanted.config.as_deref()))
@@ -56,7 +60,7 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
         return fail(work, &live, reason).await;
     }
     if Workload::of(&key) == Some(Workload::ReplicationController) {
-        return Box::pin(rolling::go_back(work, back.reason, &live)).await;
+        return Box::pin(replication_controller::go_back(work, back.reason, &live)).await;
     }
     let found = match find_way(work, &live).await? {
         Ok(found) => found,
@@ -69,7 +73,7 @@ pub(super) async fn take_back(work: &mut Work, back: TakeBack, live: Option<Arc<
 }
 
 /// Whether a failure is answered by going back: the object's own word, else the source's, and the kind.
-pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str> {
+pub(super) fn may_go_back(work: &RolloutTask, live: &Value) -> Result<(), &'static str> {
     if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
         return Err("a workload of this kind is not taken back");
     }
@@ -82,14 +86,19 @@ pub(super) fn may_go_back(work: &Work, live: &Value) -> Result<(), &'static str>
     }
 }
 
-pub(super) async fn fail(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
+pub(super) async fn fail(work: &mut RolloutTask, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
     work.context.tell(&key, live, EventKind::Warning, "RolloutFailed", message);
     work.end(Outcome::Failed, Some(reason)).await
 }
 
-async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
+async fn go_back(
+    work: &mut RolloutTask,
+    reason: Reason,
+    found: WayBack,
+    live: &Arc<Value>,
+) -> Result<Outcome, Cancelled> {
     let mut hold = hold(work, &reason, &found);
     if found.revision.is_none() {
         reclaim(work, live, &sent_back(work, &found, &hold, live)).await?;
@@ -108,7 +117,7 @@ async fn go_back(work: &mut Work, reason: Reason, found: WayBack, live: &Arc<Val
 }
 
 /// The hold of a manifest that failed, on the workload that goes back to what was found.
-pub(super) fn hold(work: &Work, reason: &Reason, found: &WayBack) -> Hold {
+pub(super) fn hold(work: &RolloutTask, reason: &Reason, found: &WayBack) -> Hold {
     let wanted = &work.planned.wanted;
     Hold {
         manifest: wanted.hash.clone(),
@@ -120,7 +129,7 @@ pub(super) fn hold(work: &Work, reason: &Reason, found: &WayBack) -> Hold {
         with: Vec::new(),
         by: None,
     }
-    .together_with(with_it::culprit(work))
+    .together_with(dependent_config::culprit(work))
 }
 
 /// What has gone back with a workload already.
@@ -132,13 +141,13 @@ pub(super) struct Announced {
 
 /// Says that it goes back, and takes back what goes with it.
 pub(super) async fn announce(
-    work: &mut Work,
+    work: &mut RolloutTask,
     reason: &Reason,
     found: &WayBack,
     live: &Arc<Value>,
 ) -> Result<Announced, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
-    let company = with_it::company(work).await?;
+    let company = dependent_config::company(work).await?;
     let mut to = describe(found);
     company.stays.iter().for_each(|stays| to.push_str(&format!("; {stays}")));
     context.going_back(work.record, reason, found.commit.as_ref(), found.revision, &to).await;
@@ -146,13 +155,13 @@ pub(super) async fn announce(
     let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
     context.tell(&key, live, EventKind::Warning, "RollingBack", message);
     let announced = Announced { stayed: !company.stays.is_empty(), gone: company.keys() };
-    with_it::take_company_back(work, company, reason).await?;
+    dependent_config::take_company_back(work, company, reason).await?;
     Ok(announced)
 }
 
 /// Writes the template that was found, and the hold, and proves that it is back.
 pub(super) async fn write_back(
-    work: &mut Work,
+    work: &mut RolloutTask,
     reason: Reason,
     found: &WayBack,
     hold: &Hold,
@@ -170,20 +179,20 @@ pub(super) async fn write_back(
     if announced.stayed {
         // Another one that needed it may have failed at the same moment. Each looks again when its own hold is written, so
         // that the last of them sees all.
-        let left = with_it::company(work).await?.besides(&announced.gone);
-        with_it::take_company_back(work, left, &reason).await?;
+        let left = dependent_config::company(work).await?.besides(&announced.gone);
+        dependent_config::take_company_back(work, left, &reason).await?;
     }
     let marks = TemplateMarks::on(&written);
     watch_back(work, reason, baseline, &marks, Arc::new(written)).await
 }
 
 /// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
-async fn reclaim(work: &Work, live: &Value, sent: &Value) -> Result<(), Cancelled> {
+async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
     if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
 }
 
 /// What is sent to go back.
-fn sent_back(work: &Work, found: &WayBack, hold: &Hold, live: &Value) -> Value {
+fn sent_back(work: &RolloutTask, found: &WayBack, hold: &Hold, live: &Value) -> Value {
     let wanted = &work.planned.wanted;
     let replicas = wanted.replicas.on(live);
     let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
@@ -192,7 +201,7 @@ fn sent_back(work: &Work, found: &WayBack, hold: &Hold, live: &Value) -> Value {
 
 /// What the server makes of a template. `Err` with its words where it refuses it.
 async fn try_template(
-    work: &Work,
+    work: &RolloutTask,
     found: &WayBack,
     hold: &Hold,
     live: &Value,
@@ -207,14 +216,19 @@ async fn try_template(
     })
 }
 
-async fn refused_on_the_way(work: &mut Work, live: &Value, reason: Reason, error: &str) -> Result<Outcome, Cancelled> {
+async fn refused_on_the_way(
+    work: &mut RolloutTask,
+    live: &Value,
+    reason: Reason,
+    error: &str,
+) -> Result<Outcome, Cancelled> {
     let message = format!("{}; the way back was refused: {error}", reason.message);
     rollback_failed(work, live, Reason { code: reason.code, message }).await
 }
 
 /// Watches the way back to its end, within its own budget.
 async fn watch_back(
-    work: &mut Work,
+    work: &mut RolloutTask,
     reason: Reason,
     baseline: Baseline,
     back: &TemplateMarks,
@@ -225,7 +239,7 @@ async fn watch_back(
     let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(template_hash);
-    let unsticking = unstick::failed_pods(work);
+    let unsticking = stuck_pods::failed_pods(work);
     let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {
         biased;
@@ -233,9 +247,9 @@ async fn watch_back(
         never = unsticking => match never {},
     };
     if let Ruled::TakenOver(live) = &ruled
-        && let Some(hold) = undone::by_hand(work, live)
+        && let Some(hold) = manual_rollback::by_hand(work, live)
     {
-        return undone::taken_back(work, live, &hold).await;
+        return manual_rollback::taken_back(work, live, &hold).await;
     }
     mark_failed(work, &reason).await;
     match ruled {
@@ -262,14 +276,18 @@ async fn watch_back(
     }
 }
 
-pub(super) async fn rollback_failed(work: &mut Work, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
+pub(super) async fn rollback_failed(
+    work: &mut RolloutTask,
+    live: &Value,
+    reason: Reason,
+) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     warn!(object = %key, %reason, "the rollback failed");
     work.context.tell(&key, live, EventKind::Warning, "RollbackFailed", reason.message.clone());
     work.end(Outcome::RollbackFailed, Some(reason)).await
 }
 
-pub(super) fn evidence_so_far(work: &Work) -> Evidence {
+pub(super) fn evidence_so_far(work: &RolloutTask) -> Evidence {
     let record = work.context.history.record(work.record).ok().flatten();
     record.and_then(|record| record.evidence).unwrap_or_default()
 }
@@ -288,7 +306,7 @@ pub(super) fn both(mut first: Evidence, second: Evidence) -> Evidence {
 }
 
 /// Marks the failed revision, now that it is not the current one. That it can't be marked changes nothing else.
-async fn mark_failed(work: &Work, reason: &Reason) {
+async fn mark_failed(work: &RolloutTask, reason: &Reason) {
     let wanted = &work.planned.wanted;
     let context = &work.context;
     let marked = async {

@@ -3,12 +3,12 @@
 use serde_json::Value;
 use tracing::warn;
 
-use super::judging::Cancelled;
-use super::roll_out::Work;
+use super::health_monitor::Cancelled;
+use super::rollout_task::RolloutTask;
 use crate::cluster::Backoff;
 use belay_core::rollout::{StepKind, before_apply};
 
-impl Work {
+impl RolloutTask {
     /// Writes the fields that `kubectl apply` owns, or an undo with it, or who made the object anew, over to belay, so that
     /// the apply of `body` removes what that lacks.
     pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {

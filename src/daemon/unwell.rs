@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::judging::Cancelled;
+use super::health_monitor::Cancelled;
 use super::live::LiveFacts;
-use super::roll_out::{Stage, Work};
+use super::rollout_task::{RolloutTask, Stage};
 use belay_core::rollout::{CommitId, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell};
 
 /// For how long a workload that has been incomplete for a moment is doubted: a container that crashes again and again is
@@ -40,7 +40,7 @@ impl LiveFacts {
     }
 }
 
-impl Work {
+impl RolloutTask {
     /// Looks whether what this rollout takes the place of is well, and writes down where it is not. What can't be seen is
     /// believed to be well, as it was when it was complete.
     pub(super) async fn look_at_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {

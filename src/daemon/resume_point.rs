@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::telling::Told;
+use super::event_queue::Told;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Reason, Replicas, TemplateMarks, Wanted, Workload, body};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Well {
+pub(super) struct InSync {
     /// The live object's digest.
     pub digest: u64,
     /// The hash of the manifest.
@@ -44,7 +44,7 @@ pub(super) struct Ended {
     /// What is to be told of it.
     pub told: Option<Told>,
     /// What it was last.
-    pub well: Option<Well>,
+    pub well: Option<InSync>,
 }
 
 /// How a rollout ended, for the source that began it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::roll_out::{LiveObject, Work};
+use super::rollout_task::{LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
@@ -54,7 +54,7 @@ pub(super) enum Ruled {
 
 /// One workload being watched.
 pub(super) struct Judging<'a> {
-    work: &'a mut Work,
+    work: &'a mut RolloutTask,
     judge: Judge,
     /// The hash of the template as the server answered it; a live one that differs is somebody else's.
     applied: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct Judging<'a> {
     unheard: Option<tokio::time::Instant>,
 }
 
-impl Work {
+impl RolloutTask {
     /// A judge of the rollout that a write began.
     pub(super) fn judge(&self, baseline: Baseline) -> Judge {
         self.judge_since(baseline, self.context.clock.now())
@@ -98,7 +98,12 @@ impl Work {
 
 impl<'a> Judging<'a> {
     /// Judges the rollout that `work` began, or took back.
-    pub(super) fn new(work: &'a mut Work, judge: Judge, applied: Option<String>, outcome: Outcome) -> Judging<'a> {
+    pub(super) fn new(
+        work: &'a mut RolloutTask,
+        judge: Judge,
+        applied: Option<String>,
+        outcome: Outcome,
+    ) -> Judging<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
         let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
@@ -233,7 +238,7 @@ impl<'a> Judging<'a> {
         let quiet = Some(quiet_until).filter(|until| *until > instant);
         let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
         let timer = sleep_until(wake);
-        let Work { cancel, live: seen, give_up, .. } = &mut *self.work;
+        let RolloutTask { cancel, live: seen, give_up, .. } = &mut *self.work;
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Cancelled),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::autoscalers::{API_VERSION, KIND};
-use super::crowd::Crowd;
-use super::look::{Accident, Charged, News};
+use super::deferred_watch::Crowd;
+use super::head_change::{Accident, Charged, HeadChange};
 use super::on_config::changed_configuration;
 use super::source::{Done, Source};
 use super::status::set;
@@ -17,7 +17,7 @@ use belay_core::rollout::{Commit, CommitId, ConfigHash, Outcome, Reason, Record,
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
-    pub(super) fn heard(&mut self, mut news: News) {
+    pub(super) fn heard(&mut self, mut news: HeadChange) {
         let head = news.head.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         if let Some(accident) = news.accident {
@@ -27,12 +27,12 @@ impl Source {
             return;
         }
         self.refused = None;
-        let objects = self.shelf().keys().count();
+        let objects = self.desired().keys().count();
         self.context.status.change(|source| set(&mut source.objects, objects));
         self.name_namespaces();
         self.ask_for_kinds();
         let contradicted: BTreeMap<ObjectKey, String> = self
-            .shelf()
+            .desired()
             .contradictions()
             .into_iter()
             .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
@@ -92,8 +92,8 @@ impl Source {
     pub(super) fn want(&self, charged: Charged, trigger: Trigger) -> Wanted {
         let Charged { manifest, commit } = charged;
         let (config, replicas) = {
-            let shelf = self.shelf();
-            (shelf.configuration(&manifest), shelf.replicas(&manifest.key))
+            let desired = self.desired();
+            (desired.configuration(&manifest), desired.replicas(&manifest.key))
         };
         let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(&manifest) };
         Wanted {
@@ -129,7 +129,7 @@ impl Source {
     }
 
     /// What was under way when the daemon stopped, as far as the head still says the same.
-    fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, news: &News) {
+    fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, news: &HeadChange) {
         let head = &news.head;
         let resumed: Vec<(ObjectKey, Record)> =
             self.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
@@ -143,7 +143,7 @@ impl Source {
             if self.is_being_deleted(&key, &record, &news.removed) {
                 continue;
             }
-            let same = self.shelf().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
+            let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || wanted.contains_key(&key) && record.commit != *head {
                 self.resumed.remove(&key);
                 self.supersede(record.id, Some(head));
@@ -173,21 +173,21 @@ impl Source {
         let Some(head) = head else { return };
         for (key, facts) in &self.live {
             let Some(hold) = facts.hold.as_ref().filter(|_| !wanted.contains_key(key)) else { continue };
-            if self.shelf().hash(key).is_none_or(|hash| hash.to_string() != hold.manifest) {
+            if self.desired().hash(key).is_none_or(|hash| hash.to_string() != hold.manifest) {
                 continue;
             }
             let Some(manifest) = self.read_manifest(key) else { continue };
-            let alone = !hold.keeps_company(|key| self.shelf().hash(key).map(|hash| hash.to_string()));
-            if alone || self.shelf().configuration(&manifest) != hold.config {
+            let alone = !hold.keeps_company(|key| self.desired().hash(key).map(|hash| hash.to_string()));
+            if alone || self.desired().configuration(&manifest) != hold.config {
                 let charged = Charged { manifest, commit: Arc::clone(head) };
                 wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
             }
         }
     }
 
-    /// The manifest of an object, as the shelf's commit has it. What can't be read is logged, and treated as not there.
+    /// The manifest of an object, as the desired state's commit has it. What can't be read is logged, and treated as not there.
     pub(super) fn read_manifest(&self, key: &ObjectKey) -> Option<Manifest> {
-        self.shelf().manifest(&self.repository, key).unwrap_or_else(|error| {
+        self.desired().manifest(&self.repository, key).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read a manifest again");
             None
         })
@@ -201,7 +201,7 @@ impl Source {
 
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
-        let kinds = self.shelf().kinds();
+        let kinds = self.desired().kinds();
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
             let mut served = Vec::new();

@@ -7,15 +7,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
+use super::apply_wave::{Place, Ranks};
+use super::head_change::HeadChange;
 use super::live::LiveFacts;
-use super::look::News;
 use super::planner::Prepared;
 use super::prune;
-use super::roll_out::{Stage, Work};
+use super::resume_point::resumed_apply;
+use super::rollout_task::{RolloutTask, Stage};
 use super::source::{Done, Rollout, Source};
-use super::stage::resumed_apply;
 use super::status::set;
-use super::turn::{Place, Ranks};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
     Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted,
@@ -27,7 +27,7 @@ type Begun = (RecordId, Option<Box<Record>>, Prepared);
 
 impl Source {
     /// Writes a plan into the history, and begins what it says. Nothing is written to the cluster before.
-    pub(super) fn carry_out(&mut self, news: &News, prepared: Vec<Prepared>) {
+    pub(super) fn carry_out(&mut self, news: &HeadChange, prepared: Vec<Prepared>) {
         let source = self.context.config.name.clone();
         let now = self.context.clock.now();
         let mut records = self.rejections(news);
@@ -56,7 +56,7 @@ impl Source {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
                 self.context.mend(&error);
-                self.shelf().forget();
+                self.desired().forget();
                 self.search_again();
                 return;
             }
@@ -254,7 +254,7 @@ impl Source {
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
-        let work = Box::new(Work {
+        let work = Box::new(RolloutTask {
             context: Arc::clone(&self.context),
             turn: ranks.turn(Place::of(&planned)),
             planned,
@@ -297,7 +297,7 @@ impl Source {
     }
 
     /// Records for what can't even be read: one for each object that is complained about, or for the file.
-    fn rejections(&self, news: &News) -> Vec<Record> {
+    fn rejections(&self, news: &HeadChange) -> Vec<Record> {
         let mut by_object: BTreeMap<ObjectKey, (Arc<Commit>, Vec<Complaint>)> = BTreeMap::new();
         let head = news.commits.first().map(|head| Arc::new(head.clone()));
         let new = |complaint: &Complaint| {
@@ -305,7 +305,7 @@ impl Source {
             places.clone().any(|place| news.paths.contains(&*place.path))
         };
         let duplicates = self
-            .shelf()
+            .desired()
             .contradictions()
             .into_iter()
             .filter(new)

@@ -7,15 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tracing::warn;
 
-use super::judging::Cancelled;
-use super::roll_out::Work;
+use super::health_monitor::Cancelled;
+use super::rollout_task::RolloutTask;
 use super::unwell::Unwell;
 use crate::cluster::Backoff;
 use crate::history::Query;
 use belay_core::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
 
 /// Where a workload goes back to.
-pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {
+pub(super) async fn find_way(work: &RolloutTask, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {
     let context = &work.context;
     let wanted = &work.planned.wanted;
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
@@ -43,7 +43,7 @@ pub(super) async fn find_way(work: &Work, live: &Value) -> Result<Result<WayBack
 
 /// Whether a workload is older than this rollout. What this very rollout made has nothing to go back to, whatever Git
 /// had that never was in the cluster.
-fn was_there_before(work: &Work, live: &Value) -> bool {
+fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
     let made: Option<Timestamp> = live["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
     let began = work.context.history.record(work.record).ok().flatten().map(|record| record.started);
     // The API server cuts its times to whole seconds.
@@ -52,7 +52,7 @@ fn was_there_before(work: &Work, live: &Value) -> bool {
 
 /// The newest version in Git, before the failed commit, that has neither failed itself nor given way before it was seen
 /// complete.
-async fn from_git(work: &Work, unwell: &Unwell) -> Option<Known> {
+async fn from_git(work: &RolloutTask, unwell: &Unwell) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Superseded].into(),
@@ -65,8 +65,9 @@ async fn from_git(work: &Work, unwell: &Unwell) -> Option<Known> {
     let failed = records.into_iter().filter_map(|record| record.manifest_hash);
     let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-    let ask =
-        move |repository: &super::look::Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
+    let ask = move |repository: &super::head_change::Repository| {
+        repository.good_before(&key, &commit, |hash| failed.contains(hash))
+    };
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();
     Some(Known { commit: Some(former.commit.id.clone()), marks: TemplateMarks::of(&former.commit), template })

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::look::Repository;
+use super::head_change::Repository;
 use crate::git::{BlobId, GitError};
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use belay_core::rollout::{
@@ -20,7 +20,7 @@ pub(super) struct ReadFile {
 }
 
 /// What the repository holds at a commit.
-pub(super) struct Shelf {
+pub(super) struct DesiredState {
     /// The commit.
     pub at: Option<CommitId>,
     /// The newest commit of which all was told. It is older than `at` where reading the rest of what `at` says failed.
@@ -73,10 +73,10 @@ pub(super) enum Contents {
     Elsewhere,
 }
 
-impl Shelf {
-    /// An empty shelf. Objects that name no namespace go into `default_namespace`.
-    pub(super) fn new(default_namespace: &str) -> Shelf {
-        Shelf {
+impl DesiredState {
+    /// A desired state without objects. Objects that name no namespace go into `default_namespace`.
+    pub(super) fn new(default_namespace: &str) -> DesiredState {
+        DesiredState {
             at: None,
             told: None,
             scopes: Scopes::new(default_namespace),
@@ -91,7 +91,7 @@ impl Shelf {
 
     /// Forgets everything: the next look reads all of it again.
     pub(super) fn forget(&mut self) {
-        *self = Shelf::new(&self.scopes.default_namespace);
+        *self = DesiredState::new(&self.scopes.default_namespace);
     }
 
     /// Takes up files that differ; `None` for those that are gone. Files whose custom kinds are defined anew by that are

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::judging::Cancelled;
+use super::health_monitor::Cancelled;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
-use super::roll_out::Work;
+use super::resume_point::resumed_apply;
+use super::rollout_task::RolloutTask;
 use super::source::{Done, Source};
-use super::stage::resumed_apply;
 use super::take_back::rollback_failed;
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::config::Drift;
@@ -78,7 +78,7 @@ impl Source {
     /// Notices that an undo with kubectl has brought a hold back, which its revision still had from an earlier time. Where it
     /// holds what the repository says, nothing else is to be done.
     fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let holds_head = self.shelf().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
+        let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
         let in_force = template(live).is_some_and(|present| template_hash(present) == hold.template);
         if !holds_head || !in_force || self.rollouts.contains_key(key) {
             return;
@@ -238,7 +238,7 @@ async fn adopt(
 }
 
 /// Whether a hold was left by `belay undo` on what this rollout brought, and the template is the one that it names.
-pub(super) fn by_hand(work: &Work, live: &Value) -> Option<Hold> {
+pub(super) fn by_hand(work: &RolloutTask, live: &Value) -> Option<Hold> {
     let wanted = &work.planned.wanted;
     let hold = Hold::on(live).filter(|hold| hold.by.is_some())?;
     let there = template(live).is_some_and(|present| template_hash(present) == hold.template);
@@ -246,7 +246,7 @@ pub(super) fn by_hand(work: &Work, live: &Value) -> Option<Hold> {
 }
 
 /// Ends a rollout that somebody took back with `belay undo`: the hold is there already.
-pub(super) async fn taken_back(work: &mut Work, live: &Value, hold: &Hold) -> Result<Outcome, Cancelled> {
+pub(super) async fn taken_back(work: &mut RolloutTask, live: &Value, hold: &Hold) -> Result<Outcome, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let by = hold.by.as_deref().unwrap_or("somebody");
     let reason = Reason { code: CODE.to_owned(), message: format!("{} by {by}", hold.reason) };
@@ -257,7 +257,7 @@ pub(super) async fn taken_back(work: &mut Work, live: &Value, hold: &Hold) -> Re
 }
 
 /// The end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
-pub(super) async fn held_by_another(work: &Work, live: &Value) -> Result<Option<Outcome>, Cancelled> {
+pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<Option<Outcome>, Cancelled> {
     let wanted = &work.planned.wanted;
     let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());
     let Some(hold) = Hold::on(live).filter(keeps) else { return Ok(None) };
@@ -272,7 +272,7 @@ pub(super) async fn held_by_another(work: &Work, live: &Value) -> Result<Option<
 /// one with the hash `judged`. The manifest is held like a failed one. `None` where the live template is no earlier one:
 /// that is drift.
 pub(super) async fn undone_by_hand(
-    work: &mut Work,
+    work: &mut RolloutTask,
     live: &Arc<Value>,
     judged: Option<&str>,
 ) -> Result<Option<Outcome>, Cancelled> {
@@ -329,7 +329,7 @@ pub(super) async fn undone_by_hand(
 
 /// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may
 /// have left the template alone.
-fn rolled_out(work: &Work, judged: Option<&str>) -> RolledOut {
+fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let newest = context.newest_rollout(&wanted.key).map(|record| record.commit.to_string());
     let commits: Vec<String> = [wanted.commit.id.to_string()].into_iter().chain(newest).collect();
@@ -338,7 +338,7 @@ fn rolled_out(work: &Work, judged: Option<&str>) -> RolledOut {
 }
 
 /// Who took it back: the one that `belay undo` names, where it could not say what to hold; else the manager that wrote it.
-fn who(work: &Work, live: &Value) -> Option<String> {
+fn who(work: &RolloutTask, live: &Value) -> Option<String> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let is_new = |hold: &Hold| {
         // One that an undo with another tool brought back with the annotations of its revision is an old one.

@@ -4,12 +4,12 @@
 use serde_json::Value;
 use tracing::warn;
 
-use super::judging::Cancelled;
-use super::roll_out::{Stage, Work};
+use super::health_monitor::Cancelled;
+use super::rollout_task::{RolloutTask, Stage};
 use crate::history::{Query, Replaced};
 use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 
-impl Work {
+impl RolloutTask {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
     /// to have failed itself, or to have stopped being well.
     pub(super) async fn keep_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {

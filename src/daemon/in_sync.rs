@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::live::digest;
-use super::roll_out::Well;
+use super::rollout_task::InSync;
 use super::source::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -15,12 +15,12 @@ use belay_core::rollout::{
 
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<Well>) {
-        let still = |well: &Well| {
+    pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<InSync>) {
+        let still = |well: &InSync| {
             well.digest == digest(live)
                 && well.replicas == self.replicas(key)
                 && Hold::on(live).is_none()
-                && self.shelf().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
+                && self.desired().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
         match well.filter(still) {
             Some(well) => self.found_well(key, well.digest),
@@ -44,7 +44,7 @@ impl Source {
         let facts = self.live.entry(key.clone()).or_default();
         let complete = facts.complete;
         facts.seen = Some(digest);
-        if facts.suspended || facts.well == Some(digest) || !self.shelf().has(key) {
+        if facts.suspended || facts.well == Some(digest) || !self.desired().has(key) {
             return;
         }
         if self.reported.get(key) == Some(&Some(digest)) {
@@ -62,9 +62,9 @@ impl Source {
     fn is_as_it_should_be(&self, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(key) else { return true };
         let source = &self.context.config.name;
-        let config = self.shelf().configuration(&manifest);
+        let config = self.desired().configuration(&manifest);
         let replicas = self.replicas(key).on(live);
-        let company = |key: &ObjectKey| self.shelf().hash(key).map(|hash| hash.to_string());
+        let company = |key: &ObjectKey| self.desired().hash(key).map(|hash| hash.to_string());
         let keeps =
             |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
         let Some(hold) = Hold::on(live).filter(keeps) else {

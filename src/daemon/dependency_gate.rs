@@ -17,7 +17,7 @@ use belay_core::rollout::{
 impl Source {
     /// Whether what an object waits for is complete, besides which these are about to begin.
     pub(super) fn gate(&self, key: &ObjectKey, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        let Some(after) = self.shelf().after_of(key) else { return Gate::Open };
+        let Some(after) = self.desired().after_of(key) else { return Gate::Open };
         self.gate_of(&after, beginning)
     }
 
@@ -80,7 +80,7 @@ impl Source {
         if self.planned.is_none() {
             return;
         }
-        let behind: Vec<After> = self.shelf().after().filter(|after| after.names.contains(key)).cloned().collect();
+        let behind: Vec<After> = self.desired().after().filter(|after| after.names.contains(key)).cloned().collect();
         for after in behind {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
@@ -106,7 +106,7 @@ impl Source {
     pub(super) fn after_all(&self, key: &ObjectKey) -> Option<Trigger> {
         match self.gate(key, &BTreeSet::new()) {
             Gate::Open => {
-                let after = self.shelf().after_of(key).map(|after| after.listed());
+                let after = self.desired().after_of(key).map(|after| after.listed());
                 Some(after.map_or(Trigger::Retry, Trigger::After))
             }
             Gate::Shut(_) | Gate::Skip(_) => None,

@@ -14,20 +14,20 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::apply_wave::Turn;
 use super::context::Context;
 use super::established::waits_for;
-use super::judging::{Cancelled, Judging, Ruled};
+use super::event_queue::Told;
+use super::health_monitor::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::panics::text_of;
 use super::refused::complaints;
 use super::requests::Room;
-use super::stage::apply_anew;
-pub(super) use super::stage::{End, Ended, Stage, Well};
+use super::resume_point::apply_anew;
+pub(super) use super::resume_point::{End, Ended, InSync, Stage};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
-use super::telling::Told;
-use super::turn::Turn;
-use super::{prune, rolling, undone, unstick};
+use super::{manual_rollback, prune, replication_controller, stuck_pods};
 use crate::cluster::{self, Backoff, ClusterError, Mode, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
@@ -51,7 +51,7 @@ enum Waits {
 }
 
 /// One rollout to be carried through.
-pub(super) struct Work {
+pub(super) struct RolloutTask {
     pub context: Arc<Context>,
     pub planned: Planned,
     pub apply: Apply,
@@ -70,12 +70,12 @@ pub(super) struct Work {
     /// What is to be told of it at its end.
     pub told: Option<Told>,
     /// What it is known to be at its end.
-    pub well: Option<Well>,
+    pub well: Option<InSync>,
 }
 
-impl Work {
+impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
-    pub(super) async fn run(mut self: Box<Work>) -> Ended {
+    pub(super) async fn run(mut self: Box<RolloutTask>) -> Ended {
         // Not through a function of its own: that would keep the story twice, and there are thousands.
         let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
@@ -93,13 +93,13 @@ impl Work {
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
         let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
         if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) && stage != Stage::Prune {
-            return Box::pin(rolling::story(self, stage)).await;
+            return Box::pin(replication_controller::story(self, stage)).await;
         }
         match stage {
             Stage::Fresh | Stage::Drifted => {
                 if stage == Stage::Drifted
                     && let Some(live) = self.read().await?
-                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, None)).await?
+                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
                 {
                     return Ok(outcome);
                 }
@@ -118,7 +118,7 @@ impl Work {
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
                 if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
-                    && let Some(outcome) = Box::pin(undone::undone_by_hand(self, live, None)).await?
+                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, live, None)).await?
                 {
                     return Ok(outcome);
                 }
@@ -297,7 +297,7 @@ impl Work {
         loop {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
-            let unsticking = unstick::failed_pods(self);
+            let unsticking = stuck_pods::failed_pods(self);
             let mut judging = Judging::new(self, judge, applied.clone(), Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
@@ -313,17 +313,19 @@ impl Work {
                     return self.take_back(back, Some(live)).await;
                 }
                 Ruled::TakenOver(live) => {
-                    if let Some(outcome) = undone::held_by_another(self, &live).await? {
+                    if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
                         return Ok(outcome);
                     }
-                    if let Some(outcome) = Box::pin(undone::undone_by_hand(self, &live, applied.as_deref())).await? {
+                    if let Some(outcome) =
+                        Box::pin(manual_rollback::undone_by_hand(self, &live, applied.as_deref())).await?
+                    {
                         return Ok(outcome);
                     }
                 }
                 Ruled::Gone => {}
             }
             if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
-                return Box::pin(rolling::again(self)).await;
+                return Box::pin(replication_controller::again(self)).await;
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
@@ -355,7 +357,7 @@ impl Work {
         }
         if is_as_applied(live, &self.apply.body.read()) {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
-            self.well = Some(Well { digest: digest(live), hash, replicas });
+            self.well = Some(InSync { digest: digest(live), hash, replicas });
         }
         if !self.is_of_template() {
             return self.end(Outcome::Complete, None).await;
@@ -423,9 +425,9 @@ mod tests {
     #[test]
     fn thousands_of_rollouts_that_wait_are_small() {
         // What one has besides its manifest and the object's text. Debug builds are the larger ones.
-        let run = size(Work::run);
-        let apply = size(|(work, room): (&'static mut Work, Room)| work.apply_manifest(room));
-        let work = size_of::<Work>();
+        let run = size(RolloutTask::run);
+        let apply = size(|(work, room): (&'static mut RolloutTask, Room)| work.apply_manifest(room));
+        let work = size_of::<RolloutTask>();
         assert!(
             run <= 3072 && apply <= 3072 && work <= 1536,
             "a task {run}, its apply {apply}, its facts {work} bytes"

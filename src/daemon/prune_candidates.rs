@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::{Context, Pruning};
-use super::look::{Charged, News};
+use super::head_change::{Charged, HeadChange};
 use super::planner::Prepared;
 use super::prune;
 use super::source::Source;
@@ -56,7 +56,7 @@ pub(super) struct Searched(Arc<AtomicBool>);
 
 impl Source {
     /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
-    pub(super) fn leavers(&self, news: Option<&News>) -> Option<Candidates> {
+    pub(super) fn leavers(&self, news: Option<&HeadChange>) -> Option<Candidates> {
         let mut objects = news.map(|news| news.removed.clone()).unwrap_or_default();
         if !self.context.config.prune {
             if !objects.is_empty() {
@@ -68,7 +68,7 @@ impl Source {
             return None;
         }
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
-        let unreadable: Vec<String> = self.shelf().unreadable().map(ToString::to_string).collect();
+        let unreadable: Vec<String> = self.desired().unreadable().map(ToString::to_string).collect();
         if !unreadable.is_empty() {
             // What only was in such a file is not known to have left; it is an orphan until the file is mended.
             if !objects.is_empty() {
@@ -92,8 +92,8 @@ impl Source {
 
     /// Live objects of this source that the repository does not mention.
     fn orphans(&self) -> Vec<ObjectKey> {
-        let shelf = self.shelf();
-        self.live.keys().filter(|key| !shelf.mentions(key) && !self.rollouts.contains_key(key)).cloned().collect()
+        let desired = self.desired();
+        self.live.keys().filter(|key| !desired.mentions(key) && !self.rollouts.contains_key(key)).cloned().collect()
     }
 
     /// An orphan is charged to the head, unless it is known who took it away.
@@ -106,20 +106,20 @@ impl Source {
 
     /// The head that was planned last, or, before the first plan, the one that was read.
     fn present_head(&self) -> Option<Arc<Commit>> {
-        self.commit(self.planned.as_ref().or(self.shelf().at.as_ref())?)
+        self.commit(self.planned.as_ref().or(self.desired().at.as_ref())?)
     }
 
     /// What is to be looked for among all kinds, unless that was done.
-    fn search(&self, news: Option<&News>) -> Option<Search> {
+    fn search(&self, news: Option<&HeadChange>) -> Option<Search> {
         if self.searched.0.load(Ordering::Relaxed) {
             return None;
         }
         let head = news.and_then(|news| news.commits.first().cloned().map(Arc::new));
         let head = head.or_else(|| self.present_head())?;
-        let shelf = self.shelf();
-        let gone = self.resumed.iter().filter(|(key, _)| !shelf.mentions(key));
+        let desired = self.desired();
+        let gone = self.resumed.iter().filter(|(key, _)| !desired.mentions(key));
         let gone: Vec<(ObjectKey, Record)> = gone.map(|(key, record)| (key.clone(), record.clone())).collect();
-        drop(shelf);
+        drop(desired);
         let whose = |record: Record| self.commit(&record.commit).unwrap_or_else(|| Arc::clone(&head));
         let resumed = gone.into_iter().map(|(key, record)| (key, whose(record))).collect();
         Some(Search { head, resumed, searched: self.searched.clone() })
@@ -133,7 +133,7 @@ impl Source {
         record: &Record,
         removed: &BTreeMap<ObjectKey, Charged>,
     ) -> bool {
-        let gone = !removed.contains_key(key) && !self.shelf().mentions(key);
+        let gone = !removed.contains_key(key) && !self.desired().mentions(key);
         self.context.config.prune && gone && !record.rolls_out
     }
 
@@ -153,7 +153,7 @@ impl Source {
 impl Candidates {
     /// The most that may be deleted.
     pub(super) fn limit(&self, context: &Context) -> usize {
-        let count = context.repository.shelf().keys().count() + self.objects.len();
+        let count = context.repository.desired().keys().count() + self.objects.len();
         match context.pruning {
             Pruning::Unlimited => usize::MAX,
             Pruning::Limited => context.config.prune_limit(count).max(self.trailer.unwrap_or_default()),
@@ -186,7 +186,7 @@ impl Candidates {
         for (served, found) in &found {
             match found {
                 Found::Objects(objects) => {
-                    for key in objects.iter().filter(|key| !context.repository.shelf().mentions(key)) {
+                    for key in objects.iter().filter(|key| !context.repository.desired().mentions(key)) {
                         let commit = resumed.get(key).unwrap_or(&head);
                         let charge = || charged(key.clone(), served.api_version(), Arc::clone(commit));
                         self.objects.entry(key.clone()).or_insert_with(charge);

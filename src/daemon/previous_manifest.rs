@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::context::Context;
-use super::look::{Reading, Repository};
+use super::head_change::{Reading, Repository};
 use crate::git::{Entry, EntryKind, GitError};
 use belay_core::manifest::{Manifest, ManifestHash, ObjectKey, is_manifest};
 use belay_core::rollout::{Commit, CommitId};
@@ -22,7 +22,7 @@ pub(super) struct Former {
 
 /// What one commit made of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Turned {
+pub(super) struct PreviousManifest {
     /// What it was before.
     pub former: Former,
     /// The hash of what it is since.
@@ -32,9 +32,9 @@ pub(super) struct Turned {
 impl Repository {
     /// What an object was before `commit` changed it. `None` where the commit did not change it, made it, or took it
     /// away, or where it has no parent. Of a merge, the first parent counts.
-    pub(super) fn turned_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<Turned>, GitError> {
+    pub(super) fn turned_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<PreviousManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
-        let scopes = self.shelf().scopes.clone();
+        let scopes = self.desired().scopes.clone();
         let mut before: Option<(String, Manifest)> = None;
         let mut now = None;
         let changes = self.mirror.changes(Some(&parent), commit, &self.folder)?.changes;
@@ -57,7 +57,7 @@ impl Repository {
         let paths = [path.clone()];
         let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
         let commit = reading.charge(&path, key, chains.get(&path))?;
-        Ok(Some(Turned { former: Former { manifest, commit }, now }))
+        Ok(Some(PreviousManifest { former: Former { manifest, commit }, now }))
     }
 
     /// The newest version of an object before `commit` that has not `failed`.
@@ -69,7 +69,7 @@ impl Repository {
     ) -> Result<Option<Former>, GitError> {
         let mut at = commit.clone();
         for _ in 0..VERSIONS {
-            let Some(Turned { former, .. }) = self.turned_by(key, &at)? else { return Ok(None) };
+            let Some(PreviousManifest { former, .. }) = self.turned_by(key, &at)? else { return Ok(None) };
             if !failed(&former.manifest.hash.to_string()) {
                 return Ok(Some(former));
             }

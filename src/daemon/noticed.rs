@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::judging::is_complete;
+use super::health_monitor::is_complete;
+use super::manual_rollback::ByHand;
 use super::source::Source;
-use super::undone::ByHand;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Reason, Trigger, marks};
 

@@ -10,21 +10,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
-use super::away::Away;
-use super::before::{Asked, Before};
-use super::beside::Beside;
+use super::blocking_pool::Beside;
 use super::context::{Context, Events, Pruning};
-use super::crowd::Crowd;
-use super::leader::Leader;
-use super::look::Repository;
+use super::deferred_watch::Crowd;
+use super::desired_state::DesiredState;
+use super::event_queue::Telling;
+use super::head_change::Repository;
+use super::leadership::Leader;
 use super::made::Strangers;
-use super::orphans::Searched;
+use super::offline_start::Away;
+use super::prune_candidates::Searched;
 use super::requests::Requests;
-use super::shelf::Shelf;
 use super::source::Source;
+use super::source_dependency::{Asked, Before};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
-use super::telling::Telling;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
@@ -78,9 +78,9 @@ impl Parts {
 
     fn source(&self, stop: CancellationToken) -> Source {
         let (cluster, name) = (&self.cluster, &self.config.name);
-        let shelf = Arc::new(Mutex::new(Shelf::new(cluster.default_namespace())));
+        let desired = Arc::new(Mutex::new(DesiredState::new(cluster.default_namespace())));
         let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
-        let repository = Repository { mirror, folder, shelf, away: Away::default(), beside };
+        let repository = Repository { mirror, folder, desired, away: Away::default(), beside };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),

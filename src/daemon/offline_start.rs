@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Pruning;
+use super::head_change::{HeadChange, Repository};
 use super::live::was_belays_last;
-use super::look::{News, Repository};
 use super::source::{GATHER, Source};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
@@ -30,7 +30,7 @@ impl Away {
 
 impl Repository {
     /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
-    pub(super) fn kept(&self, planned: &CommitId, pruning: Pruning) -> Option<News> {
+    pub(super) fn kept(&self, planned: &CommitId, pruning: Pruning) -> Option<HeadChange> {
         let kept = self.news(Some(planned), planned, pruning);
         kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
     }
@@ -58,7 +58,7 @@ impl Repository {
 
 impl Source {
     /// Follows what the mirror holds, until the repository answers.
-    pub(super) fn keep_up(&mut self, kept: News) {
+    pub(super) fn keep_up(&mut self, kept: HeadChange) {
         info!(commit = kept.head.short(), "keeping up what was planned last");
         self.repository.away.0.store(true, Ordering::Relaxed);
         self.heard(kept);
@@ -86,7 +86,7 @@ impl Source {
             return;
         }
         let is_well = |key: &ObjectKey| self.live.get(key).is_some_and(|facts| facts.well.is_some());
-        let left: Vec<ObjectKey> = self.shelf().keys().filter(|key| !is_well(key)).cloned().collect();
+        let left: Vec<ObjectKey> = self.desired().keys().filter(|key| !is_well(key)).cloned().collect();
         left.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
         if self.context.config.prune {
             self.orphans_due = Some(Instant::now() + GATHER);

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::resume_point::InSync;
 use super::source::{Done, GATHER, Source};
-use super::stage::Well;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Wanted;
@@ -26,7 +26,7 @@ pub(super) struct Crowd {
     /// The resources that serve them, as far as they are known.
     served: BTreeSet<Served>,
     /// What is known of objects that are through, until the watch tells of them.
-    through: BTreeMap<ObjectKey, Well>,
+    through: BTreeMap<ObjectKey, InSync>,
 }
 
 impl Crowd {
@@ -55,7 +55,7 @@ impl Crowd {
     }
 
     /// What was known of an object before the watch told of it.
-    pub(super) fn told(&mut self, key: &ObjectKey) -> Option<Well> {
+    pub(super) fn told(&mut self, key: &ObjectKey) -> Option<InSync> {
         self.through.remove(key)
     }
 
@@ -74,7 +74,7 @@ impl Source {
     }
 
     /// An object is through of which no watch has told: one will, or it is looked into.
-    pub(super) fn await_word_of(&mut self, key: &ObjectKey, well: Option<Well>) {
+    pub(super) fn await_word_of(&mut self, key: &ObjectKey, well: Option<InSync>) {
         if !self.crowd.has(&key.group, &key.kind) {
             self.doubt(key.clone(), Duration::ZERO);
         } else if let Some(well) = well {

@@ -2,12 +2,12 @@
 
 use tracing::{info, warn};
 
-use super::look::Charged;
+use super::apply_wave::Ranks;
+use super::head_change::Charged;
 use super::planner::Prepared;
-use super::roll_out::Stage;
+use super::resume_point::resumed_apply;
+use super::rollout_task::Stage;
 use super::source::Source;
-use super::stage::resumed_apply;
-use super::turn::Ranks;
 use crate::config::OnFailure;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
@@ -74,7 +74,7 @@ impl Source {
     /// Takes back what is complete, under a record of its own.
     fn take_back_with(&mut self, failed: &Failed, complete: &Record) {
         let key = &complete.object;
-        let same = self.shelf().hash(key).map(|hash| hash.to_string());
+        let same = self.desired().hash(key).map(|hash| hash.to_string());
         if same.is_none() || same != complete.manifest_hash || self.rollouts.contains_key(key) {
             return;
         }

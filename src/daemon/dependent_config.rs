@@ -7,12 +7,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use super::former::Turned;
-use super::judging::Cancelled;
-use super::roll_out::{Stage, Work};
-use super::stage::resumed_apply;
+use super::apply_wave::Ranks;
+use super::health_monitor::Cancelled;
+use super::previous_manifest::PreviousManifest;
+use super::resume_point::resumed_apply;
+use super::rollout_task::{RolloutTask, Stage};
 use super::take_back::fail;
-use super::turn::Ranks;
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -44,16 +44,16 @@ impl Company {
 }
 
 /// The object that failed, where this one only goes back with it.
-pub(super) fn culprit(work: &Work) -> Option<Companion> {
+pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
     let Trigger::Together(name) = &work.planned.wanted.trigger else { return None };
-    let shelf = work.context.repository.shelf();
-    let object = shelf.keys().find(|key| key.to_string() == *name)?.clone();
-    let manifest = shelf.hash(&object)?.to_string();
+    let desired = work.context.repository.desired();
+    let object = desired.keys().find(|key| key.to_string() == *name)?.clone();
+    let manifest = desired.hash(&object)?.to_string();
     Some(Companion { object, manifest })
 }
 
 /// Which ConfigMaps and Secrets go back with a workload, and which can't.
-pub(super) async fn company(work: &Work) -> Result<Company, Cancelled> {
+pub(super) async fn company(work: &RolloutTask) -> Result<Company, Cancelled> {
     let wanted = &work.planned.wanted;
     let manifest = wanted.manifest.value();
     let Some(template) = template(&manifest) else { return Ok(Company::default()) };
@@ -61,8 +61,8 @@ pub(super) async fn company(work: &Work) -> Result<Company, Cancelled> {
     for name in named_configuration(template, wanted.key.namespace.as_deref()) {
         let Some(manifest) = turned(work, &name).await else { continue };
         let others: Vec<ObjectKey> = {
-            let shelf = work.context.repository.shelf();
-            shelf.named_by(&name).into_iter().filter(|other| *other != wanted.key).collect()
+            let desired = work.context.repository.desired();
+            desired.named_by(&name).into_iter().filter(|other| *other != wanted.key).collect()
         };
         let mut well = Vec::new();
         for other in others {
@@ -83,21 +83,21 @@ pub(super) async fn company(work: &Work) -> Result<Company, Cancelled> {
 }
 
 /// The present manifest of a ConfigMap or Secret that the failed commit changed, and that no later one has.
-async fn turned(work: &Work, key: &ObjectKey) -> Option<Manifest> {
+async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     let context = &work.context;
-    if !context.repository.shelf().has(key) {
+    if !context.repository.desired().has(key) {
         return None;
     }
     let (asked, commit) = (key.clone(), work.planned.wanted.commit.id.clone());
-    let Turned { now, .. } = context.ask_git(move |repository| repository.turned_by(&asked, &commit)).await?;
-    let shelf = context.repository.shelf();
-    shelf.manifest(&context.repository, key).ok().flatten().filter(|manifest| manifest.hash == now)
+    let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.turned_by(&asked, &commit)).await?;
+    let desired = context.repository.desired();
+    desired.manifest(&context.repository, key).ok().flatten().filter(|manifest| manifest.hash == now)
 }
 
 /// Whether another workload that names the same configuration failed by the same commit.
-async fn failed_too(work: &Work, other: &ObjectKey) -> Result<bool, Cancelled> {
+async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cancelled> {
     let context = &work.context;
-    let manifest = context.repository.shelf().manifest(&context.repository, other).ok().flatten();
+    let manifest = context.repository.desired().manifest(&context.repository, other).ok().flatten();
     let Some(manifest) = manifest else { return Ok(false) };
     let read = Backoff::insist(context.in_the_way(other), || async {
         let served = context.cluster.served(&manifest.api_version, &other.kind).await?;
@@ -111,7 +111,7 @@ async fn failed_too(work: &Work, other: &ObjectKey) -> Result<bool, Cancelled> {
 
 /// Takes the configuration back, each under a record of its own. Where that fails it is said, and the workload goes back
 /// without it.
-pub(super) async fn take_company_back(work: &Work, company: Company, reason: &Reason) -> Result<(), Cancelled> {
+pub(super) async fn take_company_back(work: &RolloutTask, company: Company, reason: &Reason) -> Result<(), Cancelled> {
     for stays in &company.stays {
         warn!(object = %work.planned.wanted.key, stays, "does not go back with it");
     }
@@ -132,7 +132,7 @@ pub(super) async fn take_company_back(work: &Work, company: Company, reason: &Re
 }
 
 /// The record of what goes back with a workload. Without one it does not: what has not been recorded must not be done.
-fn begin(work: &Work, manifest: &Manifest, reason: &Reason) -> Option<RecordId> {
+fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<RecordId> {
     let context = &work.context;
     let now = context.clock.now();
     let record = Record {
@@ -152,7 +152,7 @@ fn begin(work: &Work, manifest: &Manifest, reason: &Reason) -> Option<RecordId> 
     }
 }
 
-fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -> Work {
+fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: RecordId) -> RolloutTask {
     let rank = rank(&manifest.key);
     let wanted = Wanted {
         key: manifest.key.clone(),
@@ -165,7 +165,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
         replicas: Replicas::AsWritten,
     };
     let apply = resumed_apply(&wanted, &work.context.config.name);
-    Work {
+    RolloutTask {
         context: Arc::clone(&work.context),
         planned: Planned { wanted, action: Action::Apply(apply.clone()) },
         apply,
@@ -184,7 +184,7 @@ fn own_work(work: &Work, manifest: Manifest, served: Served, record: RecordId) -
 }
 
 /// Takes an object without a pod template back to its former manifest, and holds the present one.
-pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> Result<Outcome, Cancelled> {
+pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Value) -> Result<Outcome, Cancelled> {
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
     if Hold::on(live).is_some_and(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref())) {
@@ -192,15 +192,15 @@ pub(super) async fn take_back(work: &mut Work, reason: Reason, live: &Value) -> 
     }
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
     let turned = context.ask_git(move |repository| repository.turned_by(&key, &commit)).await;
-    let Some(Turned { former, .. }) = turned else {
+    let Some(PreviousManifest { former, .. }) = turned else {
         let message =
             format!("{}; {} is new with this commit: there is nothing to go back to", reason.message, wanted.key);
         return fail(work, live, Reason { message, ..reason }).await;
     };
     let users: Vec<Companion> = {
-        let shelf = context.repository.shelf();
-        let named = shelf.named_by(&wanted.key).into_iter();
-        named.filter_map(|object| Some(Companion { manifest: shelf.hash(&object)?.to_string(), object })).collect()
+        let desired = context.repository.desired();
+        let named = desired.named_by(&wanted.key).into_iter();
+        named.filter_map(|object| Some(Companion { manifest: desired.hash(&object)?.to_string(), object })).collect()
     };
     let culprit = culprit(work).filter(|culprit| !users.contains(culprit));
     let hold = Hold {

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::roll_out::Work;
+use super::rollout_task::RolloutTask;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
 use belay_core::rollout::health::is_ready;
@@ -21,7 +21,7 @@ use belay_core::rollout::{Outcome, Wanted, Workload, marks};
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Deletes the stuck pods of revisions that never were complete, for as long as it is polled. Does nothing for other kinds.
-pub(super) fn failed_pods(work: &Work) -> BoxFuture<'static, Infallible> {
+pub(super) fn failed_pods(work: &RolloutTask) -> BoxFuture<'static, Infallible> {
     let wanted = &work.planned.wanted;
     if Workload::of(&wanted.key) != Some(Workload::StatefulSet) {
         return std::future::pending().boxed();

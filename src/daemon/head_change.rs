@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::away::Away;
-use super::beside::{Beside, helper};
+use super::blocking_pool::{Beside, helper};
 use super::context::Pruning;
+use super::desired_state::{DesiredState, ReadFile};
+use super::offline_start::Away;
 use super::panics::{contained_now, internal_error};
-use super::shelf::{ReadFile, Shelf};
 use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
 use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
@@ -31,7 +31,7 @@ const LINKS: usize = 1000;
 pub(super) struct Repository {
     pub mirror: Arc<Mirror>,
     pub folder: String,
-    pub shelf: Arc<Mutex<Shelf>>,
+    pub desired: Arc<Mutex<DesiredState>>,
     /// Whether it has not answered yet.
     pub away: Away,
     /// Where all this is done.
@@ -40,7 +40,7 @@ pub(super) struct Repository {
 
 /// What a new head says.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct HeadChange {
     pub head: CommitId,
     /// The commits that came with it, the head first.
     pub commits: Vec<Commit>,
@@ -79,43 +79,54 @@ type Known = BTreeMap<String, Vec<(ObjectKey, ManifestHash)>>;
 type Placed = (Arc<str>, Option<ReadFile>);
 
 impl Repository {
-    /// The shelf, for a moment.
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    /// The desired state, for a moment.
+    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
         // Whoever panicked while holding it has left it as the last file it took up.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.desired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `head` says, against what was planned last. The shelf has it afterwards.
+    /// What `head` says, against what was planned last. The desired state has it afterwards.
     ///
     /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
-    pub(super) fn news(&self, planned: Option<&CommitId>, head: &CommitId, pruning: Pruning) -> Result<News, GitError> {
+    pub(super) fn news(
+        &self,
+        planned: Option<&CommitId>,
+        head: &CommitId,
+        pruning: Pruning,
+    ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
-        let (shelved, scopes) = {
-            let shelf = self.shelf();
-            (shelf.at.clone(), shelf.scopes.clone())
+        let (desired_at, scopes) = {
+            let desired = self.desired();
+            (desired.at.clone(), desired.scopes.clone())
         };
-        let for_shelf = self.mirror.changes(shelved.as_ref(), head, &self.folder)?;
-        let mut files = self.files(&for_shelf.changes, &scopes)?;
+        let for_desired = self.mirror.changes(desired_at.as_ref(), head, &self.folder)?;
+        let mut files = self.files(&for_desired.changes, &scopes)?;
         files.extend(
-            for_shelf
+            for_desired
                 .odd
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), blob: None }))),
         );
-        let known =
-            if shelved.is_some() && shelved.as_ref() == planned { self.known(&for_shelf) } else { Known::new() };
-        let for_plan =
-            if shelved.as_ref() == planned { for_shelf } else { self.mirror.changes(planned, head, &self.folder)? };
+        let known = if desired_at.is_some() && desired_at.as_ref() == planned {
+            self.known(&for_desired)
+        } else {
+            Known::new()
+        };
+        let for_plan = if desired_at.as_ref() == planned {
+            for_desired
+        } else {
+            self.mirror.changes(planned, head, &self.folder)?
+        };
         let Changes { changes: for_plan, odd } = for_plan;
         let accident = match self.accident(&files, &for_plan, planned, head) {
             Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
             accident => accident,
         };
         if accident.is_none() {
-            files = self.shelf().update(self, head.clone(), files)?;
+            files = self.desired().update(self, head.clone(), files)?;
         }
-        let scopes = self.shelf().scopes.clone();
-        // What the shelf took up with a head whose plan was given up for this one.
+        let scopes = self.desired().scopes.clone();
+        // What the desired state took up with a head whose plan was given up for this one.
         for change in for_plan.iter().filter(|_| accident.is_none()) {
             if !files.contains_key(change.path.as_str()) {
                 files.extend(self.file(change, &scopes)?);
@@ -123,7 +134,7 @@ impl Repository {
         }
         let mut reading = Reading::new(self, &scopes, head);
         reading.has_read(&files);
-        let mut news = News {
+        let mut news = HeadChange {
             head: head.clone(),
             commits: Vec::new(),
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),
@@ -142,16 +153,16 @@ impl Repository {
             news.commits.push((*reading.commit(&id)?).clone());
         }
         if accident.is_none() {
-            self.shelf().told = Some(head.clone());
+            self.desired().told = Some(head.clone());
         }
         Ok(news)
     }
 
-    /// What the shelf knows of the files that differ, so that their former contents need not be read.
+    /// What the desired state knows of the files that differ, so that their former contents need not be read.
     fn known(&self, changes: &Changes) -> Known {
-        let shelf = self.shelf();
+        let desired = self.desired();
         let paths = changes.changes.iter().map(|change| change.path.as_str());
-        paths.filter_map(|path| Some((path.to_owned(), shelf.known(path)?))).collect()
+        paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
     }
 
     /// Whether nothing is left where there was something, or nothing of what there was.
@@ -164,7 +175,7 @@ impl Repository {
     ) -> Option<Accident> {
         let is_manifests = |change: &&Change| is_manifest(&change.path);
         let mut gone = for_plan.iter().filter(is_manifests);
-        let kept = self.shelf().paths().any(|path| !files.contains_key(path));
+        let kept = self.desired().paths().any(|path| !files.contains_key(path));
         if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
             return None;
         }
@@ -310,7 +321,7 @@ impl<'a> Reading<'a> {
         after: &Files,
         known: &Known,
         planned: Option<&CommitId>,
-        news: &mut News,
+        news: &mut HeadChange,
     ) -> Result<(), GitError> {
         let changes: Vec<&Change> = changes.iter().filter(|change| is_manifest(&change.path)).collect();
         let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
@@ -345,8 +356,8 @@ impl<'a> Reading<'a> {
             }
         }
         let gone: Vec<(ObjectKey, (&Change, ManifestHash))> = {
-            let shelf = repository.shelf();
-            let is_gone = |key: &ObjectKey| !shelf.mentions(key) && !unreadable.contains(key);
+            let desired = repository.desired();
+            let is_gone = |key: &ObjectKey| !desired.mentions(key) && !unreadable.contains(key);
             before.into_iter().filter(|(key, _)| is_gone(key)).collect()
         };
         for (key, (change, _)) in gone {

@@ -23,8 +23,8 @@ impl Source {
     /// Takes back what was said of objects that this source no longer claims.
     pub(super) fn give_claims_up(&mut self) {
         let given_up: Vec<(String, ObjectKey)> = {
-            let shelf = self.shelf();
-            self.claimed.iter().filter(|(_, key)| !shelf.mentions(key)).cloned().collect()
+            let desired = self.desired();
+            self.claimed.iter().filter(|(_, key)| !desired.mentions(key)).cloned().collect()
         };
         for (owner, key) in given_up {
             self.context.status.trouble(&key.to_string(), None);

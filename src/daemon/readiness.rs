@@ -15,7 +15,7 @@ impl Source {
     /// Publishes whether everything that the head says is through.
     pub(super) fn publish_settled(&mut self) {
         let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
-        let through = self.planned.is_some() && self.planned == self.shelf().at && self.doubtful.is_empty();
+        let through = self.planned.is_some() && self.planned == self.desired().at && self.doubtful.is_empty();
         let settled = idle && through && self.resumed.is_empty() && !self.is_away();
         if !settled && self.looking.is_none() {
             // Something is being done: what was found before does not count any more.
@@ -50,8 +50,8 @@ impl Source {
         });
         let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
         let still = |key: &ObjectKey| {
-            self.shelf().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
+            self.desired().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
         };
-        self.refused.is_none() && !self.shelf().has_complaints() && !objects.iter().any(still)
+        self.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
     }
 }

@@ -9,13 +9,13 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::judging::Cancelled;
-use super::roll_out::{Stage, Work};
+use super::health_monitor::Cancelled;
+use super::resume_point::resumed_apply;
+use super::rollback_target::find_way;
 use super::rolled_pods::{given_up, scene};
-use super::stage::resumed_apply;
+use super::rollout_task::{RolloutTask, Stage};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
-use super::way::find_way;
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{
@@ -39,7 +39,7 @@ enum Rolled {
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
-pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Cancelled> {
+pub(super) async fn story(work: &mut RolloutTask, stage: Stage) -> Result<Outcome, Cancelled> {
     match stage {
         Stage::GoingBack { reason, went } => {
             work.turn.through();
@@ -98,7 +98,7 @@ pub(super) async fn story(work: &mut Work, stage: Stage) -> Result<Outcome, Canc
 }
 
 /// Begins again, unless only the one that this one took the place of was told to be gone.
-pub(super) async fn again(work: &mut Work) -> Result<Outcome, Cancelled> {
+pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     let as_written = live.filter(|live| is_as_applied(live, &work.apply.body.read()));
     let stage = as_written.map_or(Stage::Fresh, |live| Stage::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
@@ -106,7 +106,7 @@ pub(super) async fn again(work: &mut Work) -> Result<Outcome, Cancelled> {
 }
 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.
-async fn plainly(work: &mut Work) -> Result<Outcome, Cancelled> {
+async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     if live.as_ref().is_some_and(|live| is_ours(work, live)) {
         work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
@@ -121,7 +121,7 @@ async fn plainly(work: &mut Work) -> Result<Outcome, Cancelled> {
 }
 
 /// Evidence, and then back, as far as that is wanted.
-async fn failed(work: &mut Work, reason: Reason, scene: &Scene) -> Result<Outcome, Cancelled> {
+async fn failed(work: &mut RolloutTask, reason: Reason, scene: &Scene) -> Result<Outcome, Cancelled> {
     work.context.save_evidence(work.record, &reason, &scene.evidence).await;
     let live = work.read().await?.unwrap_or_default();
     if let Err(why) = take_back::may_go_back(work, &live) {
@@ -132,7 +132,7 @@ async fn failed(work: &mut Work, reason: Reason, scene: &Scene) -> Result<Outcom
 }
 
 /// Takes the pods of the failed template away again, and holds the manifest.
-pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
+pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
     let (mut begun, mut old) = self::begun(work).await?;
     if begun == Begun::Renaming {
         // What is half under its name can only go on to the end of that.
@@ -182,7 +182,7 @@ pub(super) async fn go_back(work: &mut Work, reason: Reason, live: &Arc<Value>) 
 }
 
 /// Whether somebody else has taken it back meanwhile.
-async fn is_back(work: &Work, found: &WayBack) -> Result<bool, Cancelled> {
+async fn is_back(work: &RolloutTask, found: &WayBack) -> Result<bool, Cancelled> {
     let (begun, live) = begun(work).await?;
     let present = live.as_ref().and_then(template);
     Ok(begun == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
@@ -200,14 +200,14 @@ fn as_it_is(live: &Value) -> WayBack {
 }
 
 /// What is live of it, and how far an update of it is.
-pub(super) async fn begun(work: &Work) -> Result<(Begun, Option<Value>), Cancelled> {
+pub(super) async fn begun(work: &RolloutTask) -> Result<(Begun, Option<Value>), Cancelled> {
     let key = &work.planned.wanted.key;
     let live = look(work).await?;
     let old = live.controllers.iter().find(|one| one["metadata"]["name"] == key.name.as_str()).cloned();
     Ok((Begun::of(&key.name, &live), old))
 }
 
-async fn look(work: &Work) -> Result<Live, Cancelled> {
+async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
     let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
@@ -217,7 +217,7 @@ async fn look(work: &Work) -> Result<Live, Cancelled> {
 }
 
 /// Whether pods must be replaced for the manifest: the server says what it makes of it.
-async fn must_roll(work: &Work, live: Option<&Value>) -> Result<bool, Cancelled> {
+async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Cancelled> {
     let Some(live) = live else { return Ok(false) };
     let wanted = &work.planned.wanted;
     let (has, wants) = (live["spec"]["replicas"].as_i64(), wanted.manifest.value()["spec"]["replicas"].as_i64());
@@ -234,11 +234,11 @@ async fn must_roll(work: &Work, live: Option<&Value>) -> Result<bool, Cancelled>
     })
 }
 
-fn is_ours(work: &Work, live: &Value) -> bool {
+fn is_ours(work: &RolloutTask, live: &Value) -> bool {
     marks::annotation(live, marks::COMMIT) == Some(work.planned.wanted.commit.id.as_str())
 }
 
-fn ask(work: &Work) -> Ask {
+fn ask(work: &RolloutTask) -> Ask {
     let wanted = &work.planned.wanted;
     let mut manifest = wanted.value();
     if wanted.replicas != belay_core::rollout::Replicas::AsWritten
@@ -249,12 +249,12 @@ fn ask(work: &Work) -> Ask {
     Ask::template(manifest, TemplateMarks::of(&wanted.commit))
 }
 
-fn back_ask(work: &Work) -> Ask {
+fn back_ask(work: &RolloutTask) -> Ask {
     Ask { to: To::Back, marks: TemplateMarks::default(), ..ask(work) }
 }
 
 /// Carries a rolling update out, for as long as only the world is in its way.
-async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
+async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
     let mut backoff = Backoff::default();
@@ -312,7 +312,7 @@ async fn roll(work: &Work, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancell
 }
 
 /// How long the pods may stand still.
-fn deadline(work: &Work, outcome: Outcome) -> SignedDuration {
+fn deadline(work: &RolloutTask, outcome: Outcome) -> SignedDuration {
     let seconds = progress_deadline_seconds(&work.planned.wanted.key, &work.planned.wanted.manifest.value());
     let deadline = seconds.map_or(SignedDuration::from_hours(24), SignedDuration::from_secs);
     deadline.saturating_add(match outcome {
@@ -323,7 +323,7 @@ fn deadline(work: &Work, outcome: Outcome) -> SignedDuration {
     })
 }
 
-fn pace(work: &Work, judge: &Judge) -> Pace {
+fn pace(work: &RolloutTask, judge: &Judge) -> Pace {
     let manifest = work.planned.wanted.manifest.value();
     let rest = manifest["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
     let now = work.context.clock.now();
@@ -336,7 +336,7 @@ fn refused_reason(refused: impl Display) -> Reason {
 }
 
 /// Writes down and publishes what a rolling update tells.
-fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
+fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let step = Step { at: context.clock.now(), kind: StepKind::Progress, detail: line.to_owned() };
     if let Err(error) = context.history.step(work.record, &step) {
@@ -354,7 +354,7 @@ fn told(work: &Work, outcome: Outcome, line: &str, counters: Counters) {
 }
 
 /// Waits until the watch tells of the controller that was written: the one of its name before it went while this one came.
-async fn until_seen(work: &mut Work, written: &Value) -> Result<(), Cancelled> {
+async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cancelled> {
     let uid = marks::uid(written).to_owned();
     let cancel = work.cancel.clone();
     let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(&live.read()) == uid));
