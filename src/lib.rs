@@ -10,7 +10,7 @@
 //!   moved       objects, or     is live × holds:     rank by rank          whose template     failed and why
 //!               complaints      a finished Plan                            changed                │
 //!                                                          ▲                                      │ failed
-//!                                                          └── rollout::way_back ◀── cluster::evidence
+//!                                                          └── rollout::rollback_target ◀─ cluster::evidence
 //! ```
 //!
 //! Every step is recorded in `history` before and after it is taken; `daemon` joins the rooms and decides nothing itself.

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::book::{Book, Told};
+use super::history_view::{HistoryView, Told};
 use super::remembered;
 use super::simulate::SimulateAnswer;
 use belay_core::manifest::{Complaint, ObjectKey, Place};
@@ -56,7 +56,7 @@ pub(super) struct AuthorAnswer {
 
 impl RecordAnswer {
     /// A record, with what a book tells of its commit.
-    pub(super) fn of(book: &Book, record: &Record) -> RecordAnswer {
+    pub(super) fn of(book: &HistoryView, record: &Record) -> RecordAnswer {
         let (subject, author, authored) = match book.told(&record.commit) {
             Some(Told { subject, author, email, authored }) => {
                 (Some(subject), Some(AuthorAnswer { name: author, email }), authored)

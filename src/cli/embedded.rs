@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::pace::Pace;
+use super::time_warp::Pace;
 use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
 
 pub(super) use super::kubeconfig::write as write_kubeconfig;

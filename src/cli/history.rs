@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 
 use super::answer::{HistoryAnswer, RecordAnswer};
-use super::book::Book;
 use super::exit::Exit;
+use super::history_view::HistoryView;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
 use super::service::Service;
@@ -66,7 +66,7 @@ const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::Rol
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
-    let book = Book::open(globals).await?;
+    let book = HistoryView::open(globals).await?;
     let Args { workload, commit, author, since, failed, all, source, limit, stats, by, output } = args;
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {
@@ -101,7 +101,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. That an author, a time
 /// or an outcome fits nothing is an answer.
-fn check(book: &Book, query: &Query) -> anyhow::Result<()> {
+fn check(book: &HistoryView, query: &Query) -> anyhow::Result<()> {
     /// Among how many of the newest records a name is looked for that is like the one that was typed.
     const NEWEST: u32 = 2000;
     const ALIKE: u16 = 600;
@@ -148,7 +148,7 @@ pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
 }
 
 /// Prints records, the newest first.
-pub(super) fn print(book: &Book, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
+pub(super) fn print(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
     match format {
         Format::Json | Format::Yaml => {
             let records = records.iter().map(|record| RecordAnswer::of(book, record)).collect();
@@ -167,7 +167,7 @@ pub(super) fn print(book: &Book, records: &[Record], format: Format, now: Timest
 }
 
 /// The table, with the reason of what failed below its line.
-fn lines(book: &Book, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
+fn lines(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);

@@ -1,7 +1,6 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
 mod answer;
-mod book;
 mod candidates;
 mod cause;
 mod check;
@@ -16,6 +15,7 @@ mod exit;
 mod folder;
 mod help;
 mod history;
+mod history_view;
 mod identity;
 mod kubeconfig;
 mod man;
@@ -24,7 +24,6 @@ mod nearest;
 mod new;
 mod on_config;
 mod output;
-mod pace;
 mod pause;
 mod pick;
 mod plan;
@@ -49,14 +48,15 @@ mod status;
 mod suspend;
 mod target;
 mod threads;
+mod time_warp;
 mod undo;
 mod unified;
 mod version;
 mod wait;
 mod who;
 mod why;
-mod working;
 mod workload;
+mod worktree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::Globals;
 use super::exit::Exit;
 use super::output::Format;
-use super::working::{Desk, Finish, Where};
+use super::worktree::{Finish, Where, Worktree};
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::New;
 
@@ -101,14 +101,14 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         bail!("a DaemonSet has a pod on every node, and no --replicas");
     }
     let namespace = globals.namespace.as_deref();
-    let desk = Desk::open(&args.to.dir, namespace.unwrap_or("default"))?;
+    let worktree = Worktree::open(&args.to.dir, namespace.unwrap_or("default"))?;
     let key = ObjectKey {
         group: "apps".to_owned(),
         kind: args.kind.name().to_owned(),
         namespace: Some(namespace.unwrap_or("default").to_owned()),
         name: args.name.clone(),
     };
-    if let Some((_, there)) = desk.manifests().find(|(_, manifest)| manifest.key == key) {
+    if let Some((_, there)) = worktree.manifests().find(|(_, manifest)| manifest.key == key) {
         bail!("{key} is there already ({})", there.place);
     }
     let file = args.file.clone().unwrap_or_else(|| format!("{}.yaml", args.name));
@@ -117,11 +117,11 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             "{file} would not be read as a manifest; its name must end with .yaml, .yml or .json, and begin with neither . nor _"
         );
     }
-    let path = desk.path_of(&file);
-    if desk.files.contains_key(&path) || args.to.dir.join(&file).exists() {
+    let path = worktree.path_of(&file);
+    if worktree.files.contains_key(&path) || args.to.dir.join(&file).exists() {
         bail!("{path} is there already; say --file FILE");
     }
-    desk.check(&path)?;
+    worktree.check(&path)?;
     let text = manifest(&args, namespace);
     let finish = Finish {
         to: &args.to,
@@ -130,7 +130,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         dry_run: args.dry_run,
         output: args.output,
     };
-    desk.finish(vec![(path, text)], &finish).await?;
+    worktree.finish(vec![(path, text)], &finish).await?;
     Ok(Exit::Done)
 }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::nearest::there_is;
 use super::selector::Selector;
 use super::target::{self, Meant, meant};
-use super::working::Desk;
 use super::workload::Named;
+use super::worktree::Worktree;
 use belay_core::manifest::edit::{self, EditError, New, Step};
 use belay_core::manifest::{File, Manifest, ObjectKey};
 use belay_core::rollout::pod_spec_path;
@@ -79,9 +79,10 @@ pub(super) struct Pick<'a> {
 impl Pick<'_> {
     /// The manifests that are meant, each with the path of its file; with no word and no labels, all that can be changed
     /// so where `all` is said.
-    pub(super) fn in_desk<'d>(&self, desk: &'d Desk) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
-        let all: Vec<(String, &Manifest)> = desk.manifests().map(|(path, manifest)| (path.clone(), manifest)).collect();
-        self.of(all).map_err(|error| match desk.rejected().first() {
+    pub(super) fn in_worktree<'d>(&self, worktree: &'d Worktree) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+        let all: Vec<(String, &Manifest)> =
+            worktree.manifests().map(|(path, manifest)| (path.clone(), manifest)).collect();
+        self.of(all).map_err(|error| match worktree.rejected().first() {
             Some(first) => {
                 error.context(format!("some manifests here can't be read, {first} among them; `belay check` says why"))
             }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 
 use super::answer::{RecordAnswer, ShowAnswer};
-use super::book::Book;
 use super::exit::Exit;
+use super::history_view::HistoryView;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
 use super::{Globals, history, plan, remembered, why};
@@ -31,7 +31,7 @@ pub struct Args {
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { commit, steps, output } = args;
-    let book = Book::open(globals).await?;
+    let book = HistoryView::open(globals).await?;
     let git = Repositories::at_hand(&globals.state_to_look_at()?);
     let (id, known) = meant(&book, &git, &commit)?;
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
@@ -60,7 +60,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 }
 
 /// The commit that is meant, and what is known of it.
-fn meant(book: &Book, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
+fn meant(book: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
     let history = &book.history;
     match history.resolve(digits)? {
         Resolved::One(id) => {
@@ -88,7 +88,7 @@ fn meant(book: &Book, git: &Repositories, digits: &str) -> anyhow::Result<(Commi
 }
 
 /// What says that nobody knows a commit, and which there are.
-fn unknown(book: &Book, digits: &str) -> anyhow::Error {
+fn unknown(book: &HistoryView, digits: &str) -> anyhow::Error {
     let newest = book.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
     let mut lines: Vec<String> = Vec::new();
     for record in newest {
@@ -105,7 +105,7 @@ fn unknown(book: &Book, digits: &str) -> anyhow::Error {
     )
 }
 
-fn head(book: &Book, id: &CommitId, known: Option<&Commit>) {
+fn head(book: &HistoryView, id: &CommitId, known: Option<&Commit>) {
     say(format!("commit {id}"));
     if let Some(known) = known {
         say(plain(&format!("Author:  {} <{}>", known.author.name, known.author.email)));

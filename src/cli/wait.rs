@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::answer::{RecordAnswer, WaitAnswer};
-use super::book::Book;
 use super::exit::Exit;
+use super::history_view::HistoryView;
 use super::output::{Format, counted, progress, say, say_value};
 use super::repositories::{Repositories, ambiguous};
 use super::{Globals, why};
@@ -105,7 +105,7 @@ fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
 fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Exit> {
     match output {
         Format::Json | Format::Yaml => {
-            let book = Book::from(history);
+            let book = HistoryView::from(history);
             let records = found.records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
             let commit = found.commit.to_string();
             let complete = found.exit == Exit::Done;

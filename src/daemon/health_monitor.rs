@@ -13,7 +13,7 @@ use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
-    Baseline, Counters, Impatience, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health,
+    Baseline, Counters, FailFast, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health,
     template, template_hash,
 };
 
@@ -61,7 +61,7 @@ pub(super) struct Judging<'a> {
     /// What is published of it meanwhile.
     outcome: Outcome,
     /// What was seen of its pods, and when they are looked at next, where belay is to give up early.
-    impatience: Option<(Impatience, tokio::time::Instant)>,
+    fail_fast: Option<(FailFast, tokio::time::Instant)>,
     /// Until when nothing is suspected.
     quiet_until: tokio::time::Instant,
     /// How far it was when that was written down last.
@@ -106,10 +106,10 @@ impl<'a> Judging<'a> {
     ) -> Judging<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
-        let impatience = impatient.then(|| (Impatience::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
+        let fail_fast = impatient.then(|| (FailFast::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
         let now = tokio::time::Instant::now();
         let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
-        Judging { work, judge, applied, outcome, impatience, quiet_until: now, told: None, unheard }
+        Judging { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
     }
 
     /// Watches from `live` on, the object as the write left it.
@@ -209,7 +209,7 @@ impl<'a> Judging<'a> {
 
     /// Looks at the pods when it is time to, where belay is to give up before the deadline.
     async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
-        let Some((impatience, at)) = &mut self.impatience else { return Ok(None) };
+        let Some((fail_fast, at)) = &mut self.fail_fast else { return Ok(None) };
         if *at > tokio::time::Instant::now() {
             return Ok(None);
         }
@@ -217,7 +217,7 @@ impl<'a> Judging<'a> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
         let look = Backoff::insist(context.in_the_way(key), || context.cluster.pods_of_present_template(key, live));
         let pods = self.work.unless_cancelled(look).await?.unwrap_or_default();
-        match impatience.look(&pods, context.clock.now()) {
+        match fail_fast.look(&pods, context.clock.now()) {
             Some(suspicion) => self.rule(suspicion, live).await,
             None => Ok(None),
         }
@@ -232,7 +232,7 @@ impl<'a> Judging<'a> {
             tokio::time::Instant::now() + left
         });
         let instant = tokio::time::Instant::now();
-        let look_at = self.impatience.as_ref().map(|(_, at)| *at);
+        let look_at = self.fail_fast.as_ref().map(|(_, at)| *at);
         // What fell due while something else was asked for is due still. A time that has passed wakes nobody by itself.
         let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);

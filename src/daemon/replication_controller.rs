@@ -19,7 +19,7 @@ use super::take_back::{self, TakeBack};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{
-    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, Ruling, Step, StepKind, TemplateMarks, WayBack,
+    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, RollbackTarget, Ruling, Step, StepKind, TemplateMarks,
     is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
@@ -176,22 +176,22 @@ pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<V
     };
     until_seen(work, &live).await?;
     // What the server has made of the template counts from here on.
-    let found = WayBack { template: as_it_is(&live).template, ..found };
+    let found = RollbackTarget { template: as_it_is(&live).template, ..found };
     let hold = take_back::hold(work, &reason, &found);
     take_back::write_back(work, reason, &found, &hold, &live, announced).await
 }
 
 /// Whether somebody else has taken it back meanwhile.
-async fn is_back(work: &RolloutTask, found: &WayBack) -> Result<bool, Cancelled> {
+async fn is_back(work: &RolloutTask, found: &RollbackTarget) -> Result<bool, Cancelled> {
     let (begun, live) = begun(work).await?;
     let present = live.as_ref().and_then(template);
     Ok(begun == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
 }
 
 /// The controller as it is: what it goes back to when the pods of the next one are gone.
-fn as_it_is(live: &Value) -> WayBack {
+fn as_it_is(live: &Value) -> RollbackTarget {
     let marks = TemplateMarks::on(live);
-    WayBack {
+    RollbackTarget {
         template: template(live).cloned().unwrap_or_default(),
         commit: marks.commit.as_deref().and_then(|commit| commit.parse().ok()),
         marks,

@@ -12,10 +12,15 @@ use super::rollout_task::RolloutTask;
 use super::unwell::Unwell;
 use crate::cluster::Backoff;
 use crate::history::Query;
-use belay_core::rollout::{Known, NoWayBack, Outcome, Revision, TemplateMarks, WayBack, template, way_back};
+use belay_core::rollout::{
+    Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, template,
+};
 
 /// Where a workload goes back to.
-pub(super) async fn find_way(work: &RolloutTask, live: &Value) -> Result<Result<WayBack, NoWayBack>, Cancelled> {
+pub(super) async fn find_way(
+    work: &RolloutTask,
+    live: &Value,
+) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
     let context = &work.context;
     let wanted = &work.planned.wanted;
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
@@ -26,9 +31,9 @@ pub(super) async fn find_way(work: &RolloutTask, live: &Value) -> Result<Result<
     let left_out = left_out.map(|revision| revision.failed = true).count();
     let good = context.last_good(&wanted.key);
     let failing = template(live).cloned().unwrap_or_default();
-    let none = match way_back(&failing, good.as_ref(), &revisions, &[]) {
+    let none = match rollback_target(&failing, good.as_ref(), &revisions, &[]) {
         Ok(found) => return Ok(Ok(found)),
-        Err(_) if left_out > 0 => NoWayBack::NoneWell,
+        Err(_) if left_out > 0 => NoRollbackTarget::NoneWell,
         Err(none) => none,
     };
     if !was_there_before(work, live) {
@@ -38,7 +43,7 @@ pub(super) async fn find_way(work: &RolloutTask, live: &Value) -> Result<Result<
     if before.is_empty() {
         return Ok(Err(none));
     }
-    Ok(way_back(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
+    Ok(rollback_target(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
 }
 
 /// Whether a workload is older than this rollout. What this very rollout made has nothing to go back to, whatever Git

@@ -6,7 +6,7 @@ use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, Scene};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Begun, To};
-use belay_core::rollout::{Impatience, Outcome, Reason};
+use belay_core::rollout::{FailFast, Outcome, Reason};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
 /// of those of the controller itself.
@@ -36,7 +36,7 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
         }
     };
     let seen = async {
-        let mut impatience = Impatience::default();
+        let mut fail_fast = FailFast::default();
         loop {
             tokio::time::sleep(LOOK_AT_PODS).await;
             // That another's pods fail, or those of before, says nothing about this commit.
@@ -44,7 +44,7 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
                 continue;
             }
             let Ok(scene) = scene(work, to).await else { continue };
-            if let Some(reason) = impatience.look(&scene.sight.pods, work.context.clock.now()) {
+            if let Some(reason) = fail_fast.look(&scene.sight.pods, work.context.clock.now()) {
                 return reason;
             }
         }

@@ -352,7 +352,7 @@ impl Source {
             End::Stopped => self.supersede(rollout.record, rollout.superseded_by.as_ref()),
             End::Fault(message) => self.rollout_fault(key, rollout.record, &message),
         }
-        // Whoever waits for its end may go on, now that it is in the books.
+        // Whoever waits for its end may go on, now that it is recorded.
         rollout.ended.cancel();
     }
 

@@ -109,7 +109,7 @@ impl Source {
             .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_deref(), prepared))
             .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
             .collect();
-        // What is over at once is in the books before others ask for it.
+        // What ends at once is recorded before what depends on it asks.
         begun.sort_by_key(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();

@@ -15,8 +15,8 @@ use crate::cluster::{Backoff, EventKind, Mode, Scene};
 use crate::config::OnFailure;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Baseline, Evidence, Hold, NoWayBack, Outcome, Reason, StepKind, TemplateMarks, WayBack, Wish, Workload,
-    before_apply, body, same_template, template, template_hash, wish, with_template,
+    Baseline, Evidence, Hold, NoRollbackTarget, Outcome, Reason, RollbackTarget, StepKind, TemplateMarks, Wish,
+    Workload, before_apply, body, same_template, template, template_hash, wish, with_template,
 };
 
 /// A failed rollout that is to be taken back.
@@ -96,7 +96,7 @@ pub(super) async fn fail(work: &mut RolloutTask, live: &Value, reason: Reason) -
 async fn go_back(
     work: &mut RolloutTask,
     reason: Reason,
-    found: WayBack,
+    found: RollbackTarget,
     live: &Arc<Value>,
 ) -> Result<Outcome, Cancelled> {
     let mut hold = hold(work, &reason, &found);
@@ -105,7 +105,7 @@ async fn go_back(
         // Only the server knows what it makes of a template that it does not keep.
         match try_template(work, &found, &hold, live).await? {
             Ok(would_be) if template(live).is_some_and(|failing| same_template(failing, &would_be)) => {
-                let message = format!("{}; {}", reason.message, NoWayBack::First);
+                let message = format!("{}; {}", reason.message, NoRollbackTarget::First);
                 return fail(work, live, Reason { message, ..reason }).await;
             }
             Ok(would_be) => hold.template = template_hash(&would_be),
@@ -117,7 +117,7 @@ async fn go_back(
 }
 
 /// The hold of a manifest that failed, on the workload that goes back to what was found.
-pub(super) fn hold(work: &RolloutTask, reason: &Reason, found: &WayBack) -> Hold {
+pub(super) fn hold(work: &RolloutTask, reason: &Reason, found: &RollbackTarget) -> Hold {
     let wanted = &work.planned.wanted;
     Hold {
         manifest: wanted.hash.clone(),
@@ -143,7 +143,7 @@ pub(super) struct Announced {
 pub(super) async fn announce(
     work: &mut RolloutTask,
     reason: &Reason,
-    found: &WayBack,
+    found: &RollbackTarget,
     live: &Arc<Value>,
 ) -> Result<Announced, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
@@ -163,7 +163,7 @@ pub(super) async fn announce(
 pub(super) async fn write_back(
     work: &mut RolloutTask,
     reason: Reason,
-    found: &WayBack,
+    found: &RollbackTarget,
     hold: &Hold,
     live: &Arc<Value>,
     announced: Announced,
@@ -192,7 +192,7 @@ async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), C
 }
 
 /// What is sent to go back.
-fn sent_back(work: &RolloutTask, found: &WayBack, hold: &Hold, live: &Value) -> Value {
+fn sent_back(work: &RolloutTask, found: &RollbackTarget, hold: &Hold, live: &Value) -> Value {
     let wanted = &work.planned.wanted;
     let replicas = wanted.replicas.on(live);
     let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
@@ -202,7 +202,7 @@ fn sent_back(work: &RolloutTask, found: &WayBack, hold: &Hold, live: &Value) -> 
 /// What the server makes of a template. `Err` with its words where it refuses it.
 async fn try_template(
     work: &RolloutTask,
-    found: &WayBack,
+    found: &RollbackTarget,
     hold: &Hold,
     live: &Value,
 ) -> Result<Result<Value, String>, Cancelled> {
@@ -329,7 +329,7 @@ fn short(message: &str) -> String {
     }
 }
 
-fn describe(found: &WayBack) -> String {
+fn describe(found: &RollbackTarget) -> String {
     match (&found.marks.change_cause, found.revision) {
         (Some(cause), Some(revision)) => format!("revision {revision} ({cause})"),
         (Some(cause), None) => cause.clone(),

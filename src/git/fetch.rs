@@ -13,7 +13,7 @@ use super::host_keys;
 use super::import::Source;
 use super::memory;
 use super::mirror::{Mirror, commit_id};
-use super::talk::{Talk, proxy};
+use super::transport::{Talk, proxy};
 use belay_core::rollout::CommitId;
 
 /// How many branches, tags and other references a repository may have.

@@ -7,7 +7,7 @@ use super::credentials::Credentials;
 use super::error::{GitError, while_doing};
 use super::limits::Limits;
 use super::location::{InvalidLocation, Location};
-use super::talk::{Talk, proxy};
+use super::transport::{Talk, proxy};
 use super::working_copy::{WorkingCopy, wrong};
 
 impl WorkingCopy {

@@ -15,7 +15,7 @@ use super::error::{GitError, while_doing, with_file};
 use super::location::Location;
 use super::mirror::commit_id;
 use super::signing::{self, Signing};
-use super::{settings, who};
+use super::{identity, settings};
 use belay_core::rollout::CommitId;
 
 /// A repository with files checked out, on a branch.
@@ -175,8 +175,8 @@ impl WorkingCopy {
         if parent.as_ref().is_some_and(|parent| parent.tree_id() == tree) || (parent.is_none() && edits.is_empty()) {
             return Err(wrong("nothing would change".to_owned()));
         }
-        let author = who::author(&self.repository, now)?;
-        let committer = who::committer(&self.repository, now)?;
+        let author = identity::author(&self.repository, now)?;
+        let committer = identity::committer(&self.repository, now)?;
         let tree = self.repository.find_tree(tree).map_err(while_doing("read the new tree"))?;
         let parents: Vec<_> = parent.iter().collect();
         let text = self.repository.commit_create_buffer(&author, &committer, message, &tree, &parents);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 
-use super::book::Book;
 use super::exit::Exit;
+use super::history_view::HistoryView;
 use super::output::{Format, cut, say};
 use super::progress::Progress;
 use super::{Globals, history, show, signals};
@@ -175,7 +175,7 @@ async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
     say(format!("{bold}$ belay history deploy/web{bold:#}"));
     let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
     let records = stage.history().records(&query)?;
-    history::print(&Book::from(stage.history().clone()), &records, Format::Table, Clock::system().now())?;
+    history::print(&HistoryView::from(stage.history().clone()), &records, Format::Table, Clock::system().now())?;
     say("");
     say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
     witness.rollout_history().await?.iter().for_each(say);

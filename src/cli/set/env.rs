@@ -86,9 +86,9 @@ async fn keys_of(globals: &Globals, args: &Args, kind: &str, name: &str) -> anyh
         keys
     };
     if !args.place.live && args.place.filename.is_none() {
-        let desk = open(globals, &args.place)?;
+        let worktree = open(globals, &args.place)?;
         let here = globals.namespace.as_deref();
-        let found = desk.manifests().find(|(_, manifest)| {
+        let found = worktree.manifests().find(|(_, manifest)| {
             let object = &manifest.key;
             object.kind == kind
                 && object.group.is_empty()

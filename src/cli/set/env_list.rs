@@ -36,8 +36,8 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
         }
         objects.extend(found.into_iter().map(|target| (target.key, target.live)));
     } else {
-        let desk = open(globals, place)?;
-        let picked = pick(globals, place, words).in_desk(&desk)?;
+        let worktree = open(globals, place)?;
+        let picked = pick(globals, place, words).in_worktree(&worktree)?;
         objects.extend(picked.into_iter().map(|(_, manifest)| (manifest.key.clone(), manifest.value())));
     }
     let known = if args.resolve { configuration(globals, args, &objects).await? } else { BTreeMap::new() };
@@ -100,8 +100,8 @@ async fn configuration(
 ) -> anyhow::Result<BTreeMap<Named, Value>> {
     let mut known = BTreeMap::new();
     if !args.place.live {
-        let desk = open(globals, &args.place)?;
-        let maps = desk.manifests().filter(|(_, manifest)| manifest.key.kind == "ConfigMap");
+        let worktree = open(globals, &args.place)?;
+        let maps = worktree.manifests().filter(|(_, manifest)| manifest.key.kind == "ConfigMap");
         known.extend(maps.map(|(_, manifest)| {
             let key = &manifest.key;
             ((key.namespace.clone(), key.name.clone()), manifest.value()["data"].clone())

@@ -28,7 +28,7 @@ use super::exit::Exit;
 use super::output::{Format, say};
 use super::pick::{self, Op, Pick};
 use super::target::{Act, For, On, Target, each};
-use super::working::{Desk, Finish, Where};
+use super::worktree::{Finish, Where, Worktree};
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::manifest::{Manifest, ObjectKey, Scopes, read_file, secret_lines};
 use belay_core::rollout::{applied_fields, marks, pod_spec_path};
@@ -169,8 +169,8 @@ pub(in crate::cli) async fn change(
     if words.is_empty() && place.selector().is_none() {
         bail!("which workload? say KIND/NAME, -l LABELS, or --all");
     }
-    let desk = open(globals, place)?;
-    let picked = pick_from(globals, place, words, change).in_desk(&desk)?;
+    let worktree = open(globals, place)?;
+    let picked = pick_from(globals, place, words, change).in_worktree(&worktree)?;
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
     for (path, manifest) in picked {
@@ -178,11 +178,11 @@ pub(in crate::cli) async fn change(
         if ops.is_empty() {
             continue;
         }
-        desk.check(&path)?;
+        worktree.check(&path)?;
         let known = new.iter().position(|(there, _)| *there == path);
         let text = match known {
             Some(at) => new[at].1.as_str(),
-            None => desk.text(&path)?,
+            None => worktree.text(&path)?,
         };
         let text = pick::write(text, manifest, &ops).with_context(|| manifest.place.to_string())?;
         match known {
@@ -196,13 +196,13 @@ pub(in crate::cli) async fn change(
     }
     let subject = change.subject(&objects);
     let finish = Finish { to: &place.to, subject, objects, dry_run: place.dry_run, output: place.output };
-    desk.finish(new, &finish).await?;
+    worktree.finish(new, &finish).await?;
     Ok(Exit::Done)
 }
 
 /// The working copy.
-pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Desk> {
-    Desk::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
+pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Worktree> {
+    Worktree::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
 }
 
 fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {

@@ -10,7 +10,7 @@ use super::play::{Play, Troupe};
 use super::reel::{Reel, Watches};
 use crate::cluster::Written;
 use belay_core::rollout::health::is_ready;
-use belay_core::rollout::{Workload, same_template, template, way_back, with_template};
+use belay_core::rollout::{Workload, rollback_target, same_template, template, with_template};
 
 /// How often the pods of a StatefulSet are looked at.
 const EVERY: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ impl Troupe {
         let failing = self.cluster.get(&self.key, &self.served).await?.context("the workload is gone")?;
         let revisions = self.cluster.revisions(&self.key, &failing).await?;
         let failing_template = template(&failing).cloned().unwrap_or_default();
-        let Ok(way) = way_back(&failing_template, None, &revisions, &[]) else { return Ok(None) };
+        let Ok(way) = rollback_target(&failing_template, None, &revisions, &[]) else { return Ok(None) };
         let failed = revisions.iter().find(|revision| same_template(&revision.template, &failing_template));
         let failed = failed.map(|revision| revision.name.clone());
         let began = reel.now();

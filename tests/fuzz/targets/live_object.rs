@@ -8,7 +8,7 @@ use belay_core::rollout::health::account_of_pod;
 use belay_core::rollout::rolling_update::{Ask, Live, RollingUpdate};
 use belay_core::rollout::{
     self, Baseline, Hold, Judge, Known, Replicas, TemplateMarks, Workload, body, changes, differs, held_body, marks,
-    same_template, way_back, with_template,
+    rollback_target, same_template, with_template,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ fn taken_back(key: &ObjectKey, live: &Value) {
     };
     for good in [None, Some(&known)] {
         let failing = &live["spec"]["template"];
-        if let Ok(way) = way_back(failing, good, &found, std::slice::from_ref(&known)) {
+        if let Ok(way) = rollback_target(failing, good, &found, std::slice::from_ref(&known)) {
             assert!(!same_template(&way.template, failing), "back to where it is");
             let sent = with_template(wanted(), &way.template);
             assert_eq!(sent["spec"]["template"], way.template);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::way_back::Revision;
+use super::rollback_target::Revision;
 use super::{Workload, marks, same_template, template};
 
 /// Annotations of a Deployment that are its own: an undo leaves them as they are, and takes none of them from a revision.

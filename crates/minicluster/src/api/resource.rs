@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ApiError;
 use super::object::{Definition, ScalePaths};
 use super::selector::{FieldSelector, Selectable};
-use super::store::ShelfName;
+use super::store::GroupResource;
 use kube_facts::{Kind, Subresource, Type};
 
 /// A resource of one version of a group.
@@ -28,7 +28,7 @@ pub struct Resource {
     /// What lies below an object of it.
     pub subresources: Vec<Subresource>,
     /// Where its objects lie, together with those of the other versions.
-    pub shelf: ShelfName,
+    pub shelf: GroupResource,
     /// The version in which they lie there.
     pub storage_version: String,
     /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
@@ -71,7 +71,7 @@ impl Resource {
             categories: kind.categories.clone(),
             verbs: kind.verbs.clone(),
             subresources: kind.subresources.clone(),
-            shelf: ShelfName { group: shelf_group.into(), resource: kind.resource.as_str().into() },
+            shelf: GroupResource { group: shelf_group.into(), resource: kind.resource.as_str().into() },
             storage_version: storage_version.to_owned(),
             selectable,
             selectable_paths,
@@ -98,7 +98,10 @@ impl Resource {
             categories: Vec::new(),
             verbs: Vec::new(),
             subresources: Vec::new(),
-            shelf: ShelfName { group: definition.group.as_str().into(), resource: definition.resource.as_str().into() },
+            shelf: GroupResource {
+                group: definition.group.as_str().into(),
+                resource: definition.resource.as_str().into(),
+            },
             storage_version: definition.version.clone(),
             selectable: Vec::new(),
             selectable_paths: Vec::new(),

@@ -223,7 +223,7 @@ impl ApiServer {
         let how = Negotiated::for_errors(&call);
         let headers_alone = call.method == Method::HEAD;
         let reply = AssertUnwindSafe(self.dispatch(&call)).catch_unwind().await.unwrap_or_else(|_| {
-            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            let message = "This request caused apiserver to panic. ValueExt in the logs for details.";
             Err(ApiError::new(500, "InternalError", message))
         });
         let response = reply.unwrap_or_else(Reply::from).write(&how);

@@ -17,7 +17,6 @@ mod endpoints;
 mod error;
 mod events;
 mod expectations;
-mod furnishings;
 mod garbage_collector;
 mod history;
 mod informer;
@@ -25,6 +24,7 @@ mod informers;
 mod job;
 mod key;
 mod namespace;
+mod namespace_defaults;
 mod node;
 mod ownership;
 mod pod;
@@ -221,8 +221,10 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
             Controller::Volumes => volumes::prepare(&context),
             Controller::TaintEviction => taint_eviction::prepare(&context),
             Controller::Namespace => namespace::prepare(&context),
-            Controller::ServiceAccount => furnishings::service_accounts(&context),
-            Controller::RootCertificate => furnishings::root_certificates(&context, options.root_certificate.clone()),
+            Controller::ServiceAccount => namespace_defaults::service_accounts(&context),
+            Controller::RootCertificate => {
+                namespace_defaults::root_certificates(&context, options.root_certificate.clone())
+            }
             Controller::ClusterRoleAggregation => cluster_roles::prepare(&context),
             Controller::GarbageCollector => garbage_collector::prepare(&context),
         });

@@ -10,7 +10,7 @@ use kube::api::DeleteParams;
 use serde::Serialize;
 
 use super::error::Error;
-use super::events::{Gravity, Recorder};
+use super::events::{EventType, Recorder};
 use super::key::{Key, name_of, namespace_of};
 use super::pod::Pod;
 use super::requests::Requests;
@@ -65,12 +65,12 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
         match &created {
             Ok(pod) => {
                 let message = format!("Created pod: {}", name_of(&pod.metadata));
-                self.recorder.say(self.owner, Gravity::Normal, "SuccessfulCreate", message);
+                self.recorder.say(self.owner, EventType::Normal, "SuccessfulCreate", message);
             }
             Err(error) if error.is_namespace_terminating() => {}
             Err(error) => {
                 let message = format!("Error creating: {}", error.message());
-                self.recorder.say(self.owner, Gravity::Warning, "FailedCreate", message);
+                self.recorder.say(self.owner, EventType::Warning, "FailedCreate", message);
             }
         }
         created
@@ -85,13 +85,13 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
         match self.requests.delete::<Pod>(&key, &DeleteParams::default()).await {
             Ok(()) => {
                 let message = format!("Deleted pod: {}", key.name);
-                self.recorder.say(self.owner, Gravity::Normal, "SuccessfulDelete", message);
+                self.recorder.say(self.owner, EventType::Normal, "SuccessfulDelete", message);
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
                 let message = format!("Error deleting: {}", error.message());
-                self.recorder.say(self.owner, Gravity::Warning, "FailedDelete", message);
+                self.recorder.say(self.owner, EventType::Warning, "FailedDelete", message);
                 Err(error)
             }
         }

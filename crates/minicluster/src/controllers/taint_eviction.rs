@@ -12,7 +12,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::error::Error;
-use super::events::{Gravity, Recorder};
+use super::events::{EventType, Recorder};
 use super::informer::{Change, Informer, Tag};
 use super::key::{Key, is_terminating, uid_of};
 use super::node::{Node, bears};
@@ -110,12 +110,12 @@ impl TaintEviction {
     fn spare(&self, key: &Key, pod: &Pod) {
         if self.lock().remove(key).is_some() {
             let message = format!("Cancelling deletion of Pod {key}");
-            self.recorder.say(pod, Gravity::Normal, REASON, message);
+            self.recorder.say(pod, EventType::Normal, REASON, message);
         }
     }
 
     async fn evict(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
-        self.recorder.say(pod, Gravity::Normal, REASON, format!("Marking for deletion Pod {key}"));
+        self.recorder.say(pod, EventType::Normal, REASON, format!("Marking for deletion Pod {key}"));
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
             "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": self.context.now(),

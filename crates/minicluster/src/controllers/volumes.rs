@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::Error;
-use super::events::{Gravity, Recorder};
+use super::events::{EventType, Recorder};
 use super::informer::{Change, Informer, Tag};
 use super::key::{Key, annotation, is_terminating, name_of, namespace_of, uid_of};
 use super::pod::Pod;
@@ -164,7 +164,7 @@ impl Volumes {
         match made {
             Ok(_) => {
                 let message = format!("Successfully provisioned volume {name}");
-                self.recorder.say(claim, Gravity::Normal, "ProvisioningSucceeded", message);
+                self.recorder.say(claim, EventType::Normal, "ProvisioningSucceeded", message);
             }
             Err(error) if error.is_already_exists() => {}
             Err(error) => return Err(error),

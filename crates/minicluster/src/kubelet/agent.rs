@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
 use super::Options;
-use super::desk::{Desk, Moment, after, pause};
 use super::directory::Directory;
 use super::events::{Events, Teller};
 use super::fate::Rules;
-use super::life::{Effect, Found, Home, Life, Rejection, World};
+use super::io::{Io, Moment, after, pause};
 use super::nodes::{Addresses, Place};
 use super::pod::SeenPod;
 use super::requests::{Error, KUBELET, PodName, Requests};
+use super::simulated_pod::{Effect, Found, Home, Rejection, SimulatedPod, World};
 use super::writes::{Done, What};
 use crate::{PodLogs, Random};
 
@@ -44,7 +44,7 @@ struct NodeState {
 }
 
 struct Entry {
-    life: Life,
+    life: SimulatedPod,
     node: String,
     address: Option<u32>,
     /// What the API server was last told: the status as JSON, since there is one for every pod, and a copy of it,
@@ -84,7 +84,7 @@ impl Agent {
     /// A pod came or changed; `refused` says why its node does not take it. Pods on other nodes are left alone.
     pub fn see(
         &mut self,
-        desk: &mut Desk,
+        io: &mut Io,
         events: &mut Events,
         pod: &Arc<SeenPod>,
         status: &PodStatus,
@@ -92,7 +92,7 @@ impl Agent {
     ) {
         let Some(node) = pod.node() else { return };
         let Some(state) = self.nodes.get_mut(node) else { return };
-        let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
+        let mut world = world(io, self.speed, &mut self.rules, &self.random, &mut state.images);
         if let Some(entry) = self.pods.get_mut(&pod.uid) {
             let known = entry.life.pod();
             let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
@@ -114,8 +114,8 @@ impl Agent {
             let own = address.map(|address| state.place.pod_address(address));
             let home = Home { node: state.place.address, pod: own.unwrap_or(state.place.address) };
             let life = match status.start_time {
-                Some(_) => Life::take_up(pod.clone(), status, home, &mut world),
-                None => Life::begin(pod.clone(), home, refused, &mut world),
+                Some(_) => SimulatedPod::take_up(pod.clone(), status, home, &mut world),
+                None => SimulatedPod::begin(pod.clone(), home, refused, &mut world),
             };
             let written = Box::from(serde_json::to_vec(status).unwrap_or_default().as_slice());
             let node = node.to_owned();
@@ -123,14 +123,14 @@ impl Agent {
             self.pods.insert(pod.uid.clone(), entry);
         }
         let effects = std::mem::take(&mut world.effects);
-        self.apply(desk, events, &pod.id(), effects);
-        self.step(desk, events, &pod.uid);
+        self.apply(io, events, &pod.id(), effects);
+        self.step(io, events, &pod.uid);
     }
 
     /// A pod is gone.
-    pub fn gone(&mut self, desk: &mut Desk, uid: &str) {
+    pub fn gone(&mut self, io: &mut Io, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
-            desk.moments.clear(&Moment::Pod(uid.to_owned()));
+            io.timers.clear(&Moment::Pod(uid.to_owned()));
             if let (Some(state), Some(address)) = (self.nodes.get_mut(&entry.node), entry.address) {
                 state.addresses.free(address);
             }
@@ -142,19 +142,19 @@ impl Agent {
     }
 
     /// Brings a pod to the present moment and writes what changed.
-    pub fn step(&mut self, desk: &mut Desk, events: &mut Events, uid: &str) {
+    pub fn step(&mut self, io: &mut Io, events: &mut Events, uid: &str) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let Some(state) = self.nodes.get_mut(&entry.node) else { return };
         if state.images.len() > IMAGES_KEPT {
             state.images.clear();
         }
-        let mut world = world(desk, self.speed, &mut self.rules, &self.random, &mut state.images);
+        let mut world = world(io, self.speed, &mut self.rules, &self.random, &mut state.images);
         entry.life.step(&mut world);
         entry.moved = true;
         let wake = entry.life.wake(&world);
         let effects = std::mem::take(&mut world.effects);
         if let Some(at) = wake {
-            desk.moments.set(Moment::Pod(uid.to_owned()), at);
+            io.timers.set(Moment::Pod(uid.to_owned()), at);
         }
         if entry.life.is_over()
             && let Some(address) = entry.address.take()
@@ -165,18 +165,18 @@ impl Agent {
             directory.update(&entry.life);
         }
         let pod = entry.life.pod().id();
-        entry.write(desk);
-        self.apply(desk, events, &pod, effects);
+        entry.write(io);
+        self.apply(io, events, &pod, effects);
     }
 
     /// A write of a pod is done.
-    pub fn written(&mut self, desk: &mut Desk, uid: &str, result: Result<(), Error>) {
+    pub fn written(&mut self, io: &mut Io, uid: &str, result: Result<(), Error>) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         entry.busy = false;
         match result {
             Ok(()) => {
                 entry.failures = 0;
-                entry.write(desk);
+                entry.write(io);
             }
             // The watch will tell that it is gone.
             Err(error) if error.code() == Some(404) => {}
@@ -187,45 +187,45 @@ impl Agent {
                 entry.removed = false;
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to write what became of a pod; trying again");
-                desk.moments.set(Moment::Pod(uid.to_owned()), after(desk.clock.now(), pause(entry.failures)));
+                io.timers.set(Moment::Pod(uid.to_owned()), after(io.clock.now(), pause(entry.failures)));
             }
         }
     }
 
     /// What a pod needs was looked for.
-    pub fn found(&mut self, desk: &mut Desk, events: &mut Events, uid: &str, found: Result<Found, Error>) {
+    pub fn found(&mut self, io: &mut Io, events: &mut Events, uid: &str, found: Result<Found, Error>) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         match found {
             Ok(found) => {
-                entry.life.found(&found, desk.clock.now());
-                self.step(desk, events, uid);
+                entry.life.found(&found, io.clock.now());
+                self.step(io, events, uid);
             }
             Err(error) => {
                 entry.failures += 1;
                 entry.life.not_found_out();
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to look for what a pod needs; trying again");
-                desk.moments.set(Moment::Pod(uid.to_owned()), after(desk.clock.now(), pause(entry.failures)));
+                io.timers.set(Moment::Pod(uid.to_owned()), after(io.clock.now(), pause(entry.failures)));
             }
         }
     }
 
-    fn apply(&self, desk: &mut Desk, events: &mut Events, pod: &PodName, effects: Vec<Effect>) {
-        let now = desk.clock.now();
+    fn apply(&self, io: &mut Io, events: &mut Events, pod: &PodName, effects: Vec<Effect>) {
+        let now = io.clock.now();
         for effect in effects {
             match effect {
                 Effect::Event(told) => {
                     let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
-                    events.tell(desk, pod, Teller::Kubelet(node), &told);
+                    events.tell(io, pod, Teller::Kubelet(node), &told);
                 }
                 Effect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
                 Effect::LogEnds { container } => self.logs.end(&pod.uid, &container),
                 Effect::Log { container, text } => self.logs.append(&pod.uid, &container, now, &text),
                 Effect::LookUp => {
                     let Some(entry) = self.pods.get(&pod.uid) else { continue };
-                    let (needs, requests) = (entry.life.needs().objects(), desk.requests.clone());
+                    let (needs, requests) = (entry.life.needs().objects(), io.requests.clone());
                     let pod = pod.clone();
-                    desk.writes.add(async move {
+                    io.writes.add(async move {
                         let found = look_up(&requests, &pod.namespace, needs).await;
                         Done { what: What::LookUp(pod.uid, found), result: Ok(()) }
                     });
@@ -236,16 +236,20 @@ impl Agent {
 }
 
 fn world<'a>(
-    desk: &Desk,
+    io: &Io,
     speed: f64,
     rules: &'a mut Rules,
     random: &'a Random,
     images: &'a mut BTreeSet<String>,
 ) -> World<'a> {
-    World { now: desk.clock.now(), speed, rules, random, images, effects: Vec::new() }
+    World { now: io.clock.now(), speed, rules, random, images, effects: Vec::new() }
 }
 
-async fn look_up(requests: &Requests, namespace: &str, needs: BTreeSet<super::life::Name>) -> Result<Found, Error> {
+async fn look_up(
+    requests: &Requests,
+    namespace: &str,
+    needs: BTreeSet<super::simulated_pod::Name>,
+) -> Result<Found, Error> {
     let mut found = Found::new();
     for (kind, name) in needs {
         let keys = requests.keys(kind.resource(), namespace, &name).await?;
@@ -268,23 +272,23 @@ impl Entry {
         changed
     }
 
-    fn write(&mut self, desk: &mut Desk) {
+    fn write(&mut self, io: &mut Io) {
         if self.busy || self.removed {
             return;
         }
         let changed = if std::mem::take(&mut self.moved) { self.changed() } else { Map::new() };
         let pod = self.life.pod().id();
-        let requests = desk.requests.clone();
+        let requests = io.requests.clone();
         if !changed.is_empty() {
             self.busy = true;
-            desk.writes.add(async move {
+            io.writes.add(async move {
                 let result = requests.patch_pod_status(&pod, Value::Object(changed), KUBELET).await;
                 Done { what: What::Pod(pod.uid), result }
             });
         } else if self.life.may_be_deleted() {
             self.busy = true;
             self.removed = true;
-            desk.writes.add(async move {
+            io.writes.add(async move {
                 let result = requests.delete_pod(&pod, Some(0)).await;
                 Done { what: What::Pod(pod.uid), result }
             });

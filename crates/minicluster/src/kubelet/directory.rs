@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::life::Life;
 use super::pod::SeenPod;
+use super::simulated_pod::SimulatedPod;
 
 /// The pods of all nodes, shared by its clones.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Listed {
 
 impl Directory {
     /// A pod came or changed.
-    pub fn update(&self, life: &Life) {
+    pub fn update(&self, life: &SimulatedPod) {
         let pod = life.pod();
         let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
         self.list(&pod.namespace, &pod.name, Listed { uid: pod.uid.clone(), containers: containers.collect() });

@@ -1,4 +1,4 @@
-//! The loop: one watch on pods, one on nodes, one queue of moments; what is due is stepped, then written.
+//! The loop: one watch on pods, one on nodes, one queue of timers; what is due is stepped, then written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::agent::Agent;
-use super::desk::{Desk, Moment, Moments, after, pause};
 use super::directory::Directory;
 use super::events::Events;
+use super::io::{Io, Moment, TimerQueue, after, pause};
 use super::log_server::{self, Archive};
 use super::nodes::{self, Place};
 use super::pod::SeenPod;
@@ -49,10 +49,10 @@ async fn drive(client: Client, options: Options) {
     let mut places: Vec<Place> = (0..options.nodes.len()).map(|index| Place::new(index, &options.nodes)).collect();
     let serving = serve_logs(&mut places, &options, &directory).await;
     let places = register(&requests, &options, places).await;
-    let desk = Desk { requests, writes: Writes::default(), moments: Moments::default(), clock: options.clock.clone() };
+    let io = Io { requests, writes: Writes::default(), timers: TimerQueue::default(), clock: options.clock.clone() };
     let mut driver = Driver {
         agent: Agent::new(places.clone(), &options, serving.is_some().then_some(directory)),
-        desk,
+        io,
         events: Events::default(),
         names: places.into_keys().collect(),
         scheduler: Scheduler::default(),
@@ -67,10 +67,10 @@ async fn drive(client: Client, options: Options) {
     let mut pods = events::<Pod>(Api::all(client.clone()));
     let mut nodes = events::<Node>(Api::all(client));
     loop {
-        let wait = driver.desk.moments.next().map(|at| at.duration_since(driver.desk.clock.now()));
+        let wait = driver.io.timers.next().map(|at| at.duration_since(driver.io.clock.now()));
         tokio::select! {
             biased;
-            done = driver.desk.writes.next() => driver.done(done),
+            done = driver.io.writes.next() => driver.done(done),
             Some(event) = nodes.next() => driver.node(event),
             Some(event) = pods.next() => driver.pod(event),
             () = reach(wait) => {}
@@ -163,7 +163,7 @@ async fn reach(wait: Option<SignedDuration>) {
 
 /// Everything that is driven.
 pub(super) struct Driver {
-    pub(super) desk: Desk,
+    pub(super) io: Io,
     pub(super) agent: Agent,
     pub(super) scheduler: Scheduler,
     pub(super) events: Events,
@@ -210,7 +210,7 @@ impl Driver {
         self.pods.insert(pod.uid.clone(), pod.clone());
         self.scheduler.pod_seen(&pod);
         let refused = if self.agent.is_new(&pod, &status) { self.scheduler.reject(&pod) } else { None };
-        self.agent.see(&mut self.desk, &mut self.events, &pod, &status, refused);
+        self.agent.see(&mut self.io, &mut self.events, &pod, &status, refused);
     }
 
     fn pod_gone(&mut self, uid: &str) {
@@ -219,9 +219,9 @@ impl Driver {
         self.waits.remove(uid);
         self.pushed.remove(uid);
         self.scheduler.pod_gone(uid);
-        self.agent.gone(&mut self.desk, uid);
+        self.agent.gone(&mut self.io, uid);
         self.events.forget(uid);
-        self.desk.moments.clear(&Moment::Binding(uid.to_owned()));
+        self.io.timers.clear(&Moment::Binding(uid.to_owned()));
     }
 
     fn node(&mut self, event: Event<Node>) {
@@ -234,11 +234,11 @@ impl Driver {
 
     /// Does all that is due, then places pods.
     fn turn(&mut self) {
-        let now = self.desk.clock.now();
-        while let Some(moment) = self.desk.moments.pop(now) {
+        let now = self.io.clock.now();
+        while let Some(moment) = self.io.timers.pop(now) {
             match moment {
                 Moment::Heartbeat => self.beat(),
-                Moment::Pod(uid) => self.agent.step(&mut self.desk, &mut self.events, &uid),
+                Moment::Pod(uid) => self.agent.step(&mut self.io, &mut self.events, &uid),
                 Moment::Binding(uid) => {
                     if let Some(pod) = self.pods.get(&uid) {
                         self.scheduler.pod_seen(pod);
@@ -251,26 +251,26 @@ impl Driver {
 
     fn beat(&mut self) {
         for name in &self.names {
-            let (name, requests) = (name.clone(), self.desk.requests.clone());
-            let (every, clock) = (self.heartbeat, self.desk.clock.clone());
-            self.desk.writes.add(async move {
+            let (name, requests) = (name.clone(), self.io.requests.clone());
+            let (every, clock) = (self.heartbeat, self.io.clock.clone());
+            self.io.writes.add(async move {
                 let result = nodes::heartbeat(&requests, &name, every, &clock).await;
                 Done { what: What::Lease(name), result }
             });
         }
-        self.desk.moments.set(Moment::Heartbeat, after(self.desk.clock.now(), self.heartbeat));
+        self.io.timers.set(Moment::Heartbeat, after(self.io.clock.now(), self.heartbeat));
     }
 
     fn done(&mut self, done: Done) {
         match done.what {
-            What::Pod(uid) => self.agent.written(&mut self.desk, &uid, done.result),
+            What::Pod(uid) => self.agent.written(&mut self.io, &uid, done.result),
             What::Lease(node) => {
                 if let Err(error) = done.result {
                     tracing::warn!(%error, node, "failed to renew a node's lease");
                 }
             }
-            What::Event(uid, key) => self.events.written(&mut self.desk, &uid, key, done.result),
-            What::LookUp(uid, found) => self.agent.found(&mut self.desk, &mut self.events, &uid, found),
+            What::Event(uid, key) => self.events.written(&mut self.io, &uid, key, done.result),
+            What::LookUp(uid, found) => self.agent.found(&mut self.io, &mut self.events, &uid, found),
             What::Binding(uid, node) => self.bound(&uid, &node, done.result),
             What::Wait(uid) => self.waits_written(&uid, done.result),
         }
@@ -280,7 +280,7 @@ impl Driver {
     pub(super) fn place_later(&mut self, uid: &str) {
         let failures = self.failures.entry(uid.to_owned()).or_default();
         *failures += 1;
-        let at = after(self.desk.clock.now(), pause(*failures));
-        self.desk.moments.set(Moment::Binding(uid.to_owned()), at);
+        let at = after(self.io.clock.now(), pause(*failures));
+        self.io.timers.set(Moment::Binding(uid.to_owned()), at);
     }
 }

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use serde_json::json;
 
-use super::desk::Desk;
-use super::life::{Told, Tone};
+use super::io::Io;
 use super::requests::{Error, KUBELET, PodName, SCHEDULER};
+use super::simulated_pod::{Told, Tone};
 use super::writes::{Done, What};
 
 /// Different things told of one pod; more are dropped, as by a spam filter.
@@ -55,14 +55,14 @@ struct Entry {
 
 impl Events {
     /// Tells something about a pod.
-    pub fn tell(&mut self, desk: &mut Desk, pod: &PodName, teller: Teller<'_>, told: &Told) {
-        let now = desk.clock.now();
+    pub fn tell(&mut self, io: &mut Io, pod: &PodName, teller: Teller<'_>, told: &Told) {
+        let now = io.clock.now();
         let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
         let of_pod = self.pods.entry(pod.uid.clone()).or_default();
         if let Some(entry) = find(of_pod, &key) {
             entry.count = entry.count.saturating_add(1).max(told.count);
             entry.last = now;
-            entry.write(desk, &pod.uid, key);
+            entry.write(io, &pod.uid, key);
             return;
         }
         if of_pod.len() >= KINDS_OF_A_POD {
@@ -87,22 +87,22 @@ impl Events {
             written: told.count,
         };
         of_pod.push((key.clone(), entry));
-        let (requests, uid) = (desk.requests.clone(), pod.uid.clone());
-        desk.writes.add(async move {
+        let (requests, uid) = (io.requests.clone(), pod.uid.clone());
+        io.writes.add(async move {
             let result = requests.create_event(&event, manager).await;
             Done { what: What::Event(uid, key), result }
         });
     }
 
     /// A write of an event is done.
-    pub fn written(&mut self, desk: &mut Desk, uid: &str, key: Key, result: Result<(), Error>) {
+    pub fn written(&mut self, io: &mut Io, uid: &str, key: Key, result: Result<(), Error>) {
         if let Err(error) = result {
             // Events are told once; a namespace that goes takes none.
             tracing::debug!(%error, uid, "failed to write an event");
         }
         if let Some(entry) = self.pods.get_mut(uid).and_then(|of_pod| find(of_pod, &key)) {
             entry.busy = false;
-            entry.write(desk, uid, key);
+            entry.write(io, uid, key);
         }
     }
 
@@ -117,7 +117,7 @@ fn find<'a>(of_pod: &'a mut [(Key, Entry)], key: &Key) -> Option<&'a mut Entry> 
 }
 
 impl Entry {
-    fn write(&mut self, desk: &mut Desk, uid: &str, key: Key) {
+    fn write(&mut self, io: &mut Io, uid: &str, key: Key) {
         if self.busy || self.written == self.count {
             return;
         }
@@ -130,9 +130,9 @@ impl Entry {
             let last = self.last.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
             json!({"series": {"count": self.count, "lastObservedTime": last}})
         };
-        let (requests, uid) = (desk.requests.clone(), uid.to_owned());
+        let (requests, uid) = (io.requests.clone(), uid.to_owned());
         let (namespace, name, manager) = (self.namespace.clone(), self.name.clone(), self.manager);
-        desk.writes.add(async move {
+        io.writes.add(async move {
             let result = requests.patch_event(&namespace, &name, patch, manager).await;
             Done { what: What::Event(uid, key), result }
         });

@@ -5,19 +5,19 @@
 //! just as well as on the embedded one.
 
 mod agent;
-mod desk;
 mod directory;
 mod driver;
 mod events;
 mod fate;
 mod image;
-mod life;
+mod io;
 mod log_server;
 mod nodes;
 mod placing;
 mod pod;
 mod requests;
 mod scheduler;
+mod simulated_pod;
 #[cfg(test)]
 mod tests;
 mod writes;

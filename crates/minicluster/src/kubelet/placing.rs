@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::driver::Driver;
 use super::events::Teller;
-use super::life::{Told, Tone};
 use super::pod::SeenPod;
 use super::requests::{Error, SCHEDULER};
 use super::scheduler::Decision;
+use super::simulated_pod::{Told, Tone};
 use super::writes::{Done, What};
 
 const PREEMPTED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
@@ -20,8 +20,8 @@ impl Driver {
         while let Some(decision) = self.scheduler.next() {
             match decision {
                 Decision::Bind { pod, node } => {
-                    let (pod, requests) = (pod.id(), self.desk.requests.clone());
-                    self.desk.writes.add(async move {
+                    let (pod, requests) = (pod.id(), self.io.requests.clone());
+                    self.io.writes.add(async move {
                         let result = requests.bind(&pod, &node).await;
                         Done { what: What::Binding(pod.uid, node), result }
                     });
@@ -69,7 +69,7 @@ impl Driver {
         if self.waits.insert(pod.uid.clone(), said.clone()) == Some(said) {
             return;
         }
-        let now = self.desk.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = self.io.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let before =
             pod.conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
         let since = before.and_then(|before| serde_json::to_value(&before.last_transition_time).ok());
@@ -90,13 +90,13 @@ impl Driver {
         if !self.pushed.insert(victim.uid.clone()) {
             return;
         }
-        let now = self.desk.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = self.io.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let status = json!({"conditions": [{
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": PREEMPTED,
             "lastProbeTime": null, "lastTransitionTime": now, "observedGeneration": victim.generation,
         }]});
-        let (id, requests) = (victim.id(), self.desk.requests.clone());
-        self.desk.writes.add(async move {
+        let (id, requests) = (victim.id(), self.io.requests.clone());
+        self.io.writes.add(async move {
             let patched = requests.patch_pod_status(&id, status, SCHEDULER).await;
             let result = match patched {
                 Ok(()) => requests.delete_pod(&id, None).await,
@@ -108,8 +108,8 @@ impl Driver {
     }
 
     fn patch(&mut self, pod: &SeenPod, status: Value) {
-        let (pod, requests) = (pod.id(), self.desk.requests.clone());
-        self.desk.writes.add(async move {
+        let (pod, requests) = (pod.id(), self.io.requests.clone());
+        self.io.writes.add(async move {
             let result = requests.patch_pod_status(&pod, status, SCHEDULER).await;
             Done { what: What::Wait(pod.uid), result }
         });
@@ -117,6 +117,6 @@ impl Driver {
 
     fn tell(&mut self, pod: &SeenPod, tone: Tone, reason: &'static str, message: String) {
         let told = Told { tone, reason: reason.into(), message, field: None, count: 1 };
-        self.events.tell(&mut self.desk, &pod.id(), Teller::Scheduler, &told);
+        self.events.tell(&mut self.io, &pod.id(), Teller::Scheduler, &told);
     }
 }

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 use super::events::Key;
-use super::life::Found;
 use super::requests::Error;
+use super::simulated_pod::Found;
 
 /// Writes under way at a time.
 const AT_ONCE: usize = 32;

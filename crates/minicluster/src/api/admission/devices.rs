@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::object::Read;
 use crate::api::route::Target;
-use crate::api::store::ShelfName;
+use crate::api::store::GroupResource;
 use crate::api::{ApiError, ApiServer, Cause};
 
 /// The label of namespaces that may, whose value is `true`.
@@ -55,7 +55,7 @@ impl ApiServer {
     }
 
     fn is_marked(&self, target: &Target) -> bool {
-        let shelf = ShelfName { group: "".into(), resource: "namespaces".into() };
+        let shelf = GroupResource { group: "".into(), resource: "namespaces".into() };
         let namespace = target.namespace.as_deref().and_then(|name| self.store().get(&shelf, name));
         namespace.is_some_and(|namespace| namespace.value()["metadata"]["labels"][MARK] == "true")
     }

@@ -8,7 +8,7 @@ use crate::api::object::{
     self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
 };
 use crate::api::route::Target;
-use crate::api::store::{self, Scope, ShelfName};
+use crate::api::store::{self, GroupResource, Scope};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_meaning, text};
 use crate::api::{ApiError, ApiServer, Cause};
@@ -159,8 +159,8 @@ pub fn take_back_ports(asked: &Value, service: &mut Value) {
     }
 }
 
-fn shelf() -> ShelfName {
-    ShelfName { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
+fn shelf() -> GroupResource {
+    GroupResource { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
 }
 
 /// The addresses that a service holds.

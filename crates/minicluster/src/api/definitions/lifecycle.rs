@@ -12,7 +12,7 @@ use crate::api::options::DeleteOptions;
 use crate::api::registry::Registry;
 use crate::api::resource::Resource;
 use crate::api::route::Target;
-use crate::api::store::{self, Page, Scope, ShelfName, Stored};
+use crate::api::store::{self, GroupResource, Page, Scope, Stored};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_meaning, text};
 
@@ -25,7 +25,7 @@ const PLURAL: &str = "customresourcedefinitions";
 impl ApiServer {
     /// Follows a write: if it was to a definition, or took an object of a custom kind away, what is served and what
     /// becomes of definitions is brought up to date.
-    pub(in crate::api) fn definitions_after(&self, shelf: &ShelfName, removed: bool) {
+    pub(in crate::api) fn definitions_after(&self, shelf: &GroupResource, removed: bool) {
         if *shelf.group == *GROUP && *shelf.resource == *PLURAL {
             while self.advance_definitions() {}
         } else if removed && !is_built_in(shelf) {
@@ -71,7 +71,7 @@ impl ApiServer {
     }
 
     fn definitions(&self) -> Vec<Arc<Stored>> {
-        let shelf = ShelfName { group: GROUP.into(), resource: PLURAL.into() };
+        let shelf = GroupResource { group: GROUP.into(), resource: PLURAL.into() };
         self.store()
             .snapshot(&shelf, &Scope::All, &Page::default())
             .map(|snapshot| snapshot.objects)
@@ -144,8 +144,10 @@ impl ApiServer {
     /// Deletes the objects of a definition that is on its way out, and it with them if none is left. Whether anything
     /// was written.
     fn clear_definition(&self, stored: &Stored, value: &Value) -> bool {
-        let shelf =
-            ShelfName { group: text(value, "/spec/group").into(), resource: text(value, "/spec/names/plural").into() };
+        let shelf = GroupResource {
+            group: text(value, "/spec/group").into(),
+            resource: text(value, "/spec/names/plural").into(),
+        };
         let Ok(snapshot) = self.store().snapshot(&shelf, &Scope::All, &Page::default()) else { return false };
         let registry = self.registry();
         let resource = registry.any_version(&shelf.group, &shelf.resource);
@@ -165,7 +167,7 @@ impl ApiServer {
     }
 
     /// Takes a definition away that is on its way out and has no objects left.
-    fn finish_definition(&self, shelf: &ShelfName) -> bool {
+    fn finish_definition(&self, shelf: &GroupResource) -> bool {
         let left = self.store().snapshot(shelf, &Scope::All, &Page::default());
         if left.is_ok_and(|snapshot| !snapshot.objects.is_empty()) {
             return false;
@@ -226,8 +228,8 @@ pub fn hold_back(definition: &mut Value, now: &str) {
     set_condition(definition, now, ["Terminating", "True", "InstanceDeletionPending", message]);
 }
 
-fn shelf_of_definitions() -> ShelfName {
-    ShelfName { group: GROUP.into(), resource: PLURAL.into() }
+fn shelf_of_definitions() -> GroupResource {
+    GroupResource { group: GROUP.into(), resource: PLURAL.into() }
 }
 
 fn finalizers(definition: &Value) -> &[Value] {
@@ -239,7 +241,7 @@ fn is_held_back(definition: &Value) -> bool {
     finalizers(definition).iter().any(|name| name == CLEANUP)
 }
 
-fn is_built_in(shelf: &ShelfName) -> bool {
+fn is_built_in(shelf: &GroupResource) -> bool {
     Registry::built_in().any_version(&shelf.group, &shelf.resource).is_some()
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::object::{Custom, Definition, ScalePaths, Schema, shape};
 use crate::api::resource::{CustomFacts, Resource};
-use crate::api::store::ShelfName;
+use crate::api::store::GroupResource;
 use crate::api::write::text;
 use kube_facts::{Subresource, facts};
 
@@ -94,7 +94,7 @@ fn resource(
         categories: list("categories"),
         verbs: VERBS.map(str::to_owned).to_vec(),
         subresources: served_below(kind, subresources),
-        shelf: ShelfName { group: group.into(), resource: plural.into() },
+        shelf: GroupResource { group: group.into(), resource: plural.into() },
         storage_version: stored.to_owned(),
         selectable_paths: all.iter().map(|path| segments(path)).collect(),
         selectable: all.into_iter().map(|path| own.contains(&path).then_some(path)).collect(),

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Definition;
-use super::look::Look;
+use super::value_ext::ValueExt;
 
 /// Annotations that pods lose.
 const DROPPED_FROM_PODS: [&str; 4] = [

@@ -12,7 +12,6 @@ mod canonical;
 mod conversions;
 mod custom;
 mod defaults;
-mod look;
 mod patch;
 mod quantity;
 mod read;
@@ -21,6 +20,7 @@ mod schema_props;
 mod strategy;
 mod times;
 mod validate;
+mod value_ext;
 mod warn;
 mod words;
 
@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use super::ApiError;
 use canonical::EmptyLists;
 use kube_facts::Type;
-use look::Look;
+use value_ext::ValueExt;
 
 pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
@@ -291,7 +291,7 @@ fn settle_filled(definition: &Definition, object: &mut Value, filled: bool, empt
 fn is_settled(definition: &Definition, object: &Value) -> bool {
     let mut settled = object.clone();
     read::settle(definition, &mut settled, EmptyLists::Stay);
-    look::entries_of(Some(object)).iter().all(|(name, value)| settled.get(name) == Some(value))
+    value_ext::entries_of(Some(object)).iter().all(|(name, value)| settled.get(name) == Some(value))
 }
 
 /// The same of an object that was complete as `old`. Most writes change nothing but the status.

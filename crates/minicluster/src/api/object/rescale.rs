@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::canonical::EmptyLists;
-use super::look::Look;
+use super::value_ext::ValueExt;
 use super::{ApiError, Read, Write, apply, changed, complete};
 
 /// An object after the size that a scale asks for was put into it. `change` makes the scale that is written of the one that

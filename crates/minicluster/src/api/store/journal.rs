@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{ShelfName, Stored};
+use super::{GroupResource, Stored};
 
 const HEADER: &[u8] = b"belay cluster state 1\n";
 const NAME: &str = "state";
@@ -56,9 +56,9 @@ pub enum KeepError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// An object from then on.
-    Put { shelf: ShelfName, path: String, revision: u64, fields: Vec<String>, object: Vec<u8> },
+    Put { shelf: GroupResource, path: String, revision: u64, fields: Vec<String>, object: Vec<u8> },
     /// An object is gone.
-    Delete { shelf: ShelfName, path: String, revision: u64 },
+    Delete { shelf: GroupResource, path: String, revision: u64 },
     /// The store has come this far.
     Revision(u64),
 }
@@ -116,7 +116,7 @@ impl Journal {
     }
 
     /// Takes a write, to be kept with those that are made together with it.
-    pub(super) fn note(&mut self, shelf: &ShelfName, object: &Stored, deleted: bool) {
+    pub(super) fn note(&mut self, shelf: &GroupResource, object: &Stored, deleted: bool) {
         if deleted {
             head(&mut self.body, b'-', shelf, &object.path, object.revision);
             return;
@@ -154,7 +154,7 @@ impl Journal {
     }
 
     /// Writes the file anew with these objects and nothing else. A kill leaves either the old file or the new one.
-    pub(super) fn settle<'o>(&mut self, revision: u64, objects: impl Iterator<Item = (&'o ShelfName, &'o Stored)>) {
+    pub(super) fn settle<'o>(&mut self, revision: u64, objects: impl Iterator<Item = (&'o GroupResource, &'o Stored)>) {
         if let Err(error) = self.write_anew(revision, objects) {
             self.fail(&error);
         }
@@ -163,7 +163,7 @@ impl Journal {
     fn write_anew<'o>(
         &mut self,
         revision: u64,
-        objects: impl Iterator<Item = (&'o ShelfName, &'o Stored)>,
+        objects: impl Iterator<Item = (&'o GroupResource, &'o Stored)>,
     ) -> io::Result<()> {
         let (new, path) = (self.folder.join(NEW_NAME), self.folder.join(NAME));
         let file = private().create(true).truncate(true).write(true).open(&new)?;
@@ -216,7 +216,7 @@ fn record(body: &[u8]) -> Vec<u8> {
     record
 }
 
-fn head(body: &mut Vec<u8>, what: u8, shelf: &ShelfName, path: &str, revision: u64) {
+fn head(body: &mut Vec<u8>, what: u8, shelf: &GroupResource, path: &str, revision: u64) {
     body.push(what);
     body.extend_from_slice(&revision.to_le_bytes());
     [&*shelf.group, &*shelf.resource, path].iter().for_each(|part| text(body, part.as_bytes()));
@@ -277,7 +277,7 @@ fn entry(rest: &mut &[u8]) -> Option<Entry> {
     if what == b'=' {
         return Some(Entry::Revision(revision));
     }
-    let shelf = ShelfName { group: take_text(rest)?.into(), resource: take_text(rest)?.into() };
+    let shelf = GroupResource { group: take_text(rest)?.into(), resource: take_text(rest)?.into() };
     let path = take_text(rest)?;
     match what {
         b'-' => Some(Entry::Delete { shelf, path, revision }),

@@ -5,8 +5,8 @@
 //! window holds is told so ([`Gone`]).
 
 mod journal;
-mod kept;
-mod shelf;
+mod persisted;
+mod resource_store;
 mod stored;
 mod watcher;
 
@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 pub use journal::KeepError;
-pub use shelf::{Page, Snapshot};
+pub use resource_store::{Page, Snapshot};
 pub use stored::Stored;
 #[cfg(test)]
 pub use stored::Written;
 pub use watcher::{Next, Watcher};
 
 use journal::Journal;
-use shelf::Shelf;
+use resource_store::ResourceStore;
 
 /// Events kept per resource; a watch or a list that needs older ones is refused with 410.
 const WINDOW: usize = 1024;
@@ -33,7 +33,7 @@ const WAITING: usize = 16 * 1024;
 
 /// What is stored together: the group and the plural of the version in which it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ShelfName {
+pub struct GroupResource {
     /// The API group; empty for core.
     pub group: Arc<str>,
     /// The plural.
@@ -77,7 +77,7 @@ pub struct Event {
 #[derive(Debug)]
 pub struct Write {
     /// Where the object lies.
-    pub shelf: ShelfName,
+    pub shelf: GroupResource,
     /// Its path there.
     pub path: String,
     /// The revision that the object must have; `None` if there must be none.
@@ -106,7 +106,7 @@ pub struct Store(Arc<Mutex<Inner>>);
 #[derive(Debug, Default)]
 struct Inner {
     revision: u64,
-    shelves: BTreeMap<ShelfName, Shelf>,
+    shelves: BTreeMap<GroupResource, ResourceStore>,
     watchers_made: u64,
     closed: bool,
     /// Where writes are kept, if they are.
@@ -143,7 +143,7 @@ impl Store {
 
     /// The object at a path.
     #[must_use]
-    pub fn get(&self, shelf: &ShelfName, path: &str) -> Option<Arc<Stored>> {
+    pub fn get(&self, shelf: &GroupResource, path: &str) -> Option<Arc<Stored>> {
         self.lock().shelves.get(shelf)?.get(path)
     }
 
@@ -151,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// The window does not reach back to the revision.
-    pub fn snapshot(&self, shelf: &ShelfName, scope: &Scope, page: &Page) -> Result<Snapshot, Gone> {
+    pub fn snapshot(&self, shelf: &GroupResource, scope: &Scope, page: &Page) -> Result<Snapshot, Gone> {
         let inner = self.lock();
         match inner.shelves.get(shelf) {
             Some(shelf) => shelf.snapshot(scope, page, inner.revision),
@@ -192,7 +192,7 @@ impl Store {
     ///
     /// # Errors
     /// The window does not reach back to the revision.
-    pub fn watch(&self, shelf: &ShelfName, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
+    pub fn watch(&self, shelf: &GroupResource, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         inner.watchers_made += 1;
@@ -216,10 +216,10 @@ impl Store {
     pub fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        inner.shelves.values_mut().for_each(Shelf::end_watches);
+        inner.shelves.values_mut().for_each(ResourceStore::end_watches);
     }
 
-    fn unregister(&self, shelf: &ShelfName, scope: &Scope, id: u64) {
+    fn unregister(&self, shelf: &GroupResource, scope: &Scope, id: u64) {
         if let Some(shelf) = self.lock().shelves.get_mut(shelf) {
             shelf.unregister(scope, id);
         }

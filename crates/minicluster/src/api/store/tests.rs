@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn shelf() -> ShelfName {
-    ShelfName { group: "".into(), resource: "pods".into() }
+fn shelf() -> GroupResource {
+    GroupResource { group: "".into(), resource: "pods".into() }
 }
 
 fn object(path: &str, labels: &Value) -> Value {

@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 
 use tokio::sync::mpsc;
 
-use super::{Event, Scope, ShelfName, Store};
+use super::{Event, GroupResource, Scope, Store};
 
 /// A watch. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watcher {
     store: Store,
-    shelf: ShelfName,
+    shelf: GroupResource,
     scope: Scope,
     id: u64,
     backlog: VecDeque<Arc<Event>>,
@@ -32,7 +32,7 @@ pub enum Next {
 impl Watcher {
     pub(super) fn new(
         store: Store,
-        shelf: ShelfName,
+        shelf: GroupResource,
         scope: Scope,
         id: u64,
         backlog: VecDeque<Arc<Event>>,

@@ -12,7 +12,7 @@ use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::resource::Resource;
 use crate::api::route::Target;
-use crate::api::store::{ShelfName, Stale, path};
+use crate::api::store::{GroupResource, Stale, path};
 use crate::api::time::rfc3339;
 use crate::api::{ApiError, ApiServer, Cause};
 
@@ -161,7 +161,7 @@ impl ApiServer {
         name: &str,
     ) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| resource.definition.namespaced) else { return Ok(()) };
-        let shelf = ShelfName { group: "".into(), resource: "namespaces".into() };
+        let shelf = GroupResource { group: "".into(), resource: "namespaces".into() };
         let found = self.store().get(&shelf, namespace);
         let Some(found) = found else { return Err(ApiError::not_found("", "namespaces", namespace)) };
         let phase = found.fields.first().map_or("", |phase| phase);

@@ -12,7 +12,7 @@ use kube::api::DeleteParams;
 
 use super::{CronJobs, runs};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::job::finished;
 use crate::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of};
 use crate::controllers::ownership::is_controlled_by;
@@ -84,11 +84,11 @@ impl CronJobs {
                     continue;
                 }
                 let message = format!("Saw a job that the controller did not create or forgot: {name}");
-                self.recorder.say(owner, Gravity::Warning, "UnexpectedJob", message);
+                self.recorder.say(owner, EventType::Warning, "UnexpectedJob", message);
             } else if let Some(end) = end.filter(|_| is_listed) {
                 forget(status, job);
                 let message = format!("Saw completed job: {name}, condition: {}", end.type_);
-                self.recorder.say(owner, Gravity::Normal, "SawCompletedJob", message);
+                self.recorder.say(owner, EventType::Normal, "SawCompletedJob", message);
             }
             if end.is_some_and(|end| end.type_ == "Complete") {
                 let ended = job.status.as_ref().and_then(|status| status.completion_time.clone());
@@ -110,7 +110,7 @@ impl CronJobs {
                 Err(error) if !error.is_not_found() => return Err(error),
                 _ => {
                     let message = format!("Active job went missing: {}", key.name);
-                    self.recorder.say(owner, Gravity::Normal, "MissingJob", message);
+                    self.recorder.say(owner, EventType::Normal, "MissingJob", message);
                     status.active.get_or_insert_default().retain(|other| other.uid != reference.uid);
                 }
             }
@@ -137,7 +137,7 @@ impl CronJobs {
             Some(Err(_)) => {
                 let name = spec.time_zone.as_deref().unwrap_or_default();
                 let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
-                self.recorder.say(owner, Gravity::Warning, "UnknownTimeZone", message);
+                self.recorder.say(owner, EventType::Warning, "UnknownTimeZone", message);
                 return Ok(());
             }
         };
@@ -145,7 +145,7 @@ impl CronJobs {
             Ok(schedule) => schedule,
             Err(why) => {
                 let message = format!("unparseable schedule: {:?} : {why}", spec.schedule);
-                self.recorder.say(owner, Gravity::Warning, "UnparseableSchedule", message);
+                self.recorder.say(owner, EventType::Warning, "UnparseableSchedule", message);
                 return Ok(());
             }
         };
@@ -161,14 +161,14 @@ impl CronJobs {
         if schedule.missed(since, now, &zone) > MANY {
             let message =
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-            self.recorder.say(owner, Gravity::Warning, "TooManyMissedTimes", message);
+            self.recorder.say(owner, EventType::Warning, "TooManyMissedTimes", message);
         }
         let Some(at) = schedule.last(since, now, &zone) else { return Ok(()) };
         let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         if deadline.is_some_and(|deadline| at.checked_add(deadline).is_ok_and(|last| last < now)) {
             let message =
                 format!("Missed scheduled time to start a job: {}", at.strftime("%a, %d %b %Y %H:%M:%S +0000"));
-            self.recorder.say(owner, Gravity::Warning, "MissSchedule", message);
+            self.recorder.say(owner, EventType::Warning, "MissSchedule", message);
             return Ok(());
         }
         let name = runs::name_for(owner, at);
@@ -179,7 +179,7 @@ impl CronJobs {
         match spec.concurrency_policy.as_deref() {
             Some("Forbid") if status.active.as_ref().is_some_and(|active| !active.is_empty()) => {
                 let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-                self.recorder.say(owner, Gravity::Normal, "JobAlreadyActive", message);
+                self.recorder.say(owner, EventType::Normal, "JobAlreadyActive", message);
                 return Ok(());
             }
             Some("Replace") => {
@@ -204,7 +204,7 @@ impl CronJobs {
         let made: Job = match self.context.requests.create(&draft).await {
             Ok(made) => {
                 let message = format!("Created job {}", name_of(&draft.metadata));
-                self.recorder.say(owner, Gravity::Normal, "SuccessfulCreate", message);
+                self.recorder.say(owner, EventType::Normal, "SuccessfulCreate", message);
                 made
             }
             Err(error) if error.is_namespace_terminating() => return Ok(()),
@@ -212,14 +212,14 @@ impl CronJobs {
                 let there: Job = self.context.requests.get(&Key::of(&draft.metadata)).await?;
                 if !is_controlled_by(&there.metadata, uid_of(&owner.metadata)) {
                     let message = format!("Error creating job: {}", error.message());
-                    self.recorder.say(owner, Gravity::Warning, "FailedCreate", message);
+                    self.recorder.say(owner, EventType::Warning, "FailedCreate", message);
                     return Err(error);
                 }
                 there
             }
             Err(error) => {
                 let message = format!("Error creating job: {}", error.message());
-                self.recorder.say(owner, Gravity::Warning, "FailedCreate", message);
+                self.recorder.say(owner, EventType::Warning, "FailedCreate", message);
                 return Err(error);
             }
         };
@@ -242,13 +242,13 @@ impl CronJobs {
         match self.context.requests.delete::<Job>(&Key::of(&job.metadata), &DeleteParams::background()).await {
             Ok(()) => {
                 let message = format!("Deleted job {}", name_of(&job.metadata));
-                self.recorder.say(owner, Gravity::Normal, "SuccessfulDelete", message);
+                self.recorder.say(owner, EventType::Normal, "SuccessfulDelete", message);
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
                 let message = format!("Deleted job: {}", error.message());
-                self.recorder.say(owner, Gravity::Warning, "FailedDelete", message);
+                self.recorder.say(owner, EventType::Warning, "FailedDelete", message);
                 Err(error)
             }
         }

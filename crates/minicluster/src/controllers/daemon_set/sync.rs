@@ -11,7 +11,7 @@ use super::plan::{ByNode, Changes, View};
 use super::revisions::Versions;
 use super::{DaemonSets, fit, status};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of, version_of};
 use crate::controllers::node::Node;
 use crate::controllers::ownership::{Claimer, controller_reference};
@@ -49,7 +49,7 @@ impl Reconciler for DaemonSets {
         let selector = Selector::read(&set.spec.selector)?;
         if selector.is_everything() {
             let message = "This daemon set is selecting all pods. A non-empty selector is required.";
-            self.recorder.say(set.as_ref(), Gravity::Warning, "SelectingAll", message);
+            self.recorder.say(set.as_ref(), EventType::Warning, "SelectingAll", message);
             return Ok(());
         }
         if is_terminating(&set.metadata) {
@@ -133,11 +133,11 @@ impl DaemonSets {
                     continue;
                 }
                 let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
-                self.recorder.say(set, Gravity::Warning, "FailedDaemonPod", message);
+                self.recorder.say(set, EventType::Warning, "FailedDaemonPod", message);
             } else {
                 let message =
                     format!("Found succeeded daemon pod {namespace}/{name} on node {node}, will try to delete it");
-                self.recorder.say(set, Gravity::Normal, "SucceededDaemonPod", message);
+                self.recorder.say(set, EventType::Normal, "SucceededDaemonPod", message);
             }
             changes.delete.push(pod);
         }

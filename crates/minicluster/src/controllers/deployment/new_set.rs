@@ -11,7 +11,7 @@ use super::rollout::Rollout;
 use super::sets::{has_template, size};
 use super::{sizes, status};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, annotation, name_of, uid_of};
 use crate::controllers::ownership::{controller_reference, is_controlled_by};
 use crate::controllers::template::{HASH_LABEL, Meaning};
@@ -73,7 +73,7 @@ impl Rollout<'_> {
                 let wanted = size(&set);
                 if wanted > 0 {
                     let message = format!("Scaled up replica set {} from 0 to {wanted}", key.name);
-                    self.say(Gravity::Normal, "ScalingReplicaSet", message);
+                    self.say(EventType::Normal, "ScalingReplicaSet", message);
                 }
                 self.note_set(&made);
                 self.sets.new = Some(Arc::new(made));
@@ -95,7 +95,7 @@ impl Rollout<'_> {
                         tracing::debug!(%error, "the status will be written at the next try");
                     }
                 }
-                self.say(Gravity::Warning, reason::SET_NOT_CREATED, message);
+                self.say(EventType::Warning, reason::SET_NOT_CREATED, message);
                 Err(error)
             }
         }

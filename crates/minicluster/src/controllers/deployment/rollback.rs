@@ -7,7 +7,7 @@ use super::revision::{self, ROLLBACK_TO};
 use super::rollout::Rollout;
 use super::sets::has_template;
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{annotation, name_of};
 use crate::controllers::template::{HASH_LABEL, Meaning};
 
@@ -25,7 +25,7 @@ impl Rollout<'_> {
             revision => revision,
         };
         let not_found = |rollout: &Rollout<'_>, message: &str| {
-            rollout.say(Gravity::Warning, "DeploymentRollbackRevisionNotFound", message.to_owned());
+            rollout.say(EventType::Warning, "DeploymentRollbackRevisionNotFound", message.to_owned());
         };
         if wished == 0 {
             not_found(self, "Unable to find last revision.");
@@ -39,13 +39,13 @@ impl Rollout<'_> {
         let name = name_of(&self.deployment.metadata).to_owned();
         if has_template(&target, &Meaning::of(&self.deployment.spec.template)) {
             let message = format!("The rollback revision contains the same template as current deployment \"{name}\"");
-            self.say(Gravity::Warning, "DeploymentRollbackTemplateUnchanged", message);
+            self.say(EventType::Warning, "DeploymentRollbackTemplateUnchanged", message);
             return self.clear_wish().await;
         }
         self.take_template_of(&target);
         self.clear_wish().await?;
         let message = format!("Rolled back deployment \"{name}\" to revision {wished}");
-        self.say(Gravity::Normal, "DeploymentRollback", message);
+        self.say(EventType::Normal, "DeploymentRollback", message);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::sizes::Plan;
 use super::status::{self, counted, of_rollout};
 use super::{Deployments, cleanup, revision};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, name_of, version_of};
 use crate::controllers::requests::Written;
 
@@ -134,7 +134,7 @@ impl<'a> Rollout<'a> {
             let way = if from < to { "up" } else { "down" };
             let name = name_of(&set.metadata);
             self.say(
-                Gravity::Normal,
+                EventType::Normal,
                 "ScalingReplicaSet",
                 format!("Scaled {way} replica set {name} from {from} to {to}"),
             );
@@ -143,7 +143,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// Tells people something about the Deployment.
-    pub fn say(&self, gravity: Gravity, reason: &'static str, message: String) {
+    pub fn say(&self, gravity: EventType, reason: &'static str, message: String) {
         self.controller.recorder.say(&self.deployment, gravity, reason, message);
     }
 }

@@ -11,7 +11,7 @@ use super::scale::is_scaling;
 use super::sets::Sets;
 use super::{Deployments, rollback, status};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, is_terminating};
 use crate::controllers::ownership::{Claimed, Claimer, controller_reference};
 use crate::controllers::selector::Selector;
@@ -82,7 +82,7 @@ impl Deployments {
     /// A selector that takes everything must be a mistake.
     async fn refuse_everything(&self, mut deployment: Deployment) -> Result<(), Error> {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
-        self.recorder.say(&deployment, Gravity::Warning, "SelectingAll", message);
+        self.recorder.say(&deployment, EventType::Warning, "SelectingAll", message);
         let generation = deployment.metadata.generation;
         let status = deployment.status.get_or_insert_default();
         if status.observed_generation < generation {

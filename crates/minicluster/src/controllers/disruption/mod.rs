@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::Value;
 
 use super::error::Error;
-use super::events::{Gravity, Recorder};
+use super::events::{EventType, Recorder};
 use super::informer::{Change, Informer};
 use super::key::{Key, is_terminating, name_of, namespace_of};
 use super::pod::Pod;
@@ -84,13 +84,13 @@ impl Disruption {
     async fn count(&self, key: &Key, budget: &Arc<PodDisruptionBudget>) -> Result<(), Error> {
         let pods = self.pods(budget)?;
         if pods.is_empty() {
-            self.recorder.say(budget.as_ref(), Gravity::Normal, "NoPods", "No matching pods found");
+            self.recorder.say(budget.as_ref(), EventType::Normal, "NoPods", "No matching pods found");
         }
         let counted = match self.expected(budget, &pods).await {
             Ok(counted) => counted,
             Err(error) => {
                 let message = format!("Failed to calculate the number of expected pods: {}", plain(&error));
-                self.recorder.say(budget.as_ref(), Gravity::Warning, "CalculateExpectedPodCountFailed", message);
+                self.recorder.say(budget.as_ref(), EventType::Warning, "CalculateExpectedPodCountFailed", message);
                 return Err(error);
             }
         };
@@ -118,7 +118,7 @@ impl Disruption {
              status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for \
              these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
         );
-        self.recorder.say(budget, Gravity::Warning, "UnmanagedPods", message);
+        self.recorder.say(budget, EventType::Warning, "UnmanagedPods", message);
     }
 
     /// Pods that were evicted and have not been seen to go, and when to look again.
@@ -136,7 +136,7 @@ impl Disruption {
             if left < SignedDuration::ZERO {
                 let (namespace, name) = (namespace_of(&budget.metadata), name_of(&budget.metadata));
                 let message = format!("Pod was expected by PDB {namespace}/{name} to be deleted but it wasn't");
-                self.recorder.say(pod.as_ref(), Gravity::Warning, "NotDeleted", message);
+                self.recorder.say(pod.as_ref(), EventType::Warning, "NotDeleted", message);
             } else {
                 again = Some(again.map_or(left, |again| again.min(left)));
                 evicted.insert(name_of(&pod.metadata).to_owned(), since.clone());

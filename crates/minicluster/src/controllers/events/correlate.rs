@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Gravity, Occurrence};
+use super::{EventType, Occurrence};
 use crate::controllers::key::Key;
 
 /// How much is remembered of each sort; the longest unused goes first.
@@ -24,7 +24,7 @@ const PAUSE_SECONDS: f64 = 300.0;
 /// Whose event: component and object, uid included. Shared, since much is remembered of each.
 type Talker = Arc<(&'static str, String, String, String, String)>;
 /// What sort of event.
-type Sort = (Talker, Gravity, &'static str);
+type Sort = (Talker, EventType, &'static str);
 /// Which event exactly: the sort and, unless combined, the message.
 pub type Place = (Sort, Option<String>);
 
@@ -175,7 +175,7 @@ impl<K: Ord, V> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gravity, Occurrence};
+    use super::super::{EventType, Occurrence};
     use super::{Correlator, Key, Step};
     use jiff::Timestamp;
     use k8s_openapi::api::core::v1::ObjectReference;
@@ -184,7 +184,7 @@ mod tests {
         Occurrence {
             component: "replicaset-controller",
             object: ObjectReference { name: Some("web".to_owned()), ..ObjectReference::default() },
-            gravity: Gravity::Normal,
+            gravity: EventType::Normal,
             reason: "SuccessfulCreate",
             message: message.to_owned(),
             at: Timestamp::from_second(second).unwrap(),

@@ -30,18 +30,18 @@ const CLUSTER_EVENTS: &str = "default";
 
 /// How grave an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gravity {
+pub enum EventType {
     /// As intended.
     Normal,
     /// Somebody should look.
     Warning,
 }
 
-impl Gravity {
+impl EventType {
     fn text(self) -> &'static str {
         match self {
-            Gravity::Normal => "Normal",
-            Gravity::Warning => "Warning",
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
         }
     }
 }
@@ -51,7 +51,7 @@ impl Gravity {
 struct Occurrence {
     component: &'static str,
     object: ObjectReference,
-    gravity: Gravity,
+    gravity: EventType,
     reason: &'static str,
     message: String,
     at: Timestamp,
@@ -72,7 +72,7 @@ impl Recorder {
     }
 
     /// Something happened to `object`.
-    pub fn say<K>(&self, object: &K, gravity: Gravity, reason: &'static str, message: impl Into<String>)
+    pub fn say<K>(&self, object: &K, gravity: EventType, reason: &'static str, message: impl Into<String>)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -80,7 +80,13 @@ impl Recorder {
     }
 
     /// Something happened to what `object` names.
-    pub fn say_of(&self, object: ObjectReference, gravity: Gravity, reason: &'static str, message: impl Into<String>) {
+    pub fn say_of(
+        &self,
+        object: ObjectReference,
+        gravity: EventType,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         let message = message.into();
         let at = self.clock.now();
         let occurrence = Occurrence { component: self.component, object, gravity, reason, message, at };

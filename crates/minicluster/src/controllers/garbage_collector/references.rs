@@ -7,7 +7,7 @@ use super::graph::{FOREGROUND, Node};
 use super::{GarbageCollector, lock};
 use crate::controllers::discovery::Kind;
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::key::{is_terminating, uid_of};
 
 /// The owners of one object.
@@ -111,6 +111,6 @@ impl GarbageCollector {
             "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace \"{namespace}\"",
             owner.api_version, owner.kind, owner.name, owner.uid
         );
-        self.recorder.say_of(what, Gravity::Warning, "OwnerRefInvalidNamespace", message);
+        self.recorder.say_of(what, EventType::Warning, "OwnerRefInvalidNamespace", message);
     }
 }

@@ -17,7 +17,7 @@ use super::template::Turn;
 use super::track::{self, Over, Tally};
 use super::{FINALIZER, Jobs, ORPHAN, has_finalizer, is_indexed, selector, template};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::in_seconds;
 use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
 use crate::controllers::ownership::{Claimer, controller_reference};
@@ -182,7 +182,7 @@ impl Jobs {
         {
             if verdict.succeeded {
                 status.completion_time = Some(Time(in_seconds(now)));
-                self.recorder.say(&job, Gravity::Normal, "Completed", "Job completed");
+                self.recorder.say(&job, EventType::Normal, "Completed", "Job completed");
             } else {
                 self.tell_of_failure(&job, &verdict);
             }
@@ -236,7 +236,7 @@ impl Jobs {
             "FailedIndexes" => "FailedIndexes",
             _ => "BackoffLimitExceeded",
         };
-        self.recorder.say(job, Gravity::Warning, reason, verdict.message.clone());
+        self.recorder.say(job, EventType::Warning, reason, verdict.message.clone());
     }
 
     fn tell_of_suspension(&self, job: &Job, status: &mut JobStatus, is_suspended: bool) {
@@ -244,11 +244,11 @@ impl Jobs {
         let was = outcome::condition(status, "Suspended").is_some_and(|condition| condition.status == "True");
         if is_suspended && !was {
             outcome::set(status, "Suspended", "True", "JobSuspended", "Job suspended", now);
-            self.recorder.say(job, Gravity::Normal, "Suspended", "Job suspended");
+            self.recorder.say(job, EventType::Normal, "Suspended", "Job suspended");
         } else if !is_suspended && was {
             outcome::set(status, "Suspended", "False", "JobResumed", "Job resumed", now);
             status.start_time = Some(Time(in_seconds(now)));
-            self.recorder.say(job, Gravity::Normal, "Resumed", "Job resumed");
+            self.recorder.say(job, EventType::Normal, "Resumed", "Job resumed");
         }
         if is_suspended {
             status.start_time = None;

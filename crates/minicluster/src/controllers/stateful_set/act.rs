@@ -11,7 +11,7 @@ use super::plan::{Act, REVISION_LABEL};
 use super::revisions::Versions;
 use super::{StatefulSets, claims, ordinal};
 use crate::controllers::error::Error;
-use crate::controllers::events::Gravity;
+use crate::controllers::events::EventType;
 use crate::controllers::history;
 use crate::controllers::key::{Key, label, name_of, uid_of, version_of};
 use crate::controllers::ownership::controller_reference;
@@ -114,14 +114,14 @@ impl StatefulSets {
             match self.context.requests.create::<PersistentVolumeClaim, Ignored>(&claim).await {
                 Ok(_) => {
                     let message = format!("Create Claim {name} Pod {pod} in StatefulSet {set_name} success");
-                    self.recorder.say(set, Gravity::Normal, "SuccessfulCreate", message);
+                    self.recorder.say(set, EventType::Normal, "SuccessfulCreate", message);
                 }
                 Err(error) if error.is_already_exists() => {}
                 Err(error) => {
                     let why = error.message();
                     let message =
                         format!("Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {why}");
-                    self.recorder.say(set, Gravity::Warning, "FailedCreate", message);
+                    self.recorder.say(set, EventType::Warning, "FailedCreate", message);
                     return Err(error);
                 }
             }
@@ -181,8 +181,8 @@ impl StatefulSets {
     fn tell(&self, set: &StatefulSet, verb: &str, pod: &str, error: Option<&Error>) {
         let name = name_of(&set.metadata);
         let (gravity, outcome) = match error {
-            None => (Gravity::Normal, "successful".to_owned()),
-            Some(error) => (Gravity::Warning, format!("failed error: {}", error.message())),
+            None => (EventType::Normal, "successful".to_owned()),
+            Some(error) => (EventType::Warning, format!("failed error: {}", error.message())),
         };
         let reason = match (verb, error.is_some()) {
             ("Create", false) => "SuccessfulCreate",

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Fate;
 use super::parse::{Fates, duration};
-use crate::kubelet::desk::{after, scaled};
+use crate::kubelet::io::{after, scaled};
 
 /// The rules that come with the kubelet.
 const OWN: &str = include_str!("images.yaml");

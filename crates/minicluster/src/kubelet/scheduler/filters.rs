@@ -7,8 +7,8 @@ use super::cluster::Cluster;
 use super::labels::{named_nodes, tolerates, wants_node};
 use super::node::{Load, NodeFacts};
 use super::resources::Resources;
-use crate::kubelet::life::Rejection;
 use crate::kubelet::pod::SeenPod;
+use crate::kubelet::simulated_pod::Rejection;
 
 /// Why a node can't take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]

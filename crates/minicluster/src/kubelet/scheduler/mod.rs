@@ -26,8 +26,8 @@ use self::filters::{Refusal, refuse, reject};
 use self::node::{Load, NodeFacts, Placed};
 use self::preemption::priority;
 use self::resources::Resources;
-use super::life::Rejection;
 use super::pod::SeenPod;
+use super::simulated_pod::Rejection;
 
 /// The scheduler that pods name when they name none.
 const NAME: &str = "default-scheduler";

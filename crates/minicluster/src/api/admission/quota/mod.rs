@@ -13,7 +13,7 @@ use super::resources::{Amounts, add, amounts};
 use super::{forbid, listed};
 use crate::api::object::{self, Quantity, Write};
 use crate::api::route::Target;
-use crate::api::store::{self, Scope, ShelfName, Stored};
+use crate::api::store::{self, GroupResource, Scope, Stored};
 use crate::api::write::{own_meaning, text};
 use crate::api::{ApiError, ApiServer};
 
@@ -84,7 +84,7 @@ impl ApiServer {
 
     /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses
     /// is counted.
-    pub(in crate::api) fn quotas_after(&self, shelf: &ShelfName, path: &str) {
+    pub(in crate::api) fn quotas_after(&self, shelf: &GroupResource, path: &str) {
         if !shelf.group.is_empty() || *shelf.resource != *"resourcequotas" {
             return;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::look::{entries_of, side_by_side};
+use super::super::value_ext::{entries_of, side_by_side};
 use super::field_set::{FieldSet, Node, field};
 use super::items::Indexed;
 use super::shape::{Atom, Kind, atom, entry_type, is_whole};

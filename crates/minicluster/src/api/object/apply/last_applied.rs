@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::Write;
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::check;
 use super::compare::compare;
 use super::own;

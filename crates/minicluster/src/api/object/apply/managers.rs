@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::field_set::FieldSet;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::super::look::{entries_of, side_by_side};
+use super::super::value_ext::{entries_of, side_by_side};
 use super::compare::holds_nothing;
 use super::items::Indexed;
 use super::shape::{Atom, Kind, atom, entry_type, is_whole};

@@ -16,9 +16,9 @@ mod update;
 
 use serde_json::{Map, Value, json};
 
-use super::look::{Look, entries_of};
 use super::read::api_version;
 use super::times::{self, Precision};
+use super::value_ext::{ValueExt, entries_of};
 use super::{Write, canonical};
 use crate::api::ApiError;
 use kube_facts::Type;

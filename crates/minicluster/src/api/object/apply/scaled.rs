@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
 use super::super::read::api_version;
+use super::super::value_ext::ValueExt;
 use super::super::{Custom, Definition};
 use super::field_set::{FieldSet, field};
 use super::managers::{Manager, Managers, Operation, Owned};

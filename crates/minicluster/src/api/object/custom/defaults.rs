@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::look::put_missing;
 use super::super::validate::{Errors, Path};
+use super::super::value_ext::put_missing;
 use super::schema::{Schema, whole_numbers};
 use super::{check, complete, embedded};
 use crate::api::Cause;

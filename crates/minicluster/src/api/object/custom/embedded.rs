@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::canonical::{EmptyLists, canonical};
-use super::super::look::Look;
 use super::super::read::{Node, metadata_of};
 use super::super::validate::{Errors, Path, dns_1035_problems, embedded_metadata};
+use super::super::value_ext::ValueExt;
 use super::super::words::printed;
 use super::object_meta;
 use super::schema::Schema;

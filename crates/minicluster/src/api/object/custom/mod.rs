@@ -19,9 +19,9 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::canonical::{EmptyLists, canonical};
-use super::look::Look;
 use super::read::{self, Node};
 use super::validate::{Errors, Path};
+use super::value_ext::ValueExt;
 use super::{Custom, Definition, Read, Write};
 use crate::api::ApiError;
 use kube_facts::Type;

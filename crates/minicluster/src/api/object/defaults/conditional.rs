@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::look::{Look, put_missing};
+use super::super::value_ext::{ValueExt, put_missing};
 use super::image::parse_image;
 use super::pod_resources;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::look::Look;
 use super::super::quantity::Quantity;
+use super::super::value_ext::ValueExt;
 
 /// Fills in the pod's own limits and requests.
 pub fn fill(spec: &mut Value) {

@@ -7,9 +7,9 @@ mod strategic;
 
 use serde_json::Value;
 
-use super::look::Look;
 use super::read;
 use super::validate::{Errors, Path};
+use super::value_ext::ValueExt;
 use super::{FieldValidation, PatchKind, Read, Write};
 use crate::api::ApiError;
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::canonical::EmptyLists;
 use super::conversions::{at_mut, template_path};
-use super::look::{Look, entries_of};
 use super::read::settle;
+use super::value_ext::{ValueExt, entries_of};
 use super::{Definition, Write};
 
 pub use node_ports::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::Effect;
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::restore;
 use super::service::{Allocate, Unavailable};
 use crate::api::{ApiError, Cause};

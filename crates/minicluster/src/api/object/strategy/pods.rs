@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::Write;
-use super::super::look::{Look, put_missing};
 use super::super::quantity::Quantity;
 use super::super::times::{self, Precision};
+use super::super::value_ext::{ValueExt, put_missing};
 use super::{remove, restore};
 
 /// The quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::look::{Look, put_missing};
+use super::super::value_ext::{ValueExt, put_missing};
 use super::{node_ports, remove, restore};
 
 /// Gives out addresses and ports. Whoever implements it knows which are taken.

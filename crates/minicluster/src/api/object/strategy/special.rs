@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::conversions::TEMPLATE_GENERATION;
-use super::super::look::{Look, put_missing};
 use super::super::times::{self, Precision};
+use super::super::value_ext::{ValueExt, put_missing};
 use super::super::{Definition, Write};
 use super::{pods, remove, restore, service};
 

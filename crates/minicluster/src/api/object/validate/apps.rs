@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::look::Look;
 use super::super::strategy::remove;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, Shown};
 use super::storage::claims;
 use super::{names, pod, selector};

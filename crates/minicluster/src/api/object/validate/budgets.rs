@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::apps::{at_most_all, count_or_percent, not_negative};
 use super::conditions::conditions;
 use super::errors::{Errors, Path, Shown};

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path};
 use super::names;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::super::look::Look;
 use super::super::read::parse_json;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path};
 use super::names;
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::look::Look;
 use super::super::strategy::remove;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, immutable};
 use super::names;
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown};

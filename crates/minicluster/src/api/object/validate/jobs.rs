@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::super::look::Look;
 use super::super::strategy::{remove, restore};
+use super::super::value_ext::ValueExt;
 use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::{failure_policy, names, pod, selector};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::ranges::{cidr, is_within, legacy_range, parse_legacy_range, range};
 use super::{names, selector};

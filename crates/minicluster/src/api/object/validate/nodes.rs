@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::errors::{Errors, Path, Shown};
 use super::metadata::STANDARD_FINALIZERS;

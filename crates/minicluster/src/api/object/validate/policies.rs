@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, Shown};
 use super::registrations::{FAILURES, MATCHES, conditions, rule_of};
 use super::{names, selector};

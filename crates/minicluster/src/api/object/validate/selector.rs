@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::look::{Look, entries_of};
+use super::super::value_ext::{ValueExt, entries_of};
 use super::errors::{Errors, Path};
 use super::{metadata, names};
 

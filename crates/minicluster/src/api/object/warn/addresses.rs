@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 
 /// Warnings about the addresses in an object, its pods and its status apart.
 pub fn of_kind(key: (&str, &str), object: &Value, said: &mut Vec<String>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 
 /// Formats of texts. Where no type is said, these are known, too.

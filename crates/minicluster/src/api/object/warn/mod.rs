@@ -10,9 +10,9 @@ mod unenforced;
 use serde_json::Value;
 
 use super::conversions::{at, template_path};
-use super::look::Look;
 use super::quantity::Quantity;
 use super::validate::label_problems;
+use super::value_ext::ValueExt;
 use super::{Definition, Write};
 
 /// An annotation of accounts that allow only the Secrets that they list.

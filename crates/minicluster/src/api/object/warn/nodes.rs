@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
 use super::super::validate::label_value_problems;
+use super::super::value_ext::ValueExt;
 use super::pod::OLD_VOLUMES;
 
 /// Labels of nodes that have newer names.

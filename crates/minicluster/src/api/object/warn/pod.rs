@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::look::Look;
 use super::super::quantity::Quantity;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::addresses;
 use super::nodes::{Weight, node_term, old};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 
 const RULES: &str = "x-kubernetes-validations";
 

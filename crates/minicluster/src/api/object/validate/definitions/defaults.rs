@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::super::custom::{Schema, default_objections, header_objection};
-use super::super::super::look::Look;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::structure::EMBEDDED;
 

@@ -14,7 +14,7 @@ mod words;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, immutable};
 use super::{names, registrations};
 

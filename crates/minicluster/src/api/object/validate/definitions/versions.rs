@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::structure::{self, ALTERNATIVES};
 use super::{naming, schema, selectable};

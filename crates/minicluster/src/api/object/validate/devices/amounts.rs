@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::super::super::look::Look;
 use super::super::super::quantity::Quantity;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 use super::{attribute_name, each, twice};

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path, Shown};
 use super::names;
 use super::storage::csi::driver_name;

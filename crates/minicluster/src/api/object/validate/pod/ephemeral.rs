@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::containers::{self, Pod};
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::super::super::look::Look;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::sources::{lun, required};
 

@@ -17,7 +17,7 @@ mod volumes;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path};
 use super::metadata;
 use super::names;

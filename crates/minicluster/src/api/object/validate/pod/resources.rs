@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
 use super::super::super::quantity::Quantity;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 

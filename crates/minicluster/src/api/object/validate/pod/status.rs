@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
+use super::super::super::value_ext::ValueExt;
 use super::super::endpoints::{legacy_address, parse_legacy};
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;

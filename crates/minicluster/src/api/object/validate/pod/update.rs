@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
 use super::super::super::strategy::restore;
+use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::{In, only_pods, pod_spec};
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::super::look::Look;
 use super::super::super::strategy::{HEALTH_CHECK, has_health_check};
+use super::super::super::value_ext::ValueExt;
 use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 

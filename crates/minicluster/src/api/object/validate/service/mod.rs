@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::look::Look;
+use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::endpoints::{legacy_address, reachable};
 use super::errors::{Errors, Path, Shown};

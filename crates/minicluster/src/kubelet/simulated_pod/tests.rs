@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::needs::Kind;
 use super::promises::check;
-use super::{Effect, Found, Home, Life, Rejection, World};
+use super::{Effect, Found, Home, Rejection, SimulatedPod, World};
 use crate::Random;
 use crate::kubelet::fate::{Rules, Script, duration};
 use crate::kubelet::pod::{Deletion, SeenPod};
@@ -134,8 +134,8 @@ impl Play {
         let pod = Arc::new(self.pod.clone());
         let known = self.case.status.clone();
         let (mut life, effects) = self.with_world(|world| match known.start_time {
-            Some(_) => Life::take_up(pod, &known, home, world),
-            None => Life::begin(pod, home, refused, world),
+            Some(_) => SimulatedPod::take_up(pod, &known, home, world),
+            None => SimulatedPod::begin(pod, home, refused, world),
         });
         self.tell(effects);
         let until = moment(&self.case.until);
@@ -155,7 +155,7 @@ impl Play {
         self.trace
     }
 
-    fn step(&mut self, life: &mut Life) {
+    fn step(&mut self, life: &mut SimulatedPod) {
         loop {
             let ((), effects) = self.with_world(|world| life.step(world));
             let asks = effects.contains(&Effect::LookUp);
@@ -182,7 +182,7 @@ impl Play {
         self.status = status;
     }
 
-    fn act(&mut self, act: Act, life: &mut Life) {
+    fn act(&mut self, act: Act, life: &mut SimulatedPod) {
         if let Some(grace) = act.delete {
             let at = self.now + SignedDuration::from_secs(grace);
             self.pod.deletion = Some(Deletion { at, grace });
@@ -321,7 +321,7 @@ fn a_status_is_what_a_real_kubelet_writes() {
     let mut play = Play::new(case);
     let home = Home { node: "127.0.0.2".parse().unwrap(), pod: "10.244.0.2".parse().unwrap() };
     let pod = Arc::new(play.pod.clone());
-    let (mut life, _) = play.with_world(|world| Life::begin(pod, home, None, world));
+    let (mut life, _) = play.with_world(|world| SimulatedPod::begin(pod, home, None, world));
     play.step(&mut life);
     play.now = moment("1s");
     play.step(&mut life);

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Role};
-use super::{Life, Phase};
+use super::{Phase, SimulatedPod};
 use crate::kubelet::pod::SeenPod;
 
 /// The conditions that the kubelet writes, in its order.
@@ -61,7 +61,7 @@ impl Conditions {
     }
 }
 
-impl Life {
+impl SimulatedPod {
     /// Brings phase and conditions up to date with the containers.
     pub(super) fn conclude(&mut self, now: Timestamp) {
         self.phase = self.phase_now();

@@ -32,7 +32,7 @@ pub struct Where {
 }
 
 /// A folder of a working copy with the manifests in it.
-pub(super) struct Desk {
+pub(super) struct Worktree {
     copy: WorkingCopy,
     /// The files, by their paths from the root of the working copy.
     pub files: BTreeMap<String, Page>,
@@ -47,9 +47,9 @@ pub(super) struct Page {
     pub file: File,
 }
 
-impl Desk {
+impl Worktree {
     /// Opens the working copy that a folder lies in, and reads the manifests of the folder.
-    pub(super) fn open(folder: &Path, namespace: &str) -> anyhow::Result<Desk> {
+    pub(super) fn open(folder: &Path, namespace: &str) -> anyhow::Result<Worktree> {
         let copy = WorkingCopy::open(folder)?;
         let root = copy.root().canonicalize().context("failed to find the working copy")?;
         let inside = folder.canonicalize().with_context(|| format!("failed to find {}", folder.display()))?;
@@ -59,7 +59,7 @@ impl Desk {
             let file = read_file(&path, &bytes, &Scopes::new(namespace));
             files.insert(prefix.join(&*path).to_string_lossy().into_owned(), Page { bytes, file });
         }
-        Ok(Desk { copy, files, prefix })
+        Ok(Worktree { copy, files, prefix })
     }
 
     /// The path from the root of the working copy of a path from its folder.

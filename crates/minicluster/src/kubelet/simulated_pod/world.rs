@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::Random;
-use crate::kubelet::desk::{after, scaled};
 use crate::kubelet::fate::Rules;
+use crate::kubelet::io::{after, scaled};
 
 /// What a step of a life may use.
 pub struct World<'a> {

@@ -16,7 +16,7 @@ use crate::history::{History, HistoryError, Query};
 use belay_core::rollout::{Commit, CommitId, Person, Rebuilt, Record, read_change_cause};
 
 /// A history that can be read, and what is missing in it.
-pub(super) struct Book {
+pub(super) struct HistoryView {
     pub history: History,
     /// What of it is not known here; empty where the daemon's history is.
     pub missing: Vec<String>,
@@ -33,16 +33,16 @@ pub(super) struct Cause {
     pub author: String,
 }
 
-impl From<History> for Book {
-    fn from(history: History) -> Book {
-        Book { history, missing: Vec::new(), causes: BTreeMap::new(), _folder: None }
+impl From<History> for HistoryView {
+    fn from(history: History) -> HistoryView {
+        HistoryView { history, missing: Vec::new(), causes: BTreeMap::new(), _folder: None }
     }
 }
 
-impl Book {
+impl HistoryView {
     /// Opens the daemon's history. Where there is none here, or it can't be read, the cluster is asked what it still
     /// says, and a note tells what is missing.
-    pub(super) async fn open(globals: &Globals) -> anyhow::Result<Book> {
+    pub(super) async fn open(globals: &Globals) -> anyhow::Result<HistoryView> {
         let folder = globals.state_to_look_at()?;
         let error = match History::read_only(&folder) {
             Ok(history) => return Ok(history.into()),
@@ -58,7 +58,7 @@ impl Book {
         let (told, namespace) = asked
             .await
             .with_context(|| format!("{error}; {elsewhere}; and the cluster can't be asked for what it holds of it"))?;
-        let book = Book::rebuilt(told, &Repositories::at_hand(&folder), namespace.as_deref())?;
+        let book = HistoryView::rebuilt(told, &Repositories::at_hand(&folder), namespace.as_deref())?;
         progress(format!("note: {error}; {elsewhere}"));
         progress("note: this is what the cluster and Git hold. Missing:");
         book.missing.iter().for_each(|missing| progress(format!("  - {missing}")));
@@ -66,7 +66,7 @@ impl Book {
     }
 
     /// What the cluster said, as a history of its own.
-    fn rebuilt(told: Rebuilt, git: &Repositories, only: Option<&str>) -> anyhow::Result<Book> {
+    fn rebuilt(told: Rebuilt, git: &Repositories, only: Option<&str>) -> anyhow::Result<HistoryView> {
         let now = Clock::system().now();
         let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
         let (history, _) = History::open(folder.path(), now)?;
@@ -86,7 +86,7 @@ impl Book {
         };
         let causes = told.causes.iter().filter(|(id, _)| !known.contains(id)).filter_map(cause).collect();
         let missing = missing(&told, ids.len() - known.len(), git, only);
-        Ok(Book { history, missing, causes, _folder: Some(folder) })
+        Ok(HistoryView { history, missing, causes, _folder: Some(folder) })
     }
 
     /// The records that fit, newest first.

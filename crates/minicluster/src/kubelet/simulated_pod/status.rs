@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Creation, Exit, Held, Role, State};
-use super::{Life, Phase};
+use super::{Phase, SimulatedPod};
 
 impl Phase {
     /// As a status says it.
@@ -21,7 +21,7 @@ impl Phase {
     }
 }
 
-impl Life {
+impl SimulatedPod {
     /// The part of the pod's status that is the kubelet's.
     pub fn status(&self) -> PodStatus {
         let verdict = self.verdict.as_ref().filter(|_| self.over);

@@ -26,12 +26,12 @@ pub fn is_unwell(pod: &PodAccount) -> bool {
 
 /// What has been seen of a rollout's pods so far.
 #[derive(Clone, Debug, Default)]
-pub struct Impatience {
+pub struct FailFast {
     /// Since when some pod has been in a group of states that may heal.
     since: BTreeMap<i64, Timestamp>,
 }
 
-impl Impatience {
+impl FailFast {
     /// Looks at the pods of the present template. Why the rollout is given up at once, or `None` where it goes on.
     pub fn look(&mut self, pods: &[PodAccount], now: Timestamp) -> Option<Reason> {
         let stuck = || pods.iter().filter(|pod| pod.fault.blames_the_commit());
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn some_states_are_given_up_at_once() {
         for state in AT_ONCE {
-            assert_eq!(Impatience::default().look(&[pod(state, 0)], at(0)).unwrap().code, state);
+            assert_eq!(FailFast::default().look(&[pod(state, 0)], at(0)).unwrap().code, state);
         }
     }
 
     #[test]
     fn pulls_get_a_minute_and_heal() {
-        let mut impatience = Impatience::default();
+        let mut impatience = FailFast::default();
         assert_eq!(impatience.look(&[pod("ErrImagePull", 0)], at(0)), None);
         assert_eq!(impatience.look(&[pod("ImagePullBackOff", 0)], at(59)), None);
         let healed = PodAccount { fault: Fault::None, ..pod("Running", 0) };
@@ -114,14 +114,14 @@ mod tests {
 
     #[test]
     fn three_restarts_are_enough() {
-        let mut impatience = Impatience::default();
+        let mut impatience = FailFast::default();
         assert_eq!(impatience.look(&[pod("CrashLoopBackOff", 2)], at(0)), None);
         assert!(impatience.look(&[pod("CrashLoopBackOff", 3)], at(1)).is_some());
     }
 
     #[test]
     fn what_is_not_ready_may_take_its_time_and_the_world_is_not_to_blame() {
-        let mut impatience = Impatience::default();
+        let mut impatience = FailFast::default();
         assert_eq!(impatience.look(&[pod("NotReady", 0)], at(0)), None);
         assert_eq!(impatience.look(&[pod("NotReady", 0)], at(100_000)), None);
         let world = PodAccount { fault: Fault::World, ..pod("ErrImageNeverPull", 9) };

@@ -29,7 +29,7 @@ const DESCRIBED: &str = "Contains a CA bundle that can be used to verify the kub
                          guaranteed across distributions of Kubernetes clusters.";
 
 /// Something that every namespace has.
-trait Furnishing: Cached + Resource<DynamicType = ()> + serde::Serialize {
+trait NamespaceDefault: Cached + Resource<DynamicType = ()> + serde::Serialize {
     /// The controller's name, for logs.
     const CONTROLLER: &'static str;
     /// The object's name.
@@ -41,7 +41,7 @@ trait Furnishing: Cached + Resource<DynamicType = ()> + serde::Serialize {
     fn mended(present: Option<&Self>, namespace: &str, certificate: &str) -> Option<Self>;
 }
 
-impl Furnishing for ServiceAccount {
+impl NamespaceDefault for ServiceAccount {
     const CONTROLLER: &'static str = "serviceaccount-controller";
     const NAME: &'static str = ACCOUNT;
     const FIELDS: &'static str = "metadata.name=default";
@@ -52,7 +52,7 @@ impl Furnishing for ServiceAccount {
     }
 }
 
-impl Furnishing for ConfigMap {
+impl NamespaceDefault for ConfigMap {
     const CONTROLLER: &'static str = "root-ca-certificate-publisher-controller";
     const NAME: &'static str = ROOT_CERTIFICATE;
     const FIELDS: &'static str = "metadata.name=kube-root-ca.crt";
@@ -76,7 +76,7 @@ impl Furnishing for ConfigMap {
     }
 }
 
-struct Furnisher<K> {
+struct DefaultsController<K> {
     context: Context,
     namespaces: Informer<Namespace>,
     objects: Informer<K>,
@@ -94,8 +94,8 @@ pub fn root_certificates(context: &Context, certificate: String) -> Start {
     prepare::<ConfigMap>(context, certificate)
 }
 
-fn prepare<K: Furnishing>(context: &Context, certificate: String) -> Start {
-    let controller = Arc::new(Furnisher {
+fn prepare<K: NamespaceDefault>(context: &Context, certificate: String) -> Start {
+    let controller = Arc::new(DefaultsController {
         context: context.clone(),
         namespaces: context.informers.namespaces.clone(),
         objects: Informer::<K>::of_some(K::url_path(&(), None), Extent::Whole, K::FIELDS),
@@ -127,7 +127,7 @@ fn prepare<K: Furnishing>(context: &Context, certificate: String) -> Start {
     })
 }
 
-impl<K: Furnishing> Reconciler for Furnisher<K> {
+impl<K: NamespaceDefault> Reconciler for DefaultsController<K> {
     type Key = Key;
 
     fn name(&self) -> &'static str {

@@ -8,8 +8,8 @@ use super::about::About;
 use super::container::{Container, Role};
 use super::run::USUAL_GRACE;
 use super::world::{Tone, World};
-use super::{Life, Phase};
-use crate::kubelet::desk::after;
+use super::{Phase, SimulatedPod};
+use crate::kubelet::io::after;
 
 /// A pod on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Doom {
 const EVICTED: &str = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 99Mi. ";
 const TIME_IS_UP: &str = "Pod was active on the node longer than the specified deadline";
 
-impl Life {
+impl SimulatedPod {
     /// When its node will end it, and why.
     pub(super) fn doom(&self, world: &World<'_>) -> Option<(Timestamp, Doom)> {
         let spec = &self.pod.spec;

@@ -1,5 +1,5 @@
 //! One pod's life on its node, from binding to its end. Pure: a step takes the present moment and what can be seen, and
-//! answers what happened; [`Life::status`] is what the pod's status should then say.
+//! answers what happened; [`SimulatedPod::status`] is what the pod's status should then say.
 
 mod about;
 mod backoff;
@@ -29,8 +29,8 @@ use self::about::{About, check};
 use self::conditions::Conditions;
 use self::container::{Container, Held, Role, State};
 use self::ending::Ending;
-use super::desk::after;
 use super::fate::Fates;
+use super::io::after;
 use super::pod::SeenPod;
 
 pub use needs::{Found, Missing, Name, Needs};
@@ -63,7 +63,7 @@ pub struct Rejection {
 
 /// One pod's life.
 #[derive(Debug)]
-pub struct Life {
+pub struct SimulatedPod {
     pod: Arc<SeenPod>,
     home: Home,
     fates: Result<Fates, String>,
@@ -110,9 +110,9 @@ pub enum Phase {
     Failed,
 }
 
-impl Life {
+impl SimulatedPod {
     /// A pod came to its node for the first time. A node may refuse it.
-    pub fn begin(pod: Arc<SeenPod>, home: Home, refused: Option<Rejection>, world: &mut World<'_>) -> Life {
+    pub fn begin(pod: Arc<SeenPod>, home: Home, refused: Option<Rejection>, world: &mut World<'_>) -> SimulatedPod {
         let spec = &pod.spec;
         let init = spec.init_containers.iter().flatten().enumerate().map(|(index, spec)| {
             let sidecar = spec.restart_policy.as_deref() == Some("Always");
@@ -122,7 +122,7 @@ impl Life {
         // Most pods have one, and there are many pods.
         let mut containers: Vec<Container> = init.chain(apps).collect();
         containers.shrink_to_fit();
-        let mut life = Life {
+        let mut life = SimulatedPod {
             fates: read_fates(&pod, &containers),
             needs: Needs::of(spec),
             containers,

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 use super::world::World;
 use crate::kubelet::fate::{End, Fate, Readiness};
 
-/// The moments of one run of a container.
+/// The timers of one run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// It has started, for its startup probe.
@@ -48,7 +48,7 @@ impl Probed {
 }
 
 impl Timeline {
-    /// The moments of a run that began at `since`.
+    /// The timers of a run that began at `since`.
     pub fn new(spec: &Spec, fate: &Fate, since: Timestamp, world: &World<'_>) -> Timeline {
         let at = |wait: Duration| world.after(since, wait);
         let healthy = match fate.ready {
@@ -103,11 +103,11 @@ impl Timeline {
         self.ready.is_none_or(|ready| ready > first).then_some((first, 0))
     }
 
-    /// The first of these moments after `now`.
+    /// The first of these timers after `now`.
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        let moments =
+        let timers =
             [self.started, self.ready, self.unready, self.killed.map(|(at, _)| at), self.end.map(|(at, _)| at)];
-        moments.into_iter().flatten().filter(|at| *at > now).min()
+        timers.into_iter().flatten().filter(|at| *at > now).min()
     }
 }
 

@@ -79,7 +79,7 @@ pub struct Known {
 
 /// Where a workload goes back to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WayBack {
+pub struct RollbackTarget {
     /// The template.
     pub template: Value,
     /// What goes onto the workload with it.
@@ -92,7 +92,7 @@ pub struct WayBack {
 
 /// Why there is no way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoWayBack {
+pub enum NoRollbackTarget {
     /// The workload has had no other template.
     #[error("it is the first revision: there is nothing to go back to")]
     First,
@@ -111,13 +111,13 @@ pub enum NoWayBack {
 /// has failed.
 ///
 /// # Errors
-/// [`NoWayBack`] where there is none.
-pub fn way_back(
+/// [`NoRollbackTarget`] where there is none.
+pub fn rollback_target(
     failing: &Value,
     good: Option<&Known>,
     revisions: &[Revision],
     before: &[Known],
-) -> Result<WayBack, NoWayBack> {
+) -> Result<RollbackTarget, NoRollbackTarget> {
     let others = || revisions.iter().filter(|revision| !same_template(&revision.template, failing));
     let failed =
         |template: &Value| others().any(|revision| revision.failed && same_template(&revision.template, template));
@@ -131,14 +131,16 @@ pub fn way_back(
     if let Some(before) = before.iter().find(usable) {
         return Ok(to_known(before, revisions));
     }
-    Err(if others().next().is_some() { NoWayBack::AllFailed } else { NoWayBack::First })
+    Err(if others().next().is_some() { NoRollbackTarget::AllFailed } else { NoRollbackTarget::First })
 }
 
-fn to_known(known: &Known, revisions: &[Revision]) -> WayBack {
+fn to_known(known: &Known, revisions: &[Revision]) -> RollbackTarget {
     // The cluster's own form of it is preferred: equal to the letter, so that the revision is used again.
     match revisions.iter().find(|revision| same_template(&revision.template, &known.template)) {
-        Some(revision) => WayBack { commit: known.commit.clone(), marks: known.marks.clone(), ..to_revision(revision) },
-        None => WayBack {
+        Some(revision) => {
+            RollbackTarget { commit: known.commit.clone(), marks: known.marks.clone(), ..to_revision(revision) }
+        }
+        None => RollbackTarget {
             template: template::without_controllers_labels(&known.template),
             marks: known.marks.clone(),
             revision: None,
@@ -147,8 +149,8 @@ fn to_known(known: &Known, revisions: &[Revision]) -> WayBack {
     }
 }
 
-fn to_revision(revision: &Revision) -> WayBack {
-    WayBack {
+fn to_revision(revision: &Revision) -> RollbackTarget {
+    RollbackTarget {
         template: revision.template.clone(),
         marks: revision.marks.clone(),
         revision: Some(revision.number),
@@ -181,14 +183,14 @@ mod tests {
     #[test]
     fn the_first_revision_has_no_way_back() {
         let all = revisions(&[replica_set(1, "web:1", "first")]);
-        assert_eq!(way_back(&template("web:1"), None, &all, &[]), Err(NoWayBack::First));
+        assert_eq!(rollback_target(&template("web:1"), None, &all, &[]), Err(NoRollbackTarget::First));
     }
 
     #[test]
     fn without_knowledge_it_is_the_one_before() {
         let all =
             revisions(&[replica_set(1, "web:1", "a"), replica_set(3, "web:3", "c"), replica_set(2, "web:2", "b")]);
-        let back = way_back(&template("web:3"), None, &all, &[]).unwrap();
+        let back = rollback_target(&template("web:3"), None, &all, &[]).unwrap();
         assert_eq!((back.revision, back.marks.change_cause.as_deref()), (Some(2), Some("b")));
         assert_eq!(back.template, template("web:2"));
     }
@@ -197,16 +199,16 @@ mod tests {
     fn what_was_seen_complete_comes_first() {
         let all =
             revisions(&[replica_set(1, "web:1", "a"), replica_set(2, "web:2", "b"), replica_set(3, "web:3", "c")]);
-        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
+        let back = rollback_target(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
         assert_eq!((back.revision, back.commit.unwrap().as_str()), (Some(1), COMMIT));
     }
 
     #[test]
     fn past_the_history_limit_the_record_has_the_template() {
         let all = revisions(&[replica_set(3, "web:3", "c")]);
-        let back = way_back(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
+        let back = rollback_target(&template("web:3"), Some(&good("web:1")), &all, &[]).unwrap();
         assert_eq!((back.revision, back.template), (None, template("web:1")));
-        let back = way_back(&template("web:3"), None, &all, &[good("web:3"), good("web:2")]).unwrap();
+        let back = rollback_target(&template("web:3"), None, &all, &[good("web:3"), good("web:2")]).unwrap();
         assert_eq!(back.template, template("web:2"));
     }
 
@@ -217,10 +219,10 @@ mod tests {
             replica_set(2, "web:2", "b — failed: crash"),
             replica_set(3, "web:3", "c"),
         ]);
-        assert_eq!(way_back(&template("web:3"), None, &all, &[]).unwrap().revision, Some(1));
-        let back = way_back(&template("web:3"), Some(&good("web:2")), &all, &[]).unwrap();
+        assert_eq!(rollback_target(&template("web:3"), None, &all, &[]).unwrap().revision, Some(1));
+        let back = rollback_target(&template("web:3"), Some(&good("web:2")), &all, &[]).unwrap();
         assert_eq!(back.revision, Some(1));
         let all = revisions(&[replica_set(2, "web:2", "b — failed: crash"), replica_set(3, "web:3", "c")]);
-        assert_eq!(way_back(&template("web:3"), None, &all, &[]), Err(NoWayBack::AllFailed));
+        assert_eq!(rollback_target(&template("web:3"), None, &all, &[]), Err(NoRollbackTarget::AllFailed));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// Reading fields of an object.
-pub trait Look {
+pub trait ValueExt {
     /// A field's text; empty where there is none.
     fn text(&self, name: &str) -> &str;
     /// A field's whole number.
@@ -25,7 +25,7 @@ pub trait Look {
     fn some(&self, name: &str) -> Option<&Value>;
 }
 
-impl Look for Value {
+impl ValueExt for Value {
     fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_str).unwrap_or_default()
     }

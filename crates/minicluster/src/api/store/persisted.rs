@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::{Entry, Journal, KeepError};
 use super::stored::{Stored, Written};
-use super::{Change, Inner, ShelfName, Store};
+use super::{Change, GroupResource, Inner, Store};
 
 /// An object as it lies in the file.
-struct Lying {
+struct StoredRecord {
     revision: u64,
     fields: Vec<String>,
     object: Vec<u8>,
@@ -25,11 +25,11 @@ impl Store {
     /// As [`KeepError`] says.
     pub fn open(folder: &Path) -> Result<Store, KeepError> {
         let mut revision = 0;
-        let mut kept: BTreeMap<(ShelfName, String), Lying> = BTreeMap::new();
+        let mut kept: BTreeMap<(GroupResource, String), StoredRecord> = BTreeMap::new();
         let mut journal = Journal::open(folder, |entry| {
             let at = match entry {
                 Entry::Put { shelf, path, revision, fields, object } => {
-                    kept.insert((shelf, path), Lying { revision, fields, object });
+                    kept.insert((shelf, path), StoredRecord { revision, fields, object });
                     revision
                 }
                 Entry::Delete { shelf, path, revision } => {
@@ -41,7 +41,7 @@ impl Store {
             revision = revision.max(at);
         })?;
         let mut inner = Inner { revision, ..Inner::default() };
-        for ((shelf, path), Lying { revision: at, fields, object }) in kept {
+        for ((shelf, path), StoredRecord { revision: at, fields, object }) in kept {
             let Ok(object) = serde_json::from_slice(&object) else {
                 return Err(KeepError::Damaged { path: folder.to_owned(), at: 0 });
             };
@@ -89,8 +89,8 @@ mod tests {
     use super::super::{Page, Scope, Write};
     use super::*;
 
-    fn shelf() -> ShelfName {
-        ShelfName { group: "".into(), resource: "configmaps".into() }
+    fn shelf() -> GroupResource {
+        GroupResource { group: "".into(), resource: "configmaps".into() }
     }
 
     fn put(store: &Store, name: &str, value: usize) {

@@ -9,14 +9,14 @@ use super::backoff::Backoff;
 use super::container::{Container, Exit, Held, Next, Run, State};
 use super::timeline::Timeline;
 use super::world::World;
-use super::{Home, Life, Mount};
+use super::{Home, Mount, SimulatedPod};
 use crate::kubelet::image::Image;
 use crate::kubelet::pod::SeenPod;
 
-impl Life {
+impl SimulatedPod {
     /// A pod that was on its node before.
-    pub fn take_up(pod: Arc<SeenPod>, status: &PodStatus, home: Home, world: &mut World<'_>) -> Life {
-        let mut life = Life::begin(pod, home, None, world);
+    pub fn take_up(pod: Arc<SeenPod>, status: &PodStatus, home: Home, world: &mut World<'_>) -> SimulatedPod {
+        let mut life = SimulatedPod::begin(pod, home, None, world);
         if let Some(started) = &status.start_time {
             life.came = started.0;
         }

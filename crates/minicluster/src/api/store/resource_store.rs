@@ -28,7 +28,7 @@ pub struct Snapshot {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct ResourceStore {
     objects: BTreeMap<Box<str>, Arc<Stored>>,
     window: VecDeque<Arc<Event>>,
     /// The newest revision of which the event is forgotten.
@@ -44,7 +44,7 @@ struct Registered {
     sender: mpsc::Sender<Arc<Event>>,
 }
 
-impl Shelf {
+impl ResourceStore {
     pub(super) fn get(&self, path: &str) -> Option<Arc<Stored>> {
         self.objects.get(path).cloned()
     }

@@ -1,4 +1,4 @@
-//! What every part of the kubelet writes with: requests, writes under way, moments that are waited for.
+//! What every part of the kubelet writes with: requests, writes under way, timers that are waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,26 +20,26 @@ pub enum Moment {
     Binding(String),
 }
 
-/// Requests, writes under way, moments that are waited for.
-pub struct Desk {
+/// Requests, writes under way, timers that are waited for.
+pub struct Io {
     /// Makes requests.
     pub requests: Requests,
     /// Those under way.
     pub writes: Writes,
     /// What is due, and when.
-    pub moments: Moments,
+    pub timers: TimerQueue,
     /// Tells the time.
     pub clock: Clock,
 }
 
-/// Moments in order; each thing is due at most once.
+/// TimerQueue in order; each thing is due at most once.
 #[derive(Default)]
-pub struct Moments {
+pub struct TimerQueue {
     order: BTreeSet<(Timestamp, Moment)>,
     of: BTreeMap<Moment, Timestamp>,
 }
 
-impl Moments {
+impl TimerQueue {
     /// Makes `what` due at `at`, and no longer at any other moment.
     pub fn set(&mut self, what: Moment, at: Timestamp) {
         if let Some(before) = self.of.insert(what.clone(), at) {

@@ -9,8 +9,8 @@ use super::about::About;
 use super::container::{Container, Exit, Next, Role, Run, State};
 use super::timeline::Probed;
 use super::world::{Effect, Told, Tone, World};
-use crate::kubelet::desk::scaled;
 use crate::kubelet::fate::{Cause, End, Stop};
+use crate::kubelet::io::scaled;
 
 /// How long an end is shown before what follows it.
 const SHOWN: Duration = Duration::from_secs(1);
