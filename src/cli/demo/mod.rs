@@ -146,7 +146,7 @@ async fn tell(
         }
         Ending::TakenBack => {
             let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
-            progress.done(&format!("   {red}rolled back{red:#}: {}", seen.line()));
+            progress.done(&format!("   {red}rolled-back{red:#}: {}", seen.line()));
             explain(stage, &commit)?;
         }
     }
