@@ -21,7 +21,7 @@
 //!
 //! | room | what it is | what it may touch |
 //! |---|---|---|
-//! | [`kube_facts`] | crate: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
+//! | [`kube_facts`] | crate `kube-facts`: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
 //! | [`manifest`] | in `belay-core`: text to objects, each with its place | nothing: pure |
 //! | [`rollout`] | in `belay-core`: what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
 //! | [`git`] | in: the branch, what changed, texts at a commit | libgit2, the mirror's folder, the network |

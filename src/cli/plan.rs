@@ -19,8 +19,8 @@ use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use belay_core::manifest::{Colour, Complaint, File, ObjectKey, Scopes, is_manifest, render};
 use belay_core::rollout::{
-    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Replicas, Trigger, Unnoticed, Wanted,
-    configuration_hash, named_configuration, only_marks, template,
+    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Trigger, Unnoticed, Wanted, configuration_hash,
+    named_configuration, only_marks, template,
 };
 
 /// The workloads that will not notice what changes, by what changes.
@@ -132,14 +132,9 @@ fn wanted(files: &[File], commit: &Arc<Commit>, roll_on_config: bool) -> Vec<Wan
     };
     all.iter()
         .map(|manifest| Wanted {
-            key: manifest.key.clone(),
-            manifest: Arc::new((*manifest).clone()),
-            hash: manifest.hash.to_string(),
             config: configuration(manifest),
             config_hash: on_config::config_hash_of(manifest, &by_key, roll_on_config),
-            commit: Arc::clone(commit),
-            trigger: Trigger::Commit,
-            replicas: Replicas::AsWritten,
+            ..Wanted::of((*manifest).clone(), Arc::clone(commit), Trigger::Commit)
         })
         .collect()
 }

@@ -95,16 +95,7 @@ impl Source {
             Ok(ids) => {
                 let ranks = Ranks::new([rank(key)]);
                 let stage = Stage::GoingBack { reason: failed.reason.clone(), went: None };
-                let prepared = Prepared {
-                    planned,
-                    served: Some(served),
-                    standing: None,
-                    digest: None,
-                    last_writer: None,
-                    owner: None,
-                    carries_on: false,
-                    scales_on: false,
-                };
+                let prepared = Prepared { served: Some(served), ..Prepared::of(planned) };
                 for id in ids {
                     self.roll_out(id, prepared.clone(), stage.clone(), &ranks);
                 }

@@ -16,8 +16,8 @@ use super::take_back::fail;
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, Companion, ConfigHash, Hold, Outcome, Planned, Reason, Record, RecordId, Replicas, TemplateMarks, Trigger,
-    Wanted, held_body, named_configuration, rank, template,
+    Action, Companion, Hold, Outcome, Planned, Reason, Record, RecordId, TemplateMarks, Trigger, Wanted, held_body,
+    named_configuration, rank, template,
 };
 
 /// The configuration of a failed workload.
@@ -154,16 +154,8 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
 
 fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: RecordId) -> RolloutTask {
     let rank = rank(&manifest.key);
-    let wanted = Wanted {
-        key: manifest.key.clone(),
-        hash: manifest.hash.to_string(),
-        manifest: Arc::new(manifest),
-        config: None,
-        config_hash: ConfigHash::default(),
-        commit: Arc::clone(&work.planned.wanted.commit),
-        trigger: Trigger::Together(work.planned.wanted.key.to_string()),
-        replicas: Replicas::AsWritten,
-    };
+    let cause = &work.planned.wanted;
+    let wanted = Wanted::of(manifest, Arc::clone(&cause.commit), Trigger::Together(cause.key.to_string()));
     let apply = resumed_apply(&wanted, &work.context.config.name);
     RolloutTask {
         context: Arc::clone(&work.context),

@@ -96,16 +96,7 @@ impl Source {
             (desired.configuration(&manifest), desired.replicas(&manifest.key))
         };
         let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(&manifest) };
-        Wanted {
-            config,
-            config_hash,
-            replicas,
-            hash: manifest.hash.to_string(),
-            key: manifest.key.clone(),
-            manifest: Arc::new(manifest),
-            commit,
-            trigger,
-        }
+        Wanted { config, config_hash, replicas, ..Wanted::of(manifest, commit, trigger) }
     }
 
     /// What was wrong only for another manifest's sake is right when that one changes.

@@ -17,8 +17,7 @@ use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, ConfigHash, Outcome, Planned, Prunable, Reason, Replicas, StepKind, Trigger, Wanted, marks, prunable,
-    too_many,
+    Action, Outcome, Planned, Prunable, Reason, StepKind, Trigger, Wanted, marks, prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -106,28 +105,8 @@ async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)>
 
 /// What is planned for an object; where nothing serves its kind any more, it is gone.
 pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigger: Trigger) -> Prepared {
-    let Charged { manifest, commit } = charged;
-    let wanted = Wanted {
-        key: manifest.key.clone(),
-        hash: manifest.hash.to_string(),
-        manifest: Arc::new(manifest),
-        config: None,
-        config_hash: ConfigHash::default(),
-        commit,
-        trigger,
-        replicas: Replicas::AsWritten,
-    };
-    let planned = Planned { wanted, action };
-    Prepared {
-        planned,
-        served,
-        standing: None,
-        digest: None,
-        last_writer: None,
-        owner: None,
-        carries_on: false,
-        scales_on: false,
-    }
+    let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
+    Prepared { served, ..Prepared::of(Planned { wanted, action }) }
 }
 
 /// Deletes one object and waits until it is gone.

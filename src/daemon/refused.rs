@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::cluster::Refusal;
     use belay_core::manifest::{Scopes, read_file};
-    use belay_core::rollout::{Commit, ConfigHash, Person, Replicas, Trigger};
+    use belay_core::rollout::{Commit, Person, Trigger};
     use jiff::Timestamp;
 
     #[test]
@@ -78,16 +78,7 @@ mod tests {
             parents: Vec::new(),
             trailers: Vec::new(),
         };
-        let wanted = Wanted {
-            key: manifest.key.clone(),
-            hash: manifest.hash.to_string(),
-            manifest: Arc::new(manifest),
-            config: None,
-            config_hash: ConfigHash::default(),
-            commit: Arc::new(commit),
-            trigger: Trigger::Commit,
-            replicas: Replicas::AsWritten,
-        };
+        let wanted = Wanted::of(manifest, Arc::new(commit), Trigger::Commit);
         let refusal = Refusal {
             code: 422,
             reason: "Invalid".to_owned(),

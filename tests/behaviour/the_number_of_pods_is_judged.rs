@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::daemon::plan_once;
 use belay_core::manifest::{Scopes, read_file};
-use belay_core::rollout::{Action, Commit, ConfigHash, Hold, Outcome, Person, Replicas, Trigger, Wanted};
+use belay_core::rollout::{Action, Commit, Hold, Outcome, Person, Trigger, Wanted};
 use serde_json::{Value, json};
 
 use crate::world::daemon::{World, deployment, path_of};
@@ -116,16 +116,7 @@ fn wanted(text: &str) -> Wanted {
         parents: Vec::new(),
         trailers: Vec::new(),
     };
-    Wanted {
-        key: manifest.key.clone(),
-        hash: manifest.hash.to_string(),
-        manifest: Arc::new(manifest),
-        config: None,
-        config_hash: ConfigHash::default(),
-        commit: Arc::new(commit),
-        trigger: Trigger::Commit,
-        replicas: Replicas::AsWritten,
-    }
+    Wanted::of(manifest, Arc::new(commit), Trigger::Commit)
 }
 
 /// What is new has its manifest's number, whoever scales it later; and so has what somebody has deleted.

@@ -40,6 +40,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// A manifest of which nothing else is known: it names no configuration, and its replicas are as written.
+    #[must_use]
+    pub fn of(manifest: Manifest, commit: Arc<Commit>, trigger: Trigger) -> Wanted {
+        Wanted {
+            key: manifest.key.clone(),
+            hash: manifest.hash.to_string(),
+            manifest: Arc::new(manifest),
+            config: None,
+            config_hash: ConfigHash::default(),
+            commit,
+            trigger,
+            replicas: Replicas::AsWritten,
+        }
+    }
+
     /// What is to be live: what the manifest says, and what its pod template is to say of the configuration.
     #[must_use]
     pub fn value(&self) -> Value {
