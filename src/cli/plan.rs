@@ -8,11 +8,11 @@ use jiff::Timestamp;
 
 use super::Globals;
 use super::answer::{ActionWord, PlanAnswer, StepAnswer};
+use super::config_rollout;
 use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
 use super::markdown;
-use super::on_config;
 use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
@@ -82,7 +82,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     // What one manifest says against another is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
-    let stale = on_config::unnoticed(&plan, roll_on_config);
+    let stale = config_rollout::unnoticed(&plan, roll_on_config);
     match output {
         PlanFormat::Json => say_value(&answer(&plan, &complaints, &stale), Format::Json)?,
         PlanFormat::Yaml => say_value(&answer(&plan, &complaints, &stale), Format::Yaml)?,
@@ -133,7 +133,7 @@ fn wanted(files: &[File], commit: &Arc<Commit>, roll_on_config: bool) -> Vec<Wan
     all.iter()
         .map(|manifest| Wanted {
             config: configuration(manifest),
-            config_hash: on_config::config_hash_of(manifest, &by_key, roll_on_config),
+            config_hash: config_rollout::config_hash_of(manifest, &by_key, roll_on_config),
             ..Wanted::of((*manifest).clone(), Arc::clone(commit), Trigger::Commit)
         })
         .collect()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::autoscalers::{API_VERSION, KIND};
+use super::config_rollout::changed_configuration;
 use super::deferred_watch::Crowd;
 use super::head_change::{Accident, Charged, HeadChange};
-use super::on_config::changed_configuration;
 use super::source::{Done, Source};
 use super::status::set;
 use super::{planner, prune, rebuild};

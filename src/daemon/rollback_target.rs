@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::health_monitor::Cancelled;
 use super::rollout_task::RolloutTask;
-use super::unwell::Unwell;
+use super::unhealthy::Unhealthy;
 use crate::cluster::Backoff;
 use crate::history::Query;
 use belay_core::rollout::{
@@ -57,7 +57,7 @@ fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
 
 /// The newest version in Git, before the failed commit, that has neither failed itself nor given way before it was seen
 /// complete.
-async fn from_git(work: &RolloutTask, unwell: &Unwell) -> Option<Known> {
+async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
         outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Superseded].into(),

@@ -19,13 +19,13 @@ const DOUBTED: Duration = Duration::from_mins(10);
 
 /// The revisions of a workload that have stopped being well.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unwell {
+pub(super) struct Unhealthy {
     commits: BTreeSet<CommitId>,
     /// The hashes of their manifests.
     pub manifests: BTreeSet<String>,
 }
 
-impl Unwell {
+impl Unhealthy {
     /// Whether a template with these marks is one of them.
     pub(super) fn has(&self, marks: &TemplateMarks) -> bool {
         let commit = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
@@ -70,14 +70,14 @@ impl RolloutTask {
     }
 
     /// The revisions of its workload that have stopped being well, and were not complete anew since.
-    pub(super) fn unwell(&self) -> Unwell {
+    pub(super) fn unwell(&self) -> Unhealthy {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let records = context.history.unwell(&context.config.name, key).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to ask the history what was not well");
             Vec::new()
         });
         let manifests = records.iter().filter_map(|record| record.manifest_hash.clone()).collect();
-        Unwell { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
+        Unhealthy { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
     }
 }
 
