@@ -9,7 +9,6 @@ use super::Globals;
 use super::cause::{Cause, annotated};
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target, each};
-use super::undo::is_conflict;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, applied_fields, marks, template, template_hash};
@@ -22,9 +21,6 @@ pub struct Args {
     #[command(flatten)]
     cause: Cause,
 }
-
-/// How often a write is made anew because somebody else wrote in between.
-const TRIES: usize = 5;
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: REVISED, otherwise: "restarting is not supported", verb: "Restart" };
@@ -50,27 +46,14 @@ async fn restart(
     if annotations[marks::RESTARTED_AT] == now {
         bail!("{} was restarted in this very second; wait a second and try again", target.quoted());
     }
-    let mut target = target.clone();
-    for _ in 0..TRIES {
-        let Some(held) = Hold::on(&target.live).zip(applied_fields(&target.live)) else { break };
-        match restart_held(cluster, &target, mode, now, held).await {
-            // Its controller, or the daemon, has written in between.
-            Err(error) if is_conflict(&error) => {
-                let Some(live) = cluster.get(&target.key, &target.served).await? else {
-                    bail!("{} not found", target.quoted());
-                };
-                target.live = live;
-            }
-            Ok(done) if mode == Mode::Real && !why.is_empty() => {
-                let patch = annotated(Patch::Merge(json!({})), &done.object, why);
-                let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
-                return Ok(Act { object: written.object, ..done });
-            }
-            done => return done,
+    if let Some(held) = Hold::on(&target.live).zip(applied_fields(&target.live)) {
+        let done = restart_held(cluster, target, mode, now, held).await?;
+        if mode == Mode::DryRun || why.is_empty() {
+            return Ok(done);
         }
-    }
-    if Hold::on(&target.live).is_some() && applied_fields(&target.live).is_some() {
-        bail!("{} is being changed by others all the time; try again", target.quoted());
+        let patch = annotated(Patch::Merge(json!({})), &done.object, why);
+        let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+        return Ok(Act { object: written.object, ..done });
     }
     let template = json!({"metadata": {"annotations": {marks::RESTARTED_AT: now}}});
     let patch = annotated(Patch::Strategic(json!({"spec": {"template": template}})), &target.live, why);

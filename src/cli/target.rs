@@ -7,6 +7,7 @@ use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::conflict::retry_on_conflict;
 use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Format, progress, say, say_value};
@@ -132,7 +133,7 @@ pub(super) async fn each(
     let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
     let mut acted = Vec::new();
     for target in &targets {
-        match act(&cluster, target, mode).await {
+        match retry_on_conflict(&cluster, target, async |target| act(&cluster, target, mode).await).await {
             Ok(Act { object, done, notes }) => {
                 notes.iter().for_each(progress);
                 let tried = if on.dry_run { " (server dry run)" } else { "" };

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
-use super::{Cluster, ClusterError, Served};
+use super::error::Absence;
+use super::{Cluster, ClusterError, Refusal, Served};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
@@ -174,7 +175,9 @@ impl Cluster {
 /// the same moment, which the server has given up trying again by itself. That is the world's fault.
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
-        ClusterError::Refused(refusal) if refusal.code == 409 => ClusterError::away(what, refusal.message),
+        ClusterError::Refused(Refusal { code: 409, message, .. }) => {
+            ClusterError::Away { what, message, retry_after_seconds: None, because: Absence::Conflict }
+        }
         error => error,
     }
 }

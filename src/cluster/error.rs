@@ -33,9 +33,20 @@ pub enum ClusterError {
         message: String,
         /// After how many seconds the server asks to be tried again.
         retry_after_seconds: Option<u32>,
-        /// Whether there was no answer at all: that is logged once, not for each request.
-        silent: bool,
+        /// Why it could not be done.
+        because: Absence,
     },
+}
+
+/// Why the API server could not do now what it was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// It did not answer at all: that is logged once, not for each request.
+    Silent,
+    /// It answers that it can't.
+    Busy,
+    /// Somebody else has written the object at the same moment, or since it was read.
+    Conflict,
 }
 
 /// A refused object.
@@ -55,18 +66,41 @@ pub struct Refusal {
 impl ClusterError {
     /// The server can't do it now.
     pub(super) fn away(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
-        ClusterError::Away { what: what.into(), message: message.into(), retry_after_seconds: None, silent: false }
+        ClusterError::Away {
+            what: what.into(),
+            message: message.into(),
+            retry_after_seconds: None,
+            because: Absence::Busy,
+        }
     }
 
     /// There was no answer.
     pub(super) fn silence(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
-        ClusterError::Away { what: what.into(), message: message.into(), retry_after_seconds: None, silent: true }
+        ClusterError::Away {
+            what: what.into(),
+            message: message.into(),
+            retry_after_seconds: None,
+            because: Absence::Silent,
+        }
     }
 
     /// Whether there was no answer at all: that is logged once, not for each request.
     #[must_use]
     pub fn is_silence(&self) -> bool {
-        matches!(self, ClusterError::Away { silent: true, .. })
+        matches!(self, ClusterError::Away { because: Absence::Silent, .. })
+    }
+
+    /// Whether somebody else has written between the reading and the writing: what is read again may be written.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            ClusterError::Away { because, .. } => *because == Absence::Conflict,
+            // A JSON patch whose test of the version fails is answered as an invalid object.
+            ClusterError::Refused(refusal) => {
+                refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))
+            }
+            ClusterError::Missing { .. } | ClusterError::Denied { .. } => false,
+        }
     }
 
     /// Whether trying again may help without anybody changing the repository.

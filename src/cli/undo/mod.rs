@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::target::{Act, For, On, Target, each};
 use super::who;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, ClusterError, Mode, Part, Patch};
+use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{
     Hold, Replicas, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
     revisions, same_template, template, template_hash, unchanged, with_template,
@@ -42,9 +42,6 @@ pub struct Args {
 /// The kinds that an undo is for.
 const TAKEN_BACK: &[(&str, &str)] =
     &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "ReplicationController")];
-
-/// How often a write is made anew because somebody else wrote in between.
-const TRIES: usize = 5;
 
 fn digits(text: &str) -> Result<String, String> {
     let fine = (4..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -77,22 +74,10 @@ impl Undo<'_> {
         if workload == Workload::ReplicationController {
             return controller::take_back(self, cluster, target, mode).await;
         }
-        let mut target = target.clone();
-        for _ in 0..TRIES {
-            match self.try_once(cluster, &target, workload, mode).await {
-                Err(error) if is_conflict(&error) => {
-                    let Some(live) = cluster.get(&target.key, &target.served).await? else {
-                        bail!("{} not found", target.quoted());
-                    };
-                    target.live = live;
-                }
-                done => return done,
-            }
-        }
-        bail!("{} is being changed by others all the time; try again", target.quoted())
+        self.to_revision(cluster, target, workload, mode).await
     }
 
-    async fn try_once(
+    async fn to_revision(
         &self,
         cluster: &Cluster,
         target: &Target,
@@ -252,16 +237,6 @@ fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
             target.named()
         ),
         _ => Ok(()),
-    }
-}
-
-/// Whether somebody else has written between the reading and the writing.
-pub(super) fn is_conflict(error: &anyhow::Error) -> bool {
-    match error.downcast_ref::<ClusterError>() {
-        Some(ClusterError::Refused(refusal)) => {
-            refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))
-        }
-        _ => false,
     }
 }
 
