@@ -21,7 +21,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Action, Apply, Baseline, ConfigHash, Hold, Intent, Only, Planned, Reason, TemplateMarks, Trigger, Wanted, Workload,
     changes_contents, config_hash_in, held_body, intent, is_as_applied, is_configuration, make, marks, readings,
-    reclaim, settle, settle_held, take_over, takeover, template, template_hash,
+    reclaim, settle, settle_held, take_over, takeover, template, template_hash, without_strategy,
 };
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
@@ -215,13 +215,11 @@ impl Planner<'_> {
             Intent::Make(body) if !try_new => make(wanted, &body),
             Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &body)) => Action::Unchanged,
             Intent::Make(body) | Intent::Try(body) => {
-                let tried =
-                    self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, &body, Mode::DryRun)).await;
-                match tried {
+                match self.try_apply(served, wanted, live, &body).await {
                     Ok(would_be) => {
                         let over = live.and_then(|live| Some((live, takeover(live, &body)?)));
                         let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
-                        let action = settle(wanted, source, live, body, &would_be.object);
+                        let action = settle(wanted, source, live, body, &would_be);
                         match (over, action) {
                             (Some((live, over)), action) => take_over(wanted, source, live, &over, action),
                             (None, Action::Apply(apply)) if apply.rolls_out && reclaims => {
@@ -247,12 +245,30 @@ impl Planner<'_> {
         if is_as_applied(live, &sent) {
             return Ok(Action::Held(hold));
         }
-        match self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, &sent, Mode::DryRun)).await {
-            Ok(would_be) => Ok(settle_held(hold, live, sent, &would_be.object)),
+        match self.try_apply(served, wanted, Some(live), &sent).await {
+            Ok(would_be) => Ok(settle_held(hold, live, sent, &would_be)),
             Err(error) if self.gives_up(&error) => Err(error),
             Err(error @ ClusterError::Denied { .. }) => Ok(Action::Blocked(error.to_reason())),
             Err(error) => Ok(Action::Rejected(error.to_reason(), complaints(wanted, &error))),
         }
+    }
+
+    /// What the object would be after an apply of `body`, with what belay does before that apply.
+    async fn try_apply(
+        &self,
+        served: &Served,
+        wanted: &Wanted,
+        live: Option<&Value>,
+        body: &Value,
+    ) -> Result<Value, ClusterError> {
+        let apart = live.and_then(|live| without_strategy(live, body));
+        let tried = apart.as_ref().map_or(body, |(tried, _)| tried);
+        let answer = self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, tried, Mode::DryRun)).await;
+        let mut would_be = answer?.object;
+        if let Some((_, complete)) = apart {
+            complete(&mut would_be);
+        }
+        Ok(would_be)
     }
 
     /// What an object is to be while its manifest is held: with the template that it went back to, or, where it has

@@ -15,6 +15,7 @@ mod a_hold_is_told_everywhere;
 mod a_lost_history_is_rebuilt;
 mod a_newer_commit_takes_over_at_once;
 mod a_rollback_that_fails_is_not_retried;
+mod a_strategy_may_change;
 mod a_verdict_stays;
 mod a_whole_commit_goes_back;
 mod accidents_are_refused;

@@ -18,7 +18,7 @@ use super::reel::{Reel, Watches};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict};
+use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the play begins, in seconds since 1970: what is shown counts from the change.
@@ -175,6 +175,10 @@ impl Troupe {
     }
 
     pub(super) async fn apply(&self, object: &Value) -> Result<Written, ClusterError> {
+        let live = self.cluster.get(&self.key, &self.served).await?;
+        if let Some(patch) = live.and_then(|live| before_apply(&live, object)) {
+            self.cluster.json_patch(&self.key, &self.served, &patch).await?;
+        }
         self.cluster.apply(&self.key, &self.served, object, Mode::Real).await
     }
 

@@ -29,6 +29,7 @@ mod revision_pods;
 mod rollback_target;
 pub mod rolling_update;
 mod state;
+mod strategy_default;
 mod takeover;
 mod template;
 mod trigger;
@@ -66,6 +67,7 @@ pub use references::{
 pub use revision_pods::{RevisionPods, revision_pods};
 pub use rollback_target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
 pub use state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
+pub use strategy_default::without_strategy;
 pub use takeover::{Takeover, before_apply, reclaim, takeover, unchanged};
 pub use template::{same_template, template_hash, without_controllers_labels};
 pub use trigger::Trigger;

@@ -14,6 +14,7 @@ use super::config_hash::{ConfigHash, say_config_hash};
 use super::diff::{Change, changes, differs};
 use super::order::{Rank, rank};
 use super::owned::is_disowned;
+use super::strategy_default::own_strategy_default;
 use super::takeover::Takeover;
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ObjectKey};
@@ -294,7 +295,7 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         sent = new_body(&anew, source, live);
     }
     let would_be = &*would_be;
-    let takes_over = is_disowned(live);
+    let takes_over = is_disowned(live) || own_strategy_default(live, &sent).is_some();
     if !rolls_out && !takes_over && !differs(live, would_be) {
         return Action::Unchanged;
     }
@@ -338,7 +339,7 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
 /// do.
 #[must_use]
 pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
-    let takes_over = is_disowned(live);
+    let takes_over = is_disowned(live) || own_strategy_default(live, &sent).is_some();
     if !takes_over && !differs(live, would_be) {
         return Action::Held(hold);
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::anew::{left_behind, readopt};
 use super::marks;
 use super::owned::{is_belays, names_item};
+use super::strategy_default::own_strategy_default;
 
 /// The manager of `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
@@ -92,7 +93,7 @@ pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
 #[must_use]
 pub fn before_apply(live: &Value, body: &Value) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);
-    over.or_else(|| readopt(live)).or_else(|| reclaim(live, body))
+    over.or_else(|| readopt(live)).or_else(|| reclaim(live, body)).or_else(|| own_strategy_default(live, body))
 }
 
 /// The JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
