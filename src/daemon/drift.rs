@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::apply_wave::Ranks;
 use super::head_change::Charged;
 use super::health_monitor::is_complete;
-use super::live::forget_reporters;
+use super::live::{LiveFacts, forget_reporters};
 use super::planner::{self, Prepared};
 use super::prune;
 use super::rollout_task::Stage;
@@ -93,7 +93,9 @@ impl Source {
         if Workload::of(key) == Some(Workload::ReplicationController) {
             self.note_rolling_update(key, live);
         }
-        let facts = self.live.entry(key.clone()).or_default();
+        // How it was before it was seen first nobody knows.
+        let faltered = (!self.rollouts.contains_key(key)).then(Instant::now);
+        let facts = self.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
         let suspended = marks::annotation(live, marks::SUSPEND).is_some();
         let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
         let resumed = was_suspended && !suspended;

@@ -22,7 +22,7 @@ pub(super) struct LiveFacts {
     pub complete: bool,
     /// Whether somebody asked to leave it alone.
     pub suspended: bool,
-    /// When it was complete last and then was not, without a rollout.
+    /// When it was complete last and then was not, without a rollout; or when it was seen first.
     pub faltered: Option<Instant>,
     /// What somebody said of it last.
     pub note: Option<Note>,

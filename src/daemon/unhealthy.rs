@@ -13,7 +13,7 @@ use super::live::LiveFacts;
 use super::rollout_task::{RolloutTask, Stage};
 use belay_core::rollout::{CommitId, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell};
 
-/// For how long a workload that has been incomplete for a moment is doubted: a container that crashes again and again is
+/// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
 /// started again every five minutes at least, and is ready for a moment each time.
 const DOUBTED: Duration = Duration::from_mins(10);
 

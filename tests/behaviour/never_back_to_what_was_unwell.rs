@@ -64,3 +64,23 @@ async fn what_others_did_to_it_does_not_count() {
     world.through(&third).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
 }
+
+/// A pod that crashes every few minutes is ready in between. Who has not seen it crash doubts it for a while.
+#[tokio::test(start_paused = true)]
+async fn a_restart_forgets_no_crash() {
+    let (mut world, _) = World::with_web().await;
+    let crashing =
+        world.push("web.yaml", &broken("web", "crash-after=4m"), "Crashes when it has been ready for a while");
+    world.through(&crashing).await;
+    let complete = |world: &World| world.status().settled;
+    tokio::time::sleep(Duration::from_mins(14)).await;
+    assert!(complete(&world));
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(live["status"]["readyReplicas"], live["spec"]["replicas"], "it is ready again");
+    world.stop().await;
+    world.start();
+    let third = broken("web", "never-ready").replace("web:2", "web:3");
+    let third = world.push("web.yaml", &third, "Fails");
+    world.through(&third).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+}
