@@ -1,11 +1,13 @@
 //! The manifests of a folder on this machine, committed or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use crate::git::OddPath;
 use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
 use belay_core::rollout::{After, wrong_order};
 
@@ -26,12 +28,19 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     }
     let present = std::env::current_dir().unwrap_or_default();
     let near = path.strip_prefix(".").or_else(|_| path.strip_prefix(&present)).unwrap_or(path);
-    let from_here = |below: &str| match near {
-        here if here.as_os_str().is_empty() => below.into(),
-        folder => folder.join(below).to_string_lossy().into(),
+    let from_here = |below: &str| -> Arc<str> {
+        match near {
+            here if here.as_os_str().is_empty() => below.into(),
+            folder => folder.join(below).to_string_lossy().into(),
+        }
     };
-    let files = contents(path)?.into_iter().map(|(below, bytes)| (from_here(&below), bytes)).collect();
-    Ok(read_all(&files, scopes))
+    let (files, odd) = contents(path)?;
+    let files = files.into_iter().map(|(below, bytes)| (from_here(&below), bytes)).collect();
+    let mut folder = read_all(&files, scopes);
+    folder
+        .complaints
+        .extend(odd.into_iter().map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd }.complaint()));
+    Ok(folder)
 }
 
 /// Reads every manifest of these files, by path.
@@ -58,25 +67,30 @@ pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) 
     Folder { files: files.into_values().collect(), complaints }
 }
 
-/// The files of a folder that may hold manifests, by their paths from it.
-pub(super) fn contents(folder: &Path) -> anyhow::Result<BTreeMap<Arc<str>, Vec<u8>>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
+/// The files of a folder that may hold manifests, by their paths from it; and those whose names the daemon does not use.
+pub(super) fn contents(folder: &Path) -> anyhow::Result<(BTreeMap<Arc<str>, Vec<u8>>, Vec<OddPath>)> {
+    let (mut found, mut odd) = (BTreeMap::new(), Vec::new());
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    while let Some((next, below)) = folders.pop() {
         let entries =
             std::fs::read_dir(&next).with_context(|| format!("failed to read the folder {}", next.display()))?;
         for entry in entries {
             let entry = entry.with_context(|| format!("failed to read the folder {}", next.display()))?;
-            let path = entry.path();
-            let shown = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+            let (path, name) = (entry.path(), entry.file_name());
+            if let Some(path) = OddPath::of(&below, name.as_bytes()) {
+                odd.push(path);
+                continue;
+            }
+            let shown = format!("{below}{}", name.to_string_lossy());
             let kind = entry.file_type().with_context(|| format!("failed to look at {}", path.display()))?;
-            if kind.is_dir() && !entry.file_name().to_string_lossy().starts_with(['.', '_']) {
-                folders.push(path);
+            if kind.is_dir() && !name.to_string_lossy().starts_with(['.', '_']) {
+                folders.push((path, format!("{shown}/")));
             } else if kind.is_file() && is_manifest(&shown) {
                 let bytes = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
                 found.insert(shown.into(), bytes);
             }
         }
     }
-    Ok(found)
+    odd.sort();
+    Ok((found, odd))
 }

@@ -414,21 +414,25 @@ fn hashes(file: &File) -> Vec<(ObjectKey, ManifestHash)> {
 }
 
 fn odd_file(odd: &OddPath) -> File {
-    refused(&odd.shown.as_str().into(), &format!("has a name that belay does not use: {}", odd.why), "rename it")
+    complained(odd.complaint())
 }
 
-/// A file that holds nothing but a complaint.
+/// A file that is not read.
 fn refused(path: &Arc<str>, message: &str, hint: &str) -> File {
-    let complaint = Complaint {
+    complained(Complaint {
         place: Place { path: Arc::clone(path), line: 1, column: 1 },
         object: None,
         message: format!("the file {message}"),
         hint: Some(hint.to_owned()),
         excerpt: None,
         also: Vec::new(),
-    };
+    })
+}
+
+/// A file that holds nothing but a complaint.
+fn complained(complaint: Complaint) -> File {
     File {
-        path: Arc::clone(path),
+        path: Arc::clone(&complaint.place.path),
         manifests: Vec::new(),
         complaints: vec![complaint],
         rejected: BTreeSet::new(),

@@ -12,7 +12,9 @@ use super::head_change::Repository;
 use crate::git::{Entry, EntryKind, GitError};
 use crate::history::Query;
 use belay_core::manifest::{ObjectKey, is_manifest};
-use belay_core::rollout::{self, CLAIMED_TWICE, CommitId, OtherLabel, Outcome, Record, Trigger, Wanted};
+use belay_core::rollout::{
+    self, CLAIMED_TWICE, CommitId, OtherLabel, Outcome, Record, Trigger, Wanted, is_label_of_others,
+};
 
 /// How many records of an object are looked through.
 const RECORDS: u32 = 50;
@@ -43,7 +45,7 @@ impl Strangers {
     }
 }
 
-/// What the label of another source on a live object means. Without a memory it is believed.
+/// What the label of another source on a live object means. Without a memory it is believed where belay itself wrote it.
 pub(super) async fn other_label(
     memory: Option<&Context>,
     source: &str,
@@ -51,7 +53,11 @@ pub(super) async fn other_label(
     live: Option<&Value>,
 ) -> OtherLabel {
     let other = live.and_then(|live| rollout::other_label(live, source));
-    let (Some(memory), Some(other)) = (memory, other) else { return OtherLabel::Claim };
+    let Some(other) = other else { return OtherLabel::Claim };
+    let Some(memory) = memory else {
+        let drifted = live.is_some_and(is_label_of_others);
+        return if drifted { OtherLabel::Drift } else { OtherLabel::Claim };
+    };
     if !memory.made_and_kept(wanted).await {
         return OtherLabel::Claim;
     }

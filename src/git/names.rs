@@ -1,6 +1,6 @@
 //! Names of files: those that can be used, and how the others are shown.
 
-use belay_core::manifest::is_hidden;
+use belay_core::manifest::{Complaint, Place, is_hidden};
 
 /// No path of a file is longer, in bytes.
 const PATH_LIMIT: usize = 4096;
@@ -13,6 +13,28 @@ pub struct OddPath {
     pub shown: String,
     /// What is odd about it.
     pub why: &'static str,
+}
+
+impl OddPath {
+    /// The path of an entry of `folder`, which is empty or ends with `/`, where belay does not use it.
+    #[must_use]
+    pub fn of(folder: &str, name: &[u8]) -> Option<OddPath> {
+        let why = usable(name, folder.len()).err()?;
+        Some(OddPath { shown: format!("{}{}", shown(folder.as_bytes()), shown(name)), why })
+    }
+
+    /// What is said of it.
+    #[must_use]
+    pub fn complaint(&self) -> Complaint {
+        Complaint {
+            place: Place { path: self.shown.as_str().into(), line: 1, column: 1 },
+            object: None,
+            message: format!("the file has a name that belay does not use: {}", self.why),
+            hint: Some("rename it".to_owned()),
+            excerpt: None,
+            also: Vec::new(),
+        }
+    }
 }
 
 /// The name of an entry, if it can be used; `before` is how long the path of its folder is.

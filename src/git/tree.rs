@@ -316,16 +316,12 @@ impl<'a> Comparison<'a> {
             return Ok(());
         }
         let Some(either) = before.or(after) else { return Ok(()) };
-        let name = match usable(either.name(), self.path.len()) {
-            Ok(name) => name,
-            Err(why) => {
-                if after.is_some() {
-                    let shown = format!("{}{}", self.path, shown(either.name()));
-                    self.has_room_for(&shown)?;
-                    self.found.odd.push(OddPath { shown, why });
-                }
-                return Ok(());
+        let Ok(name) = usable(either.name(), self.path.len()) else {
+            if let Some(odd) = after.and_then(|after| OddPath::of(&self.path, after.name())) {
+                self.has_room_for(&odd.shown)?;
+                self.found.odd.push(odd);
             }
+            return Ok(());
         };
         if either.is_tree() {
             let length = self.path.len();

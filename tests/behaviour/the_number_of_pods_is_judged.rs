@@ -103,7 +103,7 @@ fn autoscaler() -> Value {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}})
 }
 
-fn wanted(text: &str) -> Wanted {
+pub fn wanted(text: &str) -> Wanted {
     let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("default"));
     let manifest = file.manifests[0].clone();
     let at = jiff::Timestamp::UNIX_EPOCH;

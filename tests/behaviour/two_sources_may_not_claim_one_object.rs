@@ -1,8 +1,12 @@
 //! An object that two sources claim is a complaint of both, and belongs to the one that had it first.
 
-use belay_core::rollout::{Outcome, marks};
+use belay::cluster::Cluster;
+use belay::daemon::plan_once;
+use belay_core::rollout::{Action, Outcome, marks};
+use serde_json::json;
 
-use crate::world::daemon::{World, config_map};
+use super::the_number_of_pods_is_judged::wanted;
+use crate::world::daemon::{World, config_map, deployment, path_of};
 use crate::world::repository::Repository;
 
 #[tokio::test(start_paused = true)]
@@ -31,4 +35,22 @@ async fn both_hear_of_it_until_one_lets_go() {
     theirs.remove("theirs.yaml").commit_file("more.yaml", &config_map("more", "1"), "Not mine after all");
     theirs.push();
     world.until("it is settled", |source| source.trouble.is_empty()).await;
+}
+
+/// A plan has no history to ask. Whose word a label is, the cluster knows.
+#[tokio::test(start_paused = true)]
+async fn a_plan_believes_the_label_that_belay_wrote() {
+    let (mut world, _) = World::with_web().await;
+    world.stop().await;
+    let cluster = Cluster::new(world.client.clone(), world.clock.clone());
+    let wanted = wanted(&deployment("web", "web:1", ""));
+    let head = wanted.commit.id.clone();
+    let plan = plan_once(&cluster, "other", &head, vec![wanted.clone()]).await.unwrap();
+    let claimed = matches!(&plan.steps[0].action, Action::Rejected(reason, _) if reason.code == "ClaimedTwice");
+    assert!(claimed, "{:?}", plan.steps[0].action);
+    let label = json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}}});
+    world.patch(&path_of("web"), "kubectl-label", &label).await;
+    let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
+    let Action::Apply(apply) = &plan.steps[0].action else { panic!("{:?}", plan.steps[0].action) };
+    assert!(!apply.rolls_out, "the label is put right");
 }

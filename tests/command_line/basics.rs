@@ -108,3 +108,21 @@ fn every_command_explains_itself_and_refuses_what_it_does_not_know() {
         }
     }
 }
+
+/// What the daemon would not read is said before it is committed, and shown as what it is.
+#[test]
+fn a_file_with_a_hidden_name_is_complained_about() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("shop");
+    std::fs::create_dir(&folder).unwrap();
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n";
+    std::fs::write(folder.join("a\u{202e}lmay.yaml"), manifest).unwrap();
+    std::fs::write(folder.join("b.yaml"), manifest).unwrap();
+    for from in ["shop", "."] {
+        let ran = run(home.path(), &["check", from]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.out.contains("shop/a\\u{202e}lmay.yaml:1:1"), "{ran:?}");
+        assert!(ran.out.contains("characters that are not shown"), "{ran:?}");
+        assert!(!ran.out.contains('\u{202e}') && ran.err.contains("1 complaint"), "{ran:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::Ran;
+use crate::program::{Ran, belay, finish};
 use crate::served::Served;
 
 /// Commands that look, and commands that write, all of them about `web`.
@@ -160,4 +160,30 @@ async fn what_is_misspelt_is_named_rightly() {
         let ran = run(&served, line, "");
         assert!(ran.code == 2 && ran.err.contains(hint), "{line}: {ran:?}");
     }
+}
+
+/// What verifies nothing needs nothing to verify with: a machine may have no certificates of authorities.
+#[test]
+fn an_unverified_server_needs_no_authorities() {
+    let home = tempfile::tempdir().unwrap();
+    let none = home.path().join("none.pem");
+    std::fs::write(&none, "").unwrap();
+    let ran = |server: &str, skip: bool| {
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": server, "insecure-skip-tls-verify": skip}}],
+            "users": [{"name": "a", "user": {"token": "t"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+        let file = home.path().join("kubeconfig");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut command = belay(home.path());
+        command.args(["status", "-A", "--kubeconfig"]).arg(file);
+        command.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", home.path());
+        finish(command, "")
+    };
+    for (server, skip) in [("https://127.0.0.1:1", true), ("http://127.0.0.1:1", false)] {
+        let ran = ran(server, skip);
+        assert!(ran.code == 1 && ran.err.contains("refused"), "{server}: {ran:?}");
+    }
+    let ran = ran("https://127.0.0.1:1", false);
+    assert!(ran.err.contains("CA certificates"), "here they are missed: {ran:?}");
 }

@@ -53,7 +53,7 @@ pub use manual_rollback::{Recorded, RolledOut, manual_rollback};
 pub use note::{Note, one_line};
 pub use order::{Rank, rank};
 pub use outage::Outages;
-pub use owned::is_as_applied;
+pub use owned::{is_as_applied, is_label_of_others};
 pub use plan::{
     Action, Apply, CLAIMED_TWICE, HELD_AGAIN, Intent, OtherLabel, Plan, Planned, Wanted, held_reason, intent, make,
     other_label, settle, settle_held, take_over,

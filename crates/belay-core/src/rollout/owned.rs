@@ -29,6 +29,13 @@ pub(super) fn owns(live: &Value, path: &[&str]) -> bool {
     rest.iter().try_fold(field, |field, name| field.map(|field| field.get(*name))).flatten().is_some()
 }
 
+/// Whether belay has applied an object and somebody else has written its label since: what it says is not belay's word.
+#[must_use]
+pub fn is_label_of_others(live: &Value) -> bool {
+    let label = format!("f:{}", marks::SOURCE);
+    owned_fields(live).is_some() && !owns(live, &["f:metadata", "f:labels", &label])
+}
+
 /// Whether none of an object's fields are belay's, although it has the label that belay writes and the API server keeps
 /// whose they are: somebody has made it anew, as it was.
 pub(super) fn is_disowned(live: &Value) -> bool {
