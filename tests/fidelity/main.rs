@@ -27,3 +27,4 @@ mod objects;
 mod random_objects;
 mod roles;
 mod token_volumes;
+mod undo;

@@ -8,3 +8,4 @@ pub mod log;
 pub mod repository;
 pub mod ssh_server;
 pub mod tap;
+pub mod undo_sequence;
