@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 /// Tells the time. Cheap to clone; everything that needs the time is given one.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum ClockSource {
     System,
     Tokio { epoch: Timestamp, started: Instant, set: Arc<AtomicI64>, slept: Arc<AtomicU64> },
     Fast { epoch: Timestamp, started: std::time::Instant, speed: f64 },
@@ -22,27 +22,27 @@ impl Clock {
     /// The machine's own clock.
     #[must_use]
     pub fn system() -> Clock {
-        Clock(Source::System)
+        Clock(ClockSource::System)
     }
 
     /// A clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as the test
     /// lets it. Needs a running tokio runtime.
     #[must_use]
     pub fn tokio(epoch: Timestamp) -> Clock {
-        Clock(Source::Tokio { epoch, started: Instant::now(), set: Arc::default(), slept: Arc::default() })
+        Clock(ClockSource::Tokio { epoch, started: Instant::now(), set: Arc::default(), slept: Arc::default() })
     }
 
     /// A clock that shows the machine's time now and goes `speed` times as fast from here on.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn fast(speed: f64) -> Clock {
-        Clock(Source::Fast { epoch: Timestamp::now(), started: std::time::Instant::now(), speed })
+        Clock(ClockSource::Fast { epoch: Timestamp::now(), started: std::time::Instant::now(), speed })
     }
 
     /// Sets a clock that moves with tokio's, and its clones, forward by so many seconds, or back if they are negative, as
     /// happens to a machine's clock. Other clocks stay as they are: they are not ours to set.
     pub fn jump(&self, seconds: i64) {
-        if let Source::Tokio { set, .. } = &self.0 {
+        if let ClockSource::Tokio { set, .. } = &self.0 {
             set.fetch_add(seconds, Ordering::Relaxed);
         }
     }
@@ -50,7 +50,7 @@ impl Clock {
     /// Lets so many seconds pass on a clock that moves with tokio's, and its clones, that tokio's does not count: as when a
     /// machine is suspended. Other clocks stay as they are.
     pub fn suspend(&self, seconds: u32) {
-        if let Source::Tokio { slept, .. } = &self.0 {
+        if let ClockSource::Tokio { slept, .. } = &self.0 {
             slept.fetch_add(u64::from(seconds), Ordering::Relaxed);
             self.jump(i64::from(seconds));
         }
@@ -62,11 +62,11 @@ impl Clock {
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
             // Where the machine does not say, the time of day does; who sets it forward makes belay stop writing for a moment.
-            Source::System => uptime().unwrap_or_else(|| self.since_1970()),
-            Source::Tokio { started, slept, .. } => {
+            ClockSource::System => uptime().unwrap_or_else(|| self.since_1970()),
+            ClockSource::Tokio { started, slept, .. } => {
                 started.elapsed() + Duration::from_secs(slept.load(Ordering::Relaxed))
             }
-            Source::Fast { started, .. } => started.elapsed(),
+            ClockSource::Fast { started, .. } => started.elapsed(),
         }
     }
 
@@ -79,13 +79,13 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-            Source::System => Timestamp::now(),
-            Source::Tokio { epoch, started, set, .. } => {
+            ClockSource::System => Timestamp::now(),
+            ClockSource::Tokio { epoch, started, set, .. } => {
                 let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
                 let elapsed = elapsed.saturating_add(SignedDuration::from_secs(set.load(Ordering::Relaxed)));
                 epoch.saturating_add(elapsed).unwrap_or(*epoch)
             }
-            Source::Fast { epoch, started, speed } => {
+            ClockSource::Fast { epoch, started, speed } => {
                 let elapsed = Duration::try_from_secs_f64(started.elapsed().as_secs_f64() * speed);
                 let elapsed = elapsed.ok().and_then(|elapsed| SignedDuration::try_from(elapsed).ok());
                 epoch.saturating_add(elapsed.unwrap_or(SignedDuration::MAX)).unwrap_or(*epoch)

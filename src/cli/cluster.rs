@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 
-use super::embedded::{self, Identity};
+use super::embedded::{self, CertificateIdentity};
 use super::exit::Exit;
 use super::output::{progress, say};
 use super::{Globals, kubeconfig, signals};
@@ -45,13 +45,13 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// What users may do; the kubeconfig's own may do everything
-    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::AlwaysAllow, ignore_case = true)]
-    authorization_mode: Mode,
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = AuthorizationMode::AlwaysAllow, ignore_case = true)]
+    authorization_mode: AuthorizationMode,
 }
 
 /// What users may do, in kube-apiserver's words.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Mode {
+enum AuthorizationMode {
     /// Everything
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
@@ -101,13 +101,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let identity = match &data_dir {
         Some(folder) => {
             builder = builder.keep_in(folder);
-            Identity::kept_in(folder)?
+            CertificateIdentity::kept_in(folder)?
         }
-        None => Identity::new()?,
+        None => CertificateIdentity::new()?,
     };
     let authorization = match authorization_mode {
-        Mode::AlwaysAllow => Authorization::AllowAll,
-        Mode::Rbac => Authorization::Rbac,
+        AuthorizationMode::AlwaysAllow => Authorization::AllowAll,
+        AuthorizationMode::Rbac => Authorization::Rbac,
     };
     let embedded = embedded::start_as(builder, listen, identity.authorizing(authorization), speed).await?;
     match &kubeconfig_out {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::time_warp::Pace;
+use super::time_warp::ClockPace;
 use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
 
 pub(super) use super::kubeconfig::write as write_kubeconfig;
@@ -19,11 +19,11 @@ pub(super) struct Embedded {
     pub cluster: MiniCluster,
     pub door: Listening,
     pub kubeconfig: String,
-    pace: Option<Pace>,
+    pace: Option<ClockPace>,
 }
 
 /// What makes a cluster the one that clients know, and what those may do.
-pub(super) struct Identity {
+pub(super) struct CertificateIdentity {
     authority: Authority,
     token: String,
     signing_key: [u8; 32],
@@ -33,38 +33,43 @@ pub(super) struct Identity {
 /// An identity as it lies in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Kept {
+struct KeptFiles {
     authority_key: String,
     token: String,
     signing_key: String,
 }
 
-impl Identity {
+impl CertificateIdentity {
     /// A new one.
-    pub(super) fn new() -> anyhow::Result<Identity> {
-        Identity::with_token(new_token()?)
+    pub(super) fn new() -> anyhow::Result<CertificateIdentity> {
+        CertificateIdentity::with_token(new_token()?)
     }
 
-    fn with_token(token: String) -> anyhow::Result<Identity> {
+    fn with_token(token: String) -> anyhow::Result<CertificateIdentity> {
         let authority = Authority::new().map_err(|error| anyhow::anyhow!("failed to make a certificate: {error}"))?;
-        Ok(Identity { authority, token, signing_key: random_bytes()?, authorization: Authorization::default() })
+        Ok(CertificateIdentity {
+            authority,
+            token,
+            signing_key: random_bytes()?,
+            authorization: Authorization::default(),
+        })
     }
 
     /// With this said of what its users may do, other than the one of the kubeconfig.
-    pub(super) fn authorizing(self, authorization: Authorization) -> Identity {
-        Identity { authorization, ..self }
+    pub(super) fn authorizing(self, authorization: Authorization) -> CertificateIdentity {
+        CertificateIdentity { authorization, ..self }
     }
 
     /// The one in a folder, or a new one that is put there.
-    pub(super) fn kept_in(folder: &Path) -> anyhow::Result<Identity> {
+    pub(super) fn kept_in(folder: &Path) -> anyhow::Result<CertificateIdentity> {
         let path = folder.join(IDENTITY);
         match std::fs::read_to_string(&path) {
-            Ok(text) => Identity::read(&text).with_context(|| {
+            Ok(text) => CertificateIdentity::read(&text).with_context(|| {
                 format!("failed to read {}; without it clients don't know the cluster again", path.display())
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let identity = Identity::new()?;
-                let kept = Kept {
+                let identity = CertificateIdentity::new()?;
+                let kept = KeptFiles {
                     authority_key: identity.authority.key(),
                     token: identity.token.clone(),
                     signing_key: hex(&identity.signing_key),
@@ -76,37 +81,38 @@ impl Identity {
         }
     }
 
-    fn read(text: &str) -> anyhow::Result<Identity> {
+    fn read(text: &str) -> anyhow::Result<CertificateIdentity> {
         // The text may hold keys, which an error must not repeat.
-        let kept: Kept = serde_json::from_str(text).map_err(|_| anyhow::anyhow!("it is not as belay writes it"))?;
+        let kept: KeptFiles =
+            serde_json::from_str(text).map_err(|_| anyhow::anyhow!("it is not as belay writes it"))?;
         let authority = Authority::with_key(&kept.authority_key);
         let authority = authority.map_err(|error| anyhow::anyhow!("its key can't be used: {error}"))?;
         let signing_key = unhex(&kept.signing_key).context("its signing key can't be used")?;
-        Ok(Identity { authority, token: kept.token, signing_key, authorization: Authorization::default() })
+        Ok(CertificateIdentity { authority, token: kept.token, signing_key, authorization: Authorization::default() })
     }
 }
 
 /// Starts the embedded cluster and opens its door: TLS with a certificate of its own, and a token that only the
 /// kubeconfig knows.
 pub(super) async fn start(builder: Builder, address: SocketAddr, token: String) -> anyhow::Result<Embedded> {
-    start_as(builder, address, Identity::with_token(token)?, 1.0).await
+    start_as(builder, address, CertificateIdentity::with_token(token)?, 1.0).await
 }
 
 /// Starts the embedded cluster with an identity, its time `speed` times as fast as the machine's, and opens its door.
 pub(super) async fn start_as(
     builder: Builder,
     address: SocketAddr,
-    identity: Identity,
+    identity: CertificateIdentity,
     speed: f64,
 ) -> anyhow::Result<Embedded> {
-    let Identity { authority, token, signing_key, authorization } = identity;
+    let CertificateIdentity { authority, token, signing_key, authorization } = identity;
     let access = Access { tokens: vec![Token { token: token.clone(), user: User::admin() }], authorization };
     let builder = builder.access(access).signing_key(signing_key).root_certificate(authority.certificate());
     let usual = (speed - 1.0).abs() < f64::EPSILON;
     let (cluster, pace) = if usual {
         (builder.start().await, None)
     } else {
-        let pace = Pace::start(speed).await?;
+        let pace = ClockPace::start(speed).await?;
         let starting = pace.handle().spawn(builder.clock(pace.clock()).start());
         (starting.await.context("the embedded cluster broke off")?, Some(pace))
     };
@@ -162,13 +168,16 @@ mod tests {
     #[test]
     fn an_identity_is_the_same_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (Identity::kept_in(folder.path()).unwrap(), Identity::kept_in(folder.path()).unwrap());
+        let (one, two) = (
+            CertificateIdentity::kept_in(folder.path()).unwrap(),
+            CertificateIdentity::kept_in(folder.path()).unwrap(),
+        );
         assert_eq!(
             (one.token, one.signing_key, one.authority.key()),
             (two.token, two.signing_key, two.authority.key())
         );
         std::fs::write(folder.path().join(IDENTITY), "{\"token\": \"secret\"}").unwrap();
-        let error = format!("{:#}", Identity::kept_in(folder.path()).err().unwrap());
+        let error = format!("{:#}", CertificateIdentity::kept_in(folder.path()).err().unwrap());
         assert!(error.contains(IDENTITY) && !error.contains("secret"), "{error}");
     }
 }

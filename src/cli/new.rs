@@ -16,7 +16,7 @@ use belay_core::manifest::edit::New;
 pub struct Args {
     /// What is to be made
     #[arg(value_enum)]
-    kind: Kind,
+    kind: NewKind,
     /// Its name
     #[arg(value_parser = name)]
     name: String,
@@ -47,7 +47,7 @@ pub struct Args {
 
 /// What can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
+enum NewKind {
     /// Pods that are alike, as many as are wanted
     Deployment,
     /// A pod on every node
@@ -56,12 +56,12 @@ enum Kind {
     Statefulset,
 }
 
-impl Kind {
+impl NewKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Deployment => "Deployment",
-            Kind::Daemonset => "DaemonSet",
-            Kind::Statefulset => "StatefulSet",
+            NewKind::Deployment => "Deployment",
+            NewKind::Daemonset => "DaemonSet",
+            NewKind::Statefulset => "StatefulSet",
         }
     }
 }
@@ -97,7 +97,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    if args.kind == Kind::Daemonset && args.replicas.is_some() {
+    if args.kind == NewKind::Daemonset && args.replicas.is_some() {
         bail!("a DaemonSet has a pod on every node, and no --replicas");
     }
     let namespace = globals.namespace.as_deref();
@@ -138,22 +138,22 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 fn manifest(args: &Args, namespace: Option<&str>) -> String {
     let name = New::Text(args.name.clone()).on_one_line();
     let mut text = String::new();
-    if args.kind == Kind::Statefulset {
+    if args.kind == NewKind::Statefulset {
         text.push_str(&service(args, &name, namespace));
     }
     // Writing to a String can't fail.
     let _ = write!(text, "apiVersion: apps/v1\nkind: {}\n{}spec:\n", args.kind.name(), metadata(&name, namespace));
     match args.kind {
-        Kind::Deployment => {
+        NewKind::Deployment => {
             let _ = writeln!(text, "  replicas: {}", args.replicas.unwrap_or(REPLICAS));
             // Half of Kubernetes' default: a bad commit is taken back sooner.
             text.push_str("  # How long a rollout may make no progress before it has failed, and is taken back.\n");
             text.push_str("  progressDeadlineSeconds: 300\n");
         }
-        Kind::Daemonset => {
+        NewKind::Daemonset => {
             text.push_str("  updateStrategy:\n    type: RollingUpdate\n    rollingUpdate:\n      maxUnavailable: 1\n");
         }
-        Kind::Statefulset => {
+        NewKind::Statefulset => {
             let _ = writeln!(text, "  replicas: {}\n  serviceName: {name}", args.replicas.unwrap_or(REPLICAS));
         }
     }
@@ -214,16 +214,16 @@ fn container(args: &Args, text: &mut String) {
     }
     text.push_str("        securityContext:\n          allowPrivilegeEscalation: false\n");
     match args.kind {
-        Kind::Statefulset => text.push_str(
+        NewKind::Statefulset => text.push_str(
             "        # Fill in, where the pods keep data:\n        # volumeMounts:\n        # - name: data\n        #   mountPath: \
              /data\n  # volumeClaimTemplates:\n  # - metadata:\n  #     name: data\n  #   spec:\n  #     accessModes: \
              [ReadWriteOnce]\n  #     resources:\n  #       requests:\n  #         storage: 1Gi\n",
         ),
-        Kind::Daemonset => text.push_str(
+        NewKind::Daemonset => text.push_str(
             "      # Fill in, where it must run on nodes that others are kept from:\n      # tolerations:\n      # - operator: \
              Exists\n",
         ),
-        Kind::Deployment => {}
+        NewKind::Deployment => {}
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     use belay_core::manifest::{Scopes, read_file};
 
     #[derive(Parser)]
-    struct Line {
+    struct ManifestLine {
         #[command(flatten)]
         args: Args,
     }
@@ -254,7 +254,7 @@ mod tests {
             let mut line = vec!["new".to_owned(), kind.to_owned(), name.clone(), "--image".to_owned(), image.clone()];
             line.extend(port.map(|port| format!("--port={port}")));
             line.push(format!("--env=A={value}"));
-            let args = Line::try_parse_from(line).unwrap().args;
+            let args = ManifestLine::try_parse_from(line).unwrap().args;
             let text = manifest(&args, namespace.as_deref());
             let file = read_file("new.yaml", text.as_bytes(), &Scopes::new("default"));
             prop_assert!(file.complaints.is_empty(), "{:?}\n{text}", file.complaints);

@@ -21,7 +21,7 @@ pub struct Args {
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum PauseState {
     Paused,
     Running,
 }
@@ -33,7 +33,7 @@ pub(super) async fn pause(globals: &Globals, args: Args) -> anyhow::Result<Exit>
     let only = For { kinds: KINDS, otherwise: "pausing is not supported", verb: "Pause" };
     each(globals, &args.on, only, async |cluster, target, mode| {
         let why = args.cause.annotations(globals, &target.live)?;
-        set(cluster, target, mode, Wanted::Paused, why).await
+        set(cluster, target, mode, PauseState::Paused, why).await
     })
     .await
 }
@@ -43,7 +43,7 @@ pub(super) async fn resume(globals: &Globals, args: Args) -> anyhow::Result<Exit
     let only = For { kinds: KINDS, otherwise: "resuming is not supported", verb: "Resume" };
     each(globals, &args.on, only, async |cluster, target, mode| {
         let why = args.cause.annotations(globals, &target.live)?;
-        set(cluster, target, mode, Wanted::Running, why).await
+        set(cluster, target, mode, PauseState::Running, why).await
     })
     .await
 }
@@ -52,16 +52,16 @@ async fn set(
     cluster: &Cluster,
     target: &Target,
     mode: Mode,
-    wanted: Wanted,
+    wanted: PauseState,
     why: Map<String, Value>,
 ) -> anyhow::Result<Act> {
     let is_paused = target.live["spec"]["paused"] == true;
     let (value, done) = match wanted {
-        Wanted::Paused if is_paused => bail!("{} is already paused", target.quoted()),
-        Wanted::Running if !is_paused => bail!("{} is not paused", target.quoted()),
-        Wanted::Paused => (json!(true), "paused"),
+        PauseState::Paused if is_paused => bail!("{} is already paused", target.quoted()),
+        PauseState::Running if !is_paused => bail!("{} is not paused", target.quoted()),
+        PauseState::Paused => (json!(true), "paused"),
         // Left out, as it was before, so that nobody owns the field.
-        Wanted::Running => (Value::Null, "resumed"),
+        PauseState::Running => (Value::Null, "resumed"),
     };
     let patch = annotated(Patch::Strategic(json!({"spec": {"paused": value}})), &target.live, why);
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;

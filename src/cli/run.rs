@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::{self, ClusterConfig, Config, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
-use crate::history::{History, Opened, Query, Retention};
+use crate::history::{History, OpenedHistory, Query, Retention};
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::Web;
 use belay_core::rollout::Outcome;
@@ -93,7 +93,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let state = globals.state_folder(config.state.dir.as_ref())?;
     let clock = Clock::system();
     let (history, opened) = History::open(&state, clock.now())?;
-    if let Opened::SetAside { why, to } = &opened {
+    if let OpenedHistory::SetAside { why, to } = &opened {
         warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
     }
     let stop = CancellationToken::new();

@@ -36,17 +36,17 @@ const KINDS: &[(&str, &str)] = &[
 ];
 
 /// How many pods are wanted.
-struct Size {
+struct ScaleTo {
     replicas: i64,
     current: Option<i64>,
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let size = Size { replicas: args.replicas, current: args.current_replicas };
+    let size = ScaleTo { replicas: args.replicas, current: args.current_replicas };
     change(globals, &args.place, &args.words, &size).await
 }
 
-impl Size {
+impl ScaleTo {
     fn check(&self, value: &Value) -> anyhow::Result<()> {
         // Left out, it is one.
         let is = value["spec"]["replicas"].as_i64().unwrap_or(1);
@@ -57,7 +57,7 @@ impl Size {
     }
 }
 
-impl Change for Size {
+impl Change for ScaleTo {
     fn ops(&self, _object: &ObjectKey, value: &Value) -> anyhow::Result<Vec<Op>> {
         self.check(value)?;
         let new = New::Integer(self.replicas);

@@ -191,7 +191,7 @@ type Found = (Vec<Target>, Vec<anyhow::Error>);
 
 /// Finds what is meant.
 pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For) -> anyhow::Result<Found> {
-    let search = Search { cluster, namespace, only };
+    let search = WorkloadSearch { cluster, namespace, only };
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     match meant(&on.workloads, on.selector.is_some())? {
         Meant::Kinds(kinds, names) if names.is_empty() => {
@@ -278,13 +278,13 @@ fn version_of(group: &str, kind: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-struct Search<'a> {
+struct WorkloadSearch<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
     only: For,
 }
 
-impl Search<'_> {
+impl WorkloadSearch<'_> {
     fn own_kinds(&self) -> Vec<(String, String)> {
         self.only.kinds.iter().map(|(version, kind)| ((*version).to_owned(), (*kind).to_owned())).collect()
     }

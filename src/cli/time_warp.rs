@@ -13,15 +13,15 @@ use crate::clock::Clock;
 const TICK: Duration = Duration::from_millis(1);
 
 /// A runtime whose time goes faster. It stops when this is dropped.
-pub(super) struct Pace {
+pub(super) struct ClockPace {
     handle: Handle,
     clock: Clock,
     _stop: DropGuard,
 }
 
-impl Pace {
+impl ClockPace {
     /// Starts it: `speed` seconds pass there in each second. It has no sockets, which would wait in real time.
-    pub(super) async fn start(speed: f64) -> anyhow::Result<Pace> {
+    pub(super) async fn start(speed: f64) -> anyhow::Result<ClockPace> {
         let stop = CancellationToken::new();
         let (started, ready) = oneshot::channel();
         let stopped = stop.clone();
@@ -41,7 +41,7 @@ impl Pace {
             })
             .context("failed to start a thread")?;
         let (handle, clock) = ready.await.context("failed to start a runtime")?.context("failed to start a runtime")?;
-        Ok(Pace { handle, clock, _stop: stop.drop_guard() })
+        Ok(ClockPace { handle, clock, _stop: stop.drop_guard() })
     }
 
     /// Where tasks run in its time.

@@ -35,13 +35,13 @@ pub struct Where {
 pub(super) struct Worktree {
     copy: WorkingCopy,
     /// The files, by their paths from the root of the working copy.
-    pub files: BTreeMap<String, Page>,
+    pub files: BTreeMap<String, WorktreeFile>,
     prefix: PathBuf,
 }
 
 /// One file.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
+pub(super) struct WorktreeFile {
     bytes: Vec<u8>,
     /// What it holds.
     pub file: File,
@@ -57,7 +57,7 @@ impl Worktree {
         let mut files = BTreeMap::new();
         for (path, bytes) in super::folder::contents(folder)?.0 {
             let file = read_file(&path, &bytes, &Scopes::new(namespace));
-            files.insert(prefix.join(&*path).to_string_lossy().into_owned(), Page { bytes, file });
+            files.insert(prefix.join(&*path).to_string_lossy().into_owned(), WorktreeFile { bytes, file });
         }
         Ok(Worktree { copy, files, prefix })
     }

@@ -48,7 +48,7 @@ pub(super) struct Scope {
 
 /// Why a scope is watched no longer.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum WatchEnd {
     /// Nobody listens.
     Closed,
     /// belay may not read there.
@@ -57,7 +57,7 @@ pub(super) enum Ended {
 
 /// How one watch ended.
 enum Over {
-    Ended(Ended),
+    Ended(WatchEnd),
     /// After its time; whether anything was heard, and be it a bookmark.
     InTime {
         heard: bool,
@@ -71,7 +71,7 @@ enum Over {
 
 /// A line of a watch.
 #[derive(Deserialize)]
-struct Line {
+struct WatchLine {
     #[serde(rename = "type")]
     kind: String,
     object: Value,
@@ -79,7 +79,7 @@ struct Line {
 
 /// Trouble in a row: told when it begins, or becomes another, and when it is over.
 #[derive(Default)]
-struct Trouble {
+struct WatchFault {
     backoff: Backoff,
     message: String,
     times: u32,
@@ -88,8 +88,8 @@ struct Trouble {
 
 impl Scope {
     /// Follows the scope until nobody listens, or belay may not read there.
-    pub(super) async fn follow(&self) -> Ended {
-        let mut trouble = Trouble::default();
+    pub(super) async fn follow(&self) -> WatchEnd {
+        let mut trouble = WatchFault::default();
         loop {
             let followed = match self.list().await {
                 Ok(revision) => {
@@ -137,12 +137,12 @@ impl Scope {
         for key in gone {
             self.tell(Seen::Gone(key)).await?;
         }
-        self.synced.send(self.namespace.clone()).await.map_err(|_| Over::Ended(Ended::Closed))?;
+        self.synced.send(self.namespace.clone()).await.map_err(|_| Over::Ended(WatchEnd::Closed))?;
         Ok(revision)
     }
 
     /// Tells of what changes from a revision on, until it has to be listed again.
-    async fn changes_since(&self, mut revision: String, trouble: &mut Trouble) -> Result<(), Ended> {
+    async fn changes_since(&self, mut revision: String, trouble: &mut WatchFault) -> Result<(), WatchEnd> {
         loop {
             let began = Instant::now();
             match self.watch(&mut revision, trouble).await {
@@ -172,7 +172,7 @@ impl Scope {
     }
 
     /// One watch from a revision on; that of its newest event is the revision then.
-    async fn watch(&self, revision: &mut String, trouble: &mut Trouble) -> Over {
+    async fn watch(&self, revision: &mut String, trouble: &mut WatchFault) -> Over {
         let what = format!("watch {}", self.served.resource);
         let purpose = Purpose { what: &what, secret: self.served.kind == "Secret" };
         let away = |message: String| Over::Trouble(ClusterError::silence(&what, message));
@@ -238,7 +238,7 @@ impl Scope {
 
     /// Takes one line of a watch.
     async fn hear(&self, purpose: Purpose<'_>, line: &[u8], revision: &mut String) -> Result<(), Over> {
-        let Ok(Line { kind, object }) = serde_json::from_slice(line) else {
+        let Ok(WatchLine { kind, object }) = serde_json::from_slice(line) else {
             return Err(Over::Trouble(ClusterError::away(purpose.what, "a line of it is not JSON")));
         };
         if kind == "ERROR" {
@@ -274,7 +274,7 @@ impl Scope {
     }
 
     async fn tell(&self, seen: Seen) -> Result<(), Over> {
-        self.send.send(seen).await.map_err(|_| Over::Ended(Ended::Closed))
+        self.send.send(seen).await.map_err(|_| Over::Ended(WatchEnd::Closed))
     }
 
     fn key_of(&self, object: &Value) -> ObjectKey {
@@ -287,7 +287,7 @@ impl Scope {
     }
 
     /// Tells of trouble where it is news, and waits.
-    async fn wait_out(&self, trouble: &mut Trouble, error: &ClusterError) -> Result<(), Ended> {
+    async fn wait_out(&self, trouble: &mut WatchFault, error: &ClusterError) -> Result<(), WatchEnd> {
         let message = error.to_string();
         trouble.since.get_or_insert_with(Instant::now);
         trouble.times = trouble.times.saturating_add(1);
@@ -297,16 +297,16 @@ impl Scope {
             warn!(kind = self.served.kind, namespace = self.namespace, message, "watch in trouble, trying again");
             trouble.message.clone_from(&message);
         }
-        self.send.send(Seen::Trouble(message)).await.map_err(|_| Ended::Closed)?;
+        self.send.send(Seen::Trouble(message)).await.map_err(|_| WatchEnd::Closed)?;
         tokio::time::sleep(trouble.backoff.wait()).await;
         Ok(())
     }
 
-    fn is_over(&self, trouble: &mut Trouble) {
+    fn is_over(&self, trouble: &mut WatchFault) {
         if let Some(since) = trouble.since {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
-            *trouble = Trouble::default();
+            *trouble = WatchFault::default();
         }
         trouble.backoff = Backoff::default();
     }
@@ -314,7 +314,7 @@ impl Scope {
 
 fn sorted(error: ClusterError) -> Over {
     match error {
-        ClusterError::Denied { .. } => Over::Ended(Ended::Denied(error)),
+        ClusterError::Denied { .. } => Over::Ended(WatchEnd::Denied(error)),
         error => Over::Trouble(error),
     }
 }

@@ -13,10 +13,10 @@ const QUIET_LONGEST: Duration = Duration::from_mins(16);
 
 /// Whether the server answers.
 #[derive(Debug, Default)]
-pub(super) struct Outage(Mutex<State>);
+pub(super) struct Outage(Mutex<OutageState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct OutageState {
     since: Option<Instant>,
     /// How many requests have failed since.
     failed: u64,
@@ -54,7 +54,7 @@ impl Outage {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Page {
 }
 
 /// What became of asking for a page.
-pub(super) enum Asked {
+pub(super) enum PageRequest {
     Page(Page),
     /// It has too many bytes, after so many objects.
     TooLarge(usize),
@@ -127,8 +127,8 @@ impl<'a> Pages<'a> {
     ) -> Result<Option<Page>, ClusterError> {
         while !self.over {
             match cluster.page(&self.listing, self.limit, &self.token, &keep).await? {
-                Asked::TooLarge(items) => self.limit = (self.limit / 2).min(items / 2).max(1),
-                Asked::Page(page) => {
+                PageRequest::TooLarge(items) => self.limit = (self.limit / 2).min(items / 2).max(1),
+                PageRequest::Page(page) => {
                     // The next is like this one, as far as anybody knows.
                     let full = page.bytes.saturating_mul(self.limit) / page.items.max(1);
                     if full > PAGE_BYTES {
@@ -231,7 +231,7 @@ impl Cluster {
         limit: usize,
         token: &str,
         keep: impl Fn(&ObjectKey) -> bool + Send + Sync,
-    ) -> Result<Asked, ClusterError> {
+    ) -> Result<PageRequest, ClusterError> {
         let what = format!("list {}", listing.served.resource);
         let purpose = Purpose { what: &what, secret: listing.served.kind == "Secret" };
         let (mut items, mut page) = (Items::default(), Page::default());
@@ -260,7 +260,7 @@ impl Cluster {
             whole => whole?,
         };
         if !whole {
-            return Ok(Asked::TooLarge(page.items));
+            return Ok(PageRequest::TooLarge(page.items));
         }
         let unreadable =
             |error: serde_json::Error| ClusterError::away(&what, format!("the answer is no list: {error}"));
@@ -269,7 +269,7 @@ impl Cluster {
         }
         let ListHead { metadata } = serde_json::from_slice(items.rest()).map_err(unreadable)?;
         let ListMetadata { token, revision, remaining } = metadata;
-        Ok(Asked::Page(Page { token, revision, remaining: remaining.unwrap_or_default(), ..page }))
+        Ok(PageRequest::Page(Page { token, revision, remaining: remaining.unwrap_or_default(), ..page }))
     }
 
     /// The revision of the newest write that the API server knows of, as a list of nothing but metadata says it.
@@ -278,8 +278,8 @@ impl Cluster {
     /// Where the API server does not answer, or does not allow it.
     pub(super) async fn newest_revision(&self, listing: &Listing<'_>) -> Result<String, ClusterError> {
         match self.page(listing, 1, "", |_| false).await? {
-            Asked::Page(page) => Ok(page.revision),
-            Asked::TooLarge(_) => Ok(String::new()),
+            PageRequest::Page(page) => Ok(page.revision),
+            PageRequest::TooLarge(_) => Ok(String::new()),
         }
     }
 }

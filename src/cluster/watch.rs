@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
-use super::changes::{Ended, Scope};
+use super::changes::{Scope, WatchEnd};
 use super::pages::Listing;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
@@ -63,7 +63,7 @@ impl Watched {
             return;
         }
         let stop = CancellationToken::new();
-        let kind = Kind {
+        let kind = WatchedKind {
             cluster: self.cluster.clone(),
             served: served.clone(),
             labels: self.labels.clone(),
@@ -112,7 +112,7 @@ impl Watched {
 }
 
 /// One kind, in whatever scopes belay may read it.
-struct Kind {
+struct WatchedKind {
     cluster: Cluster,
     served: Served,
     labels: String,
@@ -122,7 +122,7 @@ struct Kind {
     known: Arc<Mutex<BTreeSet<ObjectKey>>>,
 }
 
-impl Kind {
+impl WatchedKind {
     fn scope(&self, namespace: Option<String>) -> (Scope, mpsc::Receiver<Option<String>>) {
         let (synced, heard) = mpsc::channel(WAITING);
         (self.scope_to(namespace, synced), heard)
@@ -167,8 +167,8 @@ impl Kind {
             tokio::select! {
                 biased;
                 ended = &mut following => return match ended {
-                    Ended::Closed => None,
-                    Ended::Denied(error) => Some(error),
+                    WatchEnd::Closed => None,
+                    WatchEnd::Denied(error) => Some(error),
                 },
                 Some(_) = synced.recv() => {
                     *backoff = until_rights_change();
@@ -285,8 +285,8 @@ async fn in_namespace(
                 tokio::select! {
                     biased;
                     ended = &mut following => match ended {
-                        Ended::Closed => return,
-                        Ended::Denied(error) => break error,
+                        WatchEnd::Closed => return,
+                        WatchEnd::Denied(error) => break error,
                     },
                     Some(_) = synced.recv() => {
                         backoff = until_rights_change();

@@ -36,11 +36,11 @@ impl From<Rank> for Place {
 
 /// The ranks of one plan: how many objects of each are not through yet.
 #[derive(Clone, Debug)]
-pub(super) struct Ranks(Arc<Counts>);
+pub(super) struct Ranks(Arc<WaveCounts>);
 
 /// Not a watch channel: that wakes those who wait in any order, and a run would not repeat.
 #[derive(Debug)]
-struct Counts {
+struct WaveCounts {
     waiting: Mutex<Vec<(Place, usize)>>,
     moved: Notify,
 }
@@ -55,7 +55,7 @@ impl Ranks {
                 None => waiting.push((rank, 1)),
             }
         }
-        Ranks(Arc::new(Counts { waiting: Mutex::new(waiting), moved: Notify::new() }))
+        Ranks(Arc::new(WaveCounts { waiting: Mutex::new(waiting), moved: Notify::new() }))
     }
 
     /// One object at that place keeps the later ones waiting no more.

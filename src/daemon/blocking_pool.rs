@@ -65,7 +65,7 @@ pub(super) fn helper<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Option<ScopedJoinHandle<'scope, T>> {
-    let place = Place::take()?;
+    let place = PoolPlace::take()?;
     let work = move || {
         let _place = place;
         work()
@@ -74,18 +74,18 @@ pub(super) fn helper<'scope, T: Send + 'scope>(
 }
 
 /// One of the helpers that there may be. Given back when it is dropped, also by a panic.
-struct Place;
+struct PoolPlace;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-impl Place {
-    fn take() -> Option<Place> {
+impl PoolPlace {
+    fn take() -> Option<PoolPlace> {
         let more = |taken| (taken < HELPERS).then_some(taken + 1);
-        TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Place)
+        TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| PoolPlace)
     }
 }
 
-impl Drop for Place {
+impl Drop for PoolPlace {
     fn drop(&mut self) {
         TAKEN.fetch_sub(1, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use super::apply_wave::Ranks;
 use super::head_change::Charged;
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
-use super::rollout_task::Stage;
+use super::rollout_task::ResumePoint;
 use super::source::Source;
 use crate::config::OnFailure;
 use crate::history::Query;
@@ -15,7 +15,7 @@ use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, Re
 
 /// What failed of a commit.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedObject {
     object: ObjectKey,
     reason: Reason,
 }
@@ -49,7 +49,7 @@ impl Source {
         let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
         let reason =
             Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
-        let failed = Failed { object: key.clone(), reason };
+        let failed = FailedObject { object: key.clone(), reason };
         info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
         self.failed.insert(record.commit.clone(), failed.clone());
         for other in self.touched_by(&record.commit).into_iter().filter(|other| other.object != *key) {
@@ -72,7 +72,7 @@ impl Source {
     }
 
     /// Takes back what is complete, under a record of its own.
-    fn take_back_with(&mut self, failed: &Failed, complete: &Record) {
+    fn take_back_with(&mut self, failed: &FailedObject, complete: &Record) {
         let key = &complete.object;
         let same = self.desired().hash(key).map(|hash| hash.to_string());
         if same.is_none() || same != complete.manifest_hash || self.rollouts.contains_key(key) {
@@ -94,7 +94,7 @@ impl Source {
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
             Ok(ids) => {
                 let ranks = Ranks::new([rank(key)]);
-                let stage = Stage::GoingBack { reason: failed.reason.clone(), went: None };
+                let stage = ResumePoint::GoingBack { reason: failed.reason.clone(), went: None };
                 let prepared = Prepared { served: Some(served), ..Prepared::of(planned) };
                 for id in ids {
                     self.roll_out(id, prepared.clone(), stage.clone(), &ranks);

@@ -11,7 +11,7 @@ use super::apply_wave::Ranks;
 use super::health_monitor::Cancelled;
 use super::previous_manifest::PreviousManifest;
 use super::resume_point::resumed_apply;
-use super::rollout_task::{RolloutTask, Stage};
+use super::rollout_task::{ResumePoint, RolloutTask};
 use super::take_back::fail;
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
@@ -167,7 +167,7 @@ fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: Reco
         cancel: work.cancel.clone(),
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
-        stage: Stage::Fresh,
+        stage: ResumePoint::Fresh,
         carries_on: false,
         doubtful: false,
         told: None,

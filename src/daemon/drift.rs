@@ -14,7 +14,7 @@ use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
 use super::planner::{self, Prepared};
 use super::prune;
-use super::rollout_task::Stage;
+use super::rollout_task::ResumePoint;
 use super::source::{Done, GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use crate::cluster::Seen;
@@ -329,7 +329,7 @@ impl Source {
         }
         let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.corrects_template());
         let undoable = undoable && (!retry || self.lost_its_hold_with_its_template(&prepared));
-        let stage = if undoable { Stage::Drifted } else { Stage::Fresh };
+        let stage = if undoable { ResumePoint::Drifted } else { ResumePoint::Fresh };
         let Some((id, prepared)) = self.write_down(prepared) else { return };
         if let Some(facts) = self.live.get_mut(&key) {
             facts.let_go = None;

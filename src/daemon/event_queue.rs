@@ -28,7 +28,7 @@ const WAITING: usize = 20_000;
 
 /// What is told about a workload that is complete.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct QueuedEvent {
     key: ObjectKey,
     /// Of the live object, what an event says about which one it is.
     live: Value,
@@ -36,17 +36,17 @@ pub(super) struct Told {
     since: Instant,
 }
 
-impl Told {
+impl QueuedEvent {
     /// What is told about a live workload.
-    pub(super) fn of(key: &ObjectKey, live: &Value, commit: &Arc<Commit>) -> Told {
-        Told { key: key.clone(), live: about(live), commit: Arc::clone(commit), since: Instant::now() }
+    pub(super) fn of(key: &ObjectKey, live: &Value, commit: &Arc<Commit>) -> QueuedEvent {
+        QueuedEvent { key: key.clone(), live: about(live), commit: Arc::clone(commit), since: Instant::now() }
     }
 }
 
 /// What is still to be told.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    waiting: VecDeque<Told>,
+    waiting: VecDeque<QueuedEvent>,
     /// Whether something is waited for or sent.
     busy: bool,
 }
@@ -54,7 +54,7 @@ pub(super) struct Telling {
 impl Telling {
     /// What one Event tells of: the oldest, or, of a crowd, all of its commit and how many more they are. `None` where
     /// more of the crowd are to come.
-    fn take(&mut self, all_through: bool) -> Option<(Told, usize)> {
+    fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
         let first = self.waiting.front()?;
         let (commit, since) = (first.commit.id.clone(), first.since);
         let of_it = self.waiting.iter().filter(|told| told.commit.id == commit).count();
@@ -72,7 +72,7 @@ impl Telling {
 
 impl Source {
     /// Tells of it when there is time for it.
-    pub(super) fn tell_later(&mut self, told: Told) {
+    pub(super) fn tell_later(&mut self, told: QueuedEvent) {
         if self.telling.waiting.len() >= WAITING {
             warn!(limit = WAITING, "too many events wait to be told; the oldest is left out");
             self.telling.waiting.pop_front();
@@ -102,7 +102,7 @@ impl Source {
 
     /// Sends the next one.
     pub(super) fn tell_next(&mut self) {
-        let Some((Told { key, live, commit, .. }, more)) = self.telling.take(self.rollouts.is_empty()) else {
+        let Some((QueuedEvent { key, live, commit, .. }, more)) = self.telling.take(self.rollouts.is_empty()) else {
             return self.told();
         };
         let context = Arc::clone(&self.context);
@@ -124,7 +124,7 @@ mod tests {
     use belay_core::rollout::Person;
     use serde_json::json;
 
-    fn told(number: usize, commit: &str) -> Told {
+    fn told(number: usize, commit: &str) -> QueuedEvent {
         let key = ObjectKey {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),
@@ -141,7 +141,7 @@ mod tests {
             parents: Vec::new(),
             trailers: Vec::new(),
         };
-        Told::of(&key, &json!({}), &Arc::new(commit))
+        QueuedEvent::of(&key, &json!({}), &Arc::new(commit))
     }
 
     #[tokio::test(start_paused = true)]

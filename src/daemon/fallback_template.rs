@@ -5,17 +5,17 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::health_monitor::Cancelled;
-use super::rollout_task::{RolloutTask, Stage};
+use super::rollout_task::{ResumePoint, RolloutTask};
 use crate::history::{Query, Replaced};
 use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 
 impl RolloutTask {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
     /// to have failed itself, or to have stopped being well.
-    pub(super) async fn keep_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {
+    pub(super) async fn keep_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.
-        let replaces = *stage == Stage::Fresh && self.apply.replaces_template();
+        let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
         if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
             return Ok(());
         }

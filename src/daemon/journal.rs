@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use super::context::Context;
-use crate::history::{Entry, HistoryError, Kept, Query, Update};
+use crate::history::{Entry, HistoryError, KeptTemplate, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
@@ -18,9 +18,9 @@ use belay_core::rollout::{
 };
 
 /// What was refused; or why nothing could be written.
-type Written = Result<Vec<HistoryError>, Arc<HistoryError>>;
+type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
 /// What somebody wants to write together, and who is told of it.
-pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<Written>);
+pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<JournalWrite>);
 
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -118,9 +118,9 @@ impl Context {
         self.remember(entries).await;
     }
 
-    fn good(&self, wanted: &Wanted, live: &Value, at: Timestamp) -> Option<Kept> {
+    fn good(&self, wanted: &Wanted, live: &Value, at: Timestamp) -> Option<KeptTemplate> {
         let template = template(live).filter(|_| Workload::of(&wanted.key).is_some_and(Workload::can_go_back))?;
-        let kept = Kept::of(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
+        let kept = KeptTemplate::of(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
         // Without it belay goes back to what the cluster keeps; that is no reason to stop.
         kept.inspect_err(|error| warn!(object = %wanted.key, %error, "failed to keep the template")).ok()
     }
@@ -254,7 +254,7 @@ impl Context {
     }
 
     /// Writes in one transaction with all others that have something to write at this moment. Returns what was refused.
-    async fn write_with_others(&self, entries: Vec<Entry>) -> Written {
+    async fn write_with_others(&self, entries: Vec<Entry>) -> JournalWrite {
         let (told, mut outcome) = oneshot::channel();
         self.to_write().push((entries, told));
         // Whoever is ready comes in between, and whoever is back first writes for all.

@@ -82,7 +82,7 @@ use blocking_pool::Beside;
 pub use context::Pruning;
 use leadership::Leader;
 use leading::Parts;
-use planner::{Holds, Patience, Planner};
+use planner::{Holds, OnOutage, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
 use source_dependency::{Asked, Before};
@@ -286,7 +286,7 @@ pub async fn plan_once(
     let planner = Planner {
         cluster,
         source,
-        patience: Patience::GiveUp,
+        patience: OnOutage::GiveUp,
         try_new: usize::MAX,
         holds,
         requests: None,

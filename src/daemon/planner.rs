@@ -32,7 +32,7 @@ const TRY_NEW: usize = 50;
 pub(super) struct Planner<'a> {
     pub cluster: &'a Cluster,
     pub source: &'a str,
-    pub patience: Patience<'a>,
+    pub patience: OnOutage<'a>,
     /// Up to how many new objects are tried before the first is made.
     pub try_new: usize,
     /// What the repository holds.
@@ -53,7 +53,7 @@ pub(super) enum Holds<'a> {
 
 /// What is done when the cluster does not answer.
 #[derive(Clone, Copy)]
-pub(super) enum Patience<'a> {
+pub(super) enum OnOutage<'a> {
     /// It is asked again, and that is published.
     Insist(&'a Publisher),
     /// Nothing is planned.
@@ -64,7 +64,7 @@ pub(super) enum Patience<'a> {
 pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
     context.autoscalers.known().await;
     context.autoscalers.take_their_part(&mut wanted);
-    let patience = Patience::Insist(&context.status);
+    let patience = OnOutage::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
     let planner = Planner {
         cluster: &context.cluster,
@@ -189,7 +189,7 @@ impl Planner<'_> {
     /// What planning has ended for by a panic: only this object is not applied.
     fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
         let reason = internal_error(&wanted.key, panic);
-        if let Patience::Insist(publisher) = self.patience {
+        if let OnOutage::Insist(publisher) = self.patience {
             publisher.trouble(&wanted.key.to_string(), Some(reason.message.clone()));
         }
         let complaint = wanted.complaint("", &reason.message);
@@ -330,8 +330,8 @@ impl Planner<'_> {
             }
         };
         match self.patience {
-            Patience::GiveUp => attempt().await,
-            Patience::Insist(publisher) => {
+            OnOutage::GiveUp => attempt().await,
+            OnOutage::Insist(publisher) => {
                 let place = key.to_string();
                 let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
                 let mut attempt = || {
@@ -353,7 +353,7 @@ impl Planner<'_> {
 
     pub(super) fn gives_up(&self, error: &ClusterError) -> bool {
         let away = matches!(error, ClusterError::Away { .. } | ClusterError::Denied { .. });
-        away && matches!(self.patience, Patience::GiveUp)
+        away && matches!(self.patience, OnOutage::GiveUp)
     }
 
     /// What can't be read because it is not there is nothing.

@@ -37,11 +37,11 @@ pub(super) struct Candidates {
     pub new: BTreeSet<ObjectKey>,
     /// The most that the new head's own commits allow to be deleted.
     trailer: Option<usize>,
-    search: Option<Search>,
+    search: Option<CandidateSearch>,
 }
 
 /// A look at all kinds of the cluster.
-struct Search {
+struct CandidateSearch {
     /// Who is charged with what is found: whoever took it away is not known any more.
     head: Arc<Commit>,
     /// What was being deleted when belay stopped, with the commit that took it away.
@@ -110,7 +110,7 @@ impl Source {
     }
 
     /// What is to be looked for among all kinds, unless that was done.
-    fn search(&self, news: Option<&HeadChange>) -> Option<Search> {
+    fn search(&self, news: Option<&HeadChange>) -> Option<CandidateSearch> {
         if self.searched.0.load(Ordering::Relaxed) {
             return None;
         }
@@ -122,7 +122,7 @@ impl Source {
         drop(desired);
         let whose = |record: Record| self.commit(&record.commit).unwrap_or_else(|| Arc::clone(&head));
         let resumed = gone.into_iter().map(|(key, record)| (key, whose(record))).collect();
-        Some(Search { head, resumed, searched: self.searched.clone() })
+        Some(CandidateSearch { head, resumed, searched: self.searched.clone() })
     }
 
     /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
@@ -163,7 +163,7 @@ impl Candidates {
     /// Looks through all kinds of the cluster, where that has not been done. Returns what was being deleted already, of
     /// which nobody has to be asked again.
     pub(super) async fn search(&mut self, context: &Context) -> Vec<Prepared> {
-        let Some(Search { head, resumed, searched }) = self.search.take() else { return Vec::new() };
+        let Some(CandidateSearch { head, resumed, searched }) = self.search.take() else { return Vec::new() };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::insist(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);
@@ -174,7 +174,7 @@ impl Candidates {
                 return Vec::new();
             }
         };
-        let found: Vec<(Served, Found)> = stream::iter(kinds)
+        let found: Vec<(Served, SearchResult)> = stream::iter(kinds)
             .map(|served| async {
                 let found = look(context, &served).await;
                 (served, found)
@@ -185,19 +185,19 @@ impl Candidates {
         let mut complete = true;
         for (served, found) in &found {
             match found {
-                Found::Objects(objects) => {
+                SearchResult::Objects(objects) => {
                     for key in objects.iter().filter(|key| !context.repository.desired().mentions(key)) {
                         let commit = resumed.get(key).unwrap_or(&head);
                         let charge = || charged(key.clone(), served.api_version(), Arc::clone(commit));
                         self.objects.entry(key.clone()).or_insert_with(charge);
                     }
                 }
-                Found::Away => complete = false,
+                SearchResult::Away => complete = false,
             }
         }
         searched.0.store(complete, Ordering::Relaxed);
         let serving = |key: &ObjectKey| {
-            let serves = |(served, _): &&(Served, Found)| served.kind == key.kind && served.group == key.group;
+            let serves = |(served, _): &&(Served, SearchResult)| served.kind == key.kind && served.group == key.group;
             found.iter().find(serves).map(|(served, _)| served.clone())
         };
         let go_on = |(key, commit): (ObjectKey, Arc<Commit>)| {
@@ -211,14 +211,14 @@ impl Candidates {
 }
 
 /// What there is of a kind.
-enum Found {
+enum SearchResult {
     /// What belay has applied for this source; nothing where it may not look, and so may not delete either.
     Objects(Vec<ObjectKey>),
     /// There was no answer.
     Away,
 }
 
-async fn look(context: &Context, served: &Served) -> Found {
+async fn look(context: &Context, served: &Served) -> SearchResult {
     let source = &context.config.name;
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces = context.repository.namespaces();
@@ -230,17 +230,17 @@ async fn look(context: &Context, served: &Served) -> Found {
         match context.cluster.labelled(served, &namespaces, &labels).await {
             Ok(objects) => {
                 let ours = objects.into_iter().filter(|(key, live)| is_ours(key, live));
-                return Found::Objects(ours.map(|(key, _)| key).collect());
+                return SearchResult::Objects(ours.map(|(key, _)| key).collect());
             }
             Err(error @ ClusterError::Away { .. }) => tokio::time::sleep(backoff.after(&error)).await,
             Err(error) => {
                 info!(kind = served.kind, %error, "not looked through for what has left the repository");
-                return Found::Objects(Vec::new());
+                return SearchResult::Objects(Vec::new());
             }
         }
     }
     warn!(kind = served.kind, "could not be listed: what has left the repository is looked for again later");
-    Found::Away
+    SearchResult::Away
 }
 
 fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged {

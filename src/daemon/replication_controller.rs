@@ -13,7 +13,7 @@ use super::health_monitor::Cancelled;
 use super::resume_point::resumed_apply;
 use super::rollback_target::find_way;
 use super::rolled_pods::{given_up, scene};
-use super::rollout_task::{RolloutTask, Stage};
+use super::rollout_task::{ResumePoint, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
@@ -39,9 +39,9 @@ enum Rolled {
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
-pub(super) async fn story(work: &mut RolloutTask, stage: Stage) -> Result<Outcome, Cancelled> {
+pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<Outcome, Cancelled> {
     match stage {
-        Stage::GoingBack { reason, went } => {
+        ResumePoint::GoingBack { reason, went } => {
             work.turn.through();
             work.step(StepKind::Resumed, "going back again").await?;
             return match work.read().await? {
@@ -51,7 +51,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: Stage) -> Result<Outcom
                 live => Box::pin(go_back(work, reason, &live.unwrap_or_default())).await,
             };
         }
-        Stage::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
+        ResumePoint::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
             work.turn.through();
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
@@ -59,8 +59,10 @@ pub(super) async fn story(work: &mut RolloutTask, stage: Stage) -> Result<Outcom
                 return work.judge_from(baseline, live).await;
             }
         }
-        Stage::UnderWay(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
-        Stage::Fresh | Stage::Drifted | Stage::Prune => work.unless_cancelled(work.turn.comes()).await?,
+        ResumePoint::UnderWay(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
+        ResumePoint::Fresh | ResumePoint::Drifted | ResumePoint::Prune => {
+            work.unless_cancelled(work.turn.comes()).await?
+        }
     }
     loop {
         let (begun, live) = begun(work).await?;
@@ -101,7 +103,8 @@ pub(super) async fn story(work: &mut RolloutTask, stage: Stage) -> Result<Outcom
 pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     let as_written = live.filter(|live| is_as_applied(live, &work.apply.body.read()));
-    let stage = as_written.map_or(Stage::Fresh, |live| Stage::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
+    let stage = as_written
+        .map_or(ResumePoint::Fresh, |live| ResumePoint::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
     Box::pin(story(work, stage)).await
 }
 

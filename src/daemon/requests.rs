@@ -27,16 +27,16 @@ pub(super) struct Requests {
 }
 
 /// One of them that waits for room.
-struct Waits<'a>(&'a AtomicUsize);
+struct RequestWaits<'a>(&'a AtomicUsize);
 
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Waits<'a> {
+impl<'a> RequestWaits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> RequestWaits<'a> {
         waiting.fetch_add(1, Ordering::Relaxed);
-        Waits(waiting)
+        RequestWaits(waiting)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for RequestWaits<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ impl Requests {
     /// turns, however many requests each has.
     pub(super) async fn room(&self) -> Room {
         let closed = "the semaphores are never closed";
-        let _waits = Waits::new(&self.waiting);
+        let _waits = RequestWaits::new(&self.waiting);
         let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::event_queue::Told;
+use super::event_queue::QueuedEvent;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Reason, Replicas, TemplateMarks, Wanted, Workload, body};
 
@@ -19,7 +19,7 @@ pub(super) struct InSync {
 
 /// Where a rollout is taken up.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum ResumePoint {
     /// It begins.
     Fresh,
     /// Somebody else has changed the object: perhaps taken it back by hand, which is respected.
@@ -39,10 +39,10 @@ pub(super) enum Stage {
 
 /// How a rollout ended, and what else its source is to know of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ended {
+pub(super) struct RolloutEnd {
     pub end: End,
     /// What is to be told of it.
-    pub told: Option<Told>,
+    pub told: Option<QueuedEvent>,
     /// What it was last.
     pub well: Option<InSync>,
 }

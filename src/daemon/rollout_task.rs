@@ -17,14 +17,14 @@ use tracing::{info, warn};
 use super::apply_wave::Turn;
 use super::context::Context;
 use super::established::waits_for;
-use super::event_queue::Told;
+use super::event_queue::QueuedEvent;
 use super::health_monitor::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::panics::text_of;
 use super::refused::complaints;
 use super::requests::Room;
 use super::resume_point::apply_anew;
-pub(super) use super::resume_point::{End, Ended, InSync, Stage};
+pub(super) use super::resume_point::{End, InSync, ResumePoint, RolloutEnd};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::{manual_rollback, prune, replication_controller, stuck_pods};
@@ -62,20 +62,20 @@ pub(super) struct RolloutTask {
     pub live: LiveObject,
     /// Says that it is to be given up, and why.
     pub give_up: watch::Receiver<Option<Reason>>,
-    pub stage: Stage,
+    pub stage: ResumePoint,
     /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
     pub carries_on: bool,
     /// Whether what it takes the place of may not be well any more.
     pub doubtful: bool,
     /// What is to be told of it at its end.
-    pub told: Option<Told>,
+    pub told: Option<QueuedEvent>,
     /// What it is known to be at its end.
     pub well: Option<InSync>,
 }
 
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
-    pub(super) async fn run(mut self: Box<RolloutTask>) -> Ended {
+    pub(super) async fn run(mut self: Box<RolloutTask>) -> RolloutEnd {
         // Not through a function of its own: that would keep the story twice, and there are thousands.
         let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
@@ -87,17 +87,19 @@ impl RolloutTask {
             let (was_under_way, trouble) = (source.under_way.remove(&key), source.trouble.remove(&key.to_string()));
             was_under_way.is_some() || trouble.is_some()
         });
-        Ended { end, told: self.told, well: self.well }
+        RolloutEnd { end, told: self.told, well: self.well }
     }
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Fresh);
-        if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) && stage != Stage::Prune {
+        let stage = std::mem::replace(&mut self.stage, ResumePoint::Fresh);
+        if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController)
+            && stage != ResumePoint::Prune
+        {
             return Box::pin(replication_controller::story(self, stage)).await;
         }
         match stage {
-            Stage::Fresh | Stage::Drifted => {
-                if stage == Stage::Drifted
+            ResumePoint::Fresh | ResumePoint::Drifted => {
+                if stage == ResumePoint::Drifted
                     && let Some(live) = self.read().await?
                     && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
                 {
@@ -113,7 +115,7 @@ impl RolloutTask {
                 };
                 self.follow(written).await
             }
-            Stage::UnderWay(baseline) => {
+            ResumePoint::UnderWay(baseline) => {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
@@ -124,13 +126,13 @@ impl RolloutTask {
                 }
                 self.judge_from(baseline, live).await
             }
-            Stage::GoingBack { reason, went } => {
+            ResumePoint::GoingBack { reason, went } => {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "going back again").await?;
                 self.take_back(TakeBack { reason, scene: None, went }, live).await
             }
-            Stage::Prune => Box::pin(prune::delete(self)).await,
+            ResumePoint::Prune => Box::pin(prune::delete(self)).await,
         }
     }
 
@@ -353,7 +355,7 @@ impl RolloutTask {
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
-            self.told = Some(Told::of(&wanted.key, live, &wanted.commit));
+            self.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
         if is_as_applied(live, &self.apply.body.read()) {
             let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::commit_rollback::Failed;
+use super::commit_rollback::FailedObject;
 use super::context::Context;
 use super::deferred_watch::Crowd;
 use super::desired_state::DesiredState;
@@ -25,7 +25,7 @@ use super::live::LiveFacts;
 use super::manual_rollback::ByHand;
 use super::planner::Prepared;
 use super::prune_candidates::Searched;
-use super::rollout_task::{End, Ended};
+use super::rollout_task::{End, RolloutEnd};
 use super::source_dependency::Asked;
 use super::status::set;
 use super::tasks::Tasks;
@@ -94,7 +94,7 @@ pub(super) struct Source {
     /// When old records are forgotten next.
     pub next_tidy: Instant,
     /// Commits of which something failed and that go back as a whole.
-    pub failed: BTreeMap<CommitId, Failed>,
+    pub failed: BTreeMap<CommitId, FailedObject>,
     /// The autoscalers of the cluster, wherever they come from.
     pub scalers: Watched,
     pub scalers_seen: mpsc::Receiver<Seen>,
@@ -152,7 +152,7 @@ pub(super) enum Done {
     /// Something was kept or forgotten, or what was in the way of it.
     Kept(Option<String>),
     /// A rollout ended.
-    RolledOut(ObjectKey, Ended),
+    RolledOut(ObjectKey, RolloutEnd),
     /// There is time to tell of completions.
     Gathered,
     /// Completions were told.
@@ -320,9 +320,9 @@ impl Source {
         self.repository.desired()
     }
 
-    fn rolled_out(&mut self, key: &ObjectKey, ended: Ended) {
+    fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd) {
         let Some(rollout) = self.rollouts.remove(key) else { return };
-        let Ended { end, told, well } = ended;
+        let RolloutEnd { end, told, well } = ended;
         if let Some(told) = told {
             self.tell_later(told);
         }

@@ -13,7 +13,7 @@ use super::live::LiveFacts;
 use super::planner::Prepared;
 use super::prune;
 use super::resume_point::resumed_apply;
-use super::rollout_task::{RolloutTask, Stage};
+use super::rollout_task::{ResumePoint, RolloutTask};
 use super::source::{Done, Rollout, Source};
 use super::status::set;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
@@ -167,7 +167,7 @@ impl Source {
                     self.wait_for(id, &prepared.planned, reason);
                 }
                 (Action::Prune, None) if prepared.served.is_none() => self.finish(id, Outcome::Pruned, None),
-                (Action::Prune, None) => self.roll_out(id, prepared, Stage::Prune, &ranks),
+                (Action::Prune, None) => self.roll_out(id, prepared, ResumePoint::Prune, &ranks),
             }
         }
     }
@@ -179,7 +179,7 @@ impl Source {
     }
 
     /// Where a rollout is taken up that is under way already; `None` where it is not.
-    fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<Stage> {
+    fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<ResumePoint> {
         let context = &self.context;
         let known = |kind| earlier.and_then(|record| context.baseline(record.id, kind));
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
@@ -192,7 +192,7 @@ impl Source {
                 let reason =
                     reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: hold.reason.clone() });
                 let went = known(StepKind::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
-                Some(Stage::GoingBack { reason, went })
+                Some(ResumePoint::GoingBack { reason, went })
             }
             Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
                 let reason = going_back.and_then(|record| record.reason.clone());
@@ -200,7 +200,7 @@ impl Source {
                     code: "Failed".to_owned(),
                     message: "it had failed before belay was restarted".to_owned(),
                 });
-                Some(Stage::GoingBack { reason, went: None })
+                Some(ResumePoint::GoingBack { reason, went: None })
             }
             Action::Unchanged => {
                 let known = known(StepKind::Applied);
@@ -214,7 +214,7 @@ impl Source {
                     let baseline = Baseline { only_size: scales, ..standing.baseline.clone() };
                     scales.then_some(baseline)
                 });
-                Some(Stage::UnderWay(baseline.unwrap_or_else(|| standing.baseline.clone())))
+                Some(ResumePoint::UnderWay(baseline.unwrap_or_else(|| standing.baseline.clone())))
             }
             _ => None,
         }
@@ -222,17 +222,17 @@ impl Source {
 
     /// How something is applied. What was applied before a restart and is not live any more may have been undone by hand
     /// meanwhile.
-    fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> Stage {
+    fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> ResumePoint {
         let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
         let applied = |record: &Record| self.context.baseline(record.id, StepKind::Applied).is_some();
-        if undoable && earlier.is_some_and(applied) { Stage::Drifted } else { Stage::Fresh }
+        if undoable && earlier.is_some_and(applied) { ResumePoint::Drifted } else { ResumePoint::Fresh }
     }
 
     /// Begins one rollout.
-    pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: Stage, ranks: &Ranks) {
-        let only_size = matches!(&stage, Stage::UnderWay(baseline) if baseline.only_size);
-        let judged =
-            prepared.rolls_out() || !only_size && matches!(stage, Stage::UnderWay(_) | Stage::GoingBack { .. });
+    pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: ResumePoint, ranks: &Ranks) {
+        let only_size = matches!(&stage, ResumePoint::UnderWay(baseline) if baseline.only_size);
+        let judged = prepared.rolls_out()
+            || !only_size && matches!(stage, ResumePoint::UnderWay(_) | ResumePoint::GoingBack { .. });
         let Prepared { planned, served: Some(served), carries_on, standing, .. } = prepared else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;

@@ -53,12 +53,12 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
             Some(commit) if status["updateRevision"] != revision.name.as_str() => known(context, wanted, commit),
             _ => continue,
         };
-        if known == Known::Complete {
+        if known == RevisionStanding::Complete {
             continue;
         }
         let mut pods = context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await?;
         pods.retain(|pod| !is_ready(pod) && pod["metadata"].get("deletionTimestamp").is_none());
-        if known == Known::Nothing {
+        if known == RevisionStanding::Nothing {
             pods = context.cluster.failing_by_themselves(pods).await;
         }
         for pod in &pods {
@@ -72,7 +72,7 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
 
 /// What the history knows of how a commit's rollout ended.
 #[derive(PartialEq, Eq)]
-enum Known {
+enum RevisionStanding {
     /// It was complete once: its pods may hold the data of a revision that was fine.
     Complete,
     /// It did not end well: its pods that are not ready never will be.
@@ -81,7 +81,7 @@ enum Known {
     Nothing,
 }
 
-fn known(context: &Context, wanted: &Wanted, commit: &str) -> Known {
+fn known(context: &Context, wanted: &Wanted, commit: &str) -> RevisionStanding {
     let query = Query { commit: Some(commit.to_owned()), ..Query::of(&context.config.name, &wanted.key) };
     let records = context.history.records(&query).unwrap_or_else(|error| {
         warn!(object = %wanted.key, %error, "failed to ask the history how a revision ended");
@@ -89,8 +89,8 @@ fn known(context: &Context, wanted: &Wanted, commit: &str) -> Known {
     });
     let ended: Vec<Outcome> = records.iter().map(|record| record.outcome).collect();
     match ended.as_slice() {
-        ended if ended.contains(&Outcome::Complete) => Known::Complete,
-        ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => Known::Nothing,
-        _ => Known::Failed,
+        ended if ended.contains(&Outcome::Complete) => RevisionStanding::Complete,
+        ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => RevisionStanding::Nothing,
+        _ => RevisionStanding::Failed,
     }
 }

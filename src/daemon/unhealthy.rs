@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::health_monitor::Cancelled;
 use super::live::LiveFacts;
-use super::rollout_task::{RolloutTask, Stage};
+use super::rollout_task::{ResumePoint, RolloutTask};
 use belay_core::rollout::{CommitId, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell};
 
 /// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
@@ -43,9 +43,9 @@ impl LiveFacts {
 impl RolloutTask {
     /// Looks whether what this rollout takes the place of is well, and writes down where it is not. What can't be seen is
     /// believed to be well, as it was when it was complete.
-    pub(super) async fn look_at_replaced(&self, stage: &Stage) -> Result<(), Cancelled> {
+    pub(super) async fn look_at_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let replaces = *stage == Stage::Fresh && self.apply.replaces_template();
+        let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
         if !replaces || !self.doubtful || !Workload::of(key).is_some_and(Workload::can_go_back) {
             return Ok(());
         }

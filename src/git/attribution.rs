@@ -110,7 +110,7 @@ impl Mirror {
                     Err(GitError::TooMany { .. }) => return Ok(guessed(to, paths, &ends)),
                     loaded => loaded?,
                 };
-                let mut walk = Walk::new(self, repository, graph, folder, paths, links.max(1));
+                let mut walk = AttributionWalk::new(self, repository, graph, folder, paths, links.max(1));
                 walk.run(from, to_node, &ends)?;
                 if from.is_some() {
                     walk.mend(to_node, &ends)?;
@@ -181,7 +181,7 @@ struct Question {
 
 type Questions = HashMap<PathNumber, Question>;
 
-struct Walk<'a> {
+struct AttributionWalk<'a> {
     mirror: &'a Mirror,
     repository: &'a Repository,
     graph: &'a Graph,
@@ -195,7 +195,7 @@ struct Walk<'a> {
     left: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> AttributionWalk<'a> {
     fn new(
         mirror: &'a Mirror,
         repository: &'a Repository,
@@ -203,8 +203,8 @@ impl<'a> Walk<'a> {
         folder: &'a str,
         paths: &'a [String],
         most: usize,
-    ) -> Walk<'a> {
-        Walk {
+    ) -> AttributionWalk<'a> {
+        AttributionWalk {
             mirror,
             repository,
             graph,

@@ -10,7 +10,7 @@ use super::damage::{files, sync_packs};
 use super::error::{GitError, while_doing};
 use super::follow::{Choice, Follow, Offer};
 use super::host_keys;
-use super::import::Source;
+use super::import::PackSource;
 use super::memory;
 use super::mirror::{Mirror, commit_id};
 use super::transport::{Talk, proxy};
@@ -59,7 +59,7 @@ impl Mirror {
         let repository = self.location.to_string();
         let (choice, offer) = match self.location.path() {
             Some(path) => {
-                let source = Source::open(path)?;
+                let source = PackSource::open(path)?;
                 let offer = source.offer(follow)?;
                 let choice = offer.choose(follow, &repository)?;
                 self.bring(&choice, &offer, |mirror, wanted| {

@@ -97,7 +97,7 @@ impl Graph {
     /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`
     /// when there are more than `limit`.
     pub(super) fn between(&self, from: Option<Node>, to: Node, limit: usize) -> Option<Vec<Node>> {
-        let mut walk = Walk::new(self, from, to);
+        let mut walk = GraphWalk::new(self, from, to);
         let mut between = Vec::new();
         while walk.only_to > 0 {
             let (node, paint) = walk.next()?;
@@ -114,7 +114,7 @@ impl Graph {
     /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
     /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
     pub(super) fn steps(&self, from: Option<Node>, to: Node) -> impl Iterator<Item = (Node, bool)> + use<'_> {
-        let mut walk = Walk::new(self, from, to);
+        let mut walk = GraphWalk::new(self, from, to);
         std::iter::from_fn(move || {
             while walk.only_to > 0 {
                 let (node, paint) = walk.next()?;
@@ -128,7 +128,7 @@ impl Graph {
 
     /// The newest commit that both are or come from: of several, none comes from another.
     pub(super) fn common(&self, one: Node, other: Node) -> Option<Node> {
-        let mut walk = Walk::new(self, Some(one), other);
+        let mut walk = GraphWalk::new(self, Some(one), other);
         loop {
             let (node, paint) = walk.next()?;
             if paint == FROM | TO {
@@ -143,7 +143,7 @@ const TO: u8 = 2;
 
 /// Goes down from two commits at once, each commit after everything that comes from it: by falling generation. So when a
 /// commit is taken out of the queue, it is known from which of the two it can be reached.
-struct Walk<'a> {
+struct GraphWalk<'a> {
     graph: &'a Graph,
     paints: HashMap<Node, u8>,
     queue: BinaryHeap<(u32, Node)>,
@@ -151,9 +151,9 @@ struct Walk<'a> {
     only_to: usize,
 }
 
-impl Walk<'_> {
-    fn new(graph: &Graph, from: Option<Node>, to: Node) -> Walk<'_> {
-        let mut walk = Walk { graph, paints: HashMap::new(), queue: BinaryHeap::new(), only_to: 0 };
+impl GraphWalk<'_> {
+    fn new(graph: &Graph, from: Option<Node>, to: Node) -> GraphWalk<'_> {
+        let mut walk = GraphWalk { graph, paints: HashMap::new(), queue: BinaryHeap::new(), only_to: 0 };
         walk.paint(to, TO);
         if let Some(from) = from {
             walk.paint(from, FROM);

@@ -35,21 +35,21 @@ const OBJECTS: usize = 500_000;
 const ALTERNATES: usize = 5;
 
 /// A repository on this machine, opened for reading.
-pub(super) struct Source {
+pub(super) struct PackSource {
     repository: Repository,
     path: PathBuf,
 }
 
-impl Source {
+impl PackSource {
     /// Opens it. It must be a complete one, of the user that belay runs as or declared safe.
-    pub(super) fn open(path: &Path) -> Result<Source, GitError> {
+    pub(super) fn open(path: &Path) -> Result<PackSource, GitError> {
         let flags = RepositoryOpenFlags::NO_SEARCH;
         let repository =
             Repository::open_ext(path, flags, std::iter::empty::<&Path>()).map_err(|error| refusal(path, &error))?;
         if repository.is_shallow() {
             return Err(GitError::Shallow { repository: path.display().to_string() });
         }
-        Ok(Source { repository, path: path.to_owned() })
+        Ok(PackSource { repository, path: path.to_owned() })
     }
 
     /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
@@ -112,17 +112,17 @@ impl Source {
             let import = Import { source: &self.repository, path: &self.path, mirror, limits, until, stop };
             match import.run(&known, wanted) {
                 Ok(objects) => return Ok(objects),
-                Err(Trouble::Final(error)) => return Err(error),
-                Err(Trouble::Object(error)) if of_the_machine(&error, mirror.path()).is_some() => {
+                Err(ImportFault::Final(error)) => return Err(error),
+                Err(ImportFault::Object(error)) if of_the_machine(&error, mirror.path()).is_some() => {
                     return Err(of_the_machine(&error, mirror.path()).unwrap_or(GitError::Cancelled));
                 }
-                Err(Trouble::Object(error)) if attempt == ATTEMPTS => {
+                Err(ImportFault::Object(error)) if attempt == ATTEMPTS => {
                     let repository = self.path.display().to_string();
                     return Err(GitError::DamagedSource { repository, message: error.message().to_owned() });
                 }
-                Err(Trouble::Object(_)) => {
+                Err(ImportFault::Object(_)) => {
                     attempt += 1;
-                    self = Source::open(&self.path)?;
+                    self = PackSource::open(&self.path)?;
                 }
             }
         }
@@ -130,14 +130,14 @@ impl Source {
 }
 
 /// Why an import stopped: for good, or because an object of the repository could not be read, which may only have moved.
-enum Trouble {
+enum ImportFault {
     Final(GitError),
     Object(git2::Error),
 }
 
-impl From<git2::Error> for Trouble {
-    fn from(error: git2::Error) -> Trouble {
-        Trouble::Object(error)
+impl From<git2::Error> for ImportFault {
+    fn from(error: git2::Error) -> ImportFault {
+        ImportFault::Object(error)
     }
 }
 
@@ -151,7 +151,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn run(&self, known: &[Oid], wanted: &[Oid]) -> Result<usize, Trouble> {
+    fn run(&self, known: &[Oid], wanted: &[Oid]) -> Result<usize, ImportFault> {
         let ours = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
         ours.refresh().map_err(|error| self.failed("open the mirror", error))?;
         let mut missing = Missing { source: self.source, ours, seen: HashSet::new(), objects: Vec::new() };
@@ -180,7 +180,7 @@ impl Import<'_> {
                 break;
             }
             if let Some(over) = self.over() {
-                return Err(Trouble::Final(over));
+                return Err(ImportFault::Final(over));
             }
             let commit = self.source.find_commit(id?)?;
             let parent = commit.parent_ids().next();
@@ -190,13 +190,13 @@ impl Import<'_> {
         }
         if missing.objects.len() > OBJECTS {
             let what = format!("the objects of {} that are new", self.path.display());
-            return Err(Trouble::Final(GitError::TooMany { what, limit: OBJECTS }));
+            return Err(ImportFault::Final(GitError::TooMany { what, limit: OBJECTS }));
         }
         self.pack(&missing.objects)?;
         Ok(missing.objects.len())
     }
 
-    fn pack(&self, objects: &[(Oid, Option<String>)]) -> Result<(), Trouble> {
+    fn pack(&self, objects: &[(Oid, Option<String>)]) -> Result<(), ImportFault> {
         if objects.is_empty() {
             return Ok(());
         }
@@ -216,9 +216,11 @@ impl Import<'_> {
         }
         let folder = self.mirror.path().join("objects/pack");
         fs::create_dir_all(&folder)
-            .map_err(|error| Trouble::Final(with_file("make the folder", folder.clone())(error)))?;
+            .map_err(|error| ImportFault::Final(with_file("make the folder", folder.clone())(error)))?;
         builder.set_progress_callback(|_, _, _| self.over().is_none())?;
-        builder.write(&folder, 0o444).map_err(|error| self.over().map_or(Trouble::Object(error), Trouble::Final))?;
+        builder
+            .write(&folder, 0o444)
+            .map_err(|error| self.over().map_or(ImportFault::Object(error), ImportFault::Final))?;
         let odb = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
         odb.refresh().map_err(|error| self.failed("open the mirror", error))
     }
@@ -232,8 +234,8 @@ impl Import<'_> {
         (Instant::now() >= self.until).then_some(GitError::TooSlow { repository, after: self.limits.fetch_time })
     }
 
-    fn failed(&self, doing: &str, error: git2::Error) -> Trouble {
-        Trouble::Final(while_doing(format!("{doing} of {}", self.path.display()))(error))
+    fn failed(&self, doing: &str, error: git2::Error) -> ImportFault {
+        ImportFault::Final(while_doing(format!("{doing} of {}", self.path.display()))(error))
     }
 }
 

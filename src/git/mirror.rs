@@ -90,7 +90,7 @@ impl Mirror {
         let mirror = Mirror::over(folder, location, credentials, limits);
         mirror.make_folder()?;
         let opened = match mirror.look()? {
-            Found::Fine => Opened::Existing,
+            MirrorFound::Fine => Opened::Existing,
             _ => {
                 let _lock = mirror.lock()?;
                 // Somebody else may have made it meanwhile.
@@ -110,10 +110,12 @@ impl Mirror {
         let mirror = Mirror::over(folder, location, Credentials::default(), limits);
         let path = mirror.path();
         match mirror.look()? {
-            Found::Fine => Ok(mirror),
-            Found::Nothing => Err(GitError::NoRepository { path, why: "nothing has been fetched yet".to_owned() }),
-            Found::Other(was) => Err(GitError::NoRepository { path, why: format!("this is a copy of {was}") }),
-            Found::Damaged(message) => Err(GitError::DamagedMirror { path, message }),
+            MirrorFound::Fine => Ok(mirror),
+            MirrorFound::Nothing => {
+                Err(GitError::NoRepository { path, why: "nothing has been fetched yet".to_owned() })
+            }
+            MirrorFound::Other(was) => Err(GitError::NoRepository { path, why: format!("this is a copy of {was}") }),
+            MirrorFound::Damaged(message) => Err(GitError::DamagedMirror { path, message }),
         }
     }
 
@@ -150,7 +152,7 @@ impl Mirror {
         // A disk without room, or a file that belay may not read, is no damage: what is there is good once that is mended.
         unreadable(&self.folder)?;
         let there = fs::symlink_metadata(self.path()).is_ok();
-        self.make(if there { Found::Damaged("started over".to_owned()) } else { Found::Nothing })?;
+        self.make(if there { MirrorFound::Damaged("started over".to_owned()) } else { MirrorFound::Nothing })?;
         self.close_handles();
         *self.graph.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Graph::default();
         Ok(self.beside("damaged"))
@@ -296,26 +298,26 @@ impl Mirror {
         self.folder.join(format!("repository.git.{what}"))
     }
 
-    fn look(&self) -> Result<Found, GitError> {
+    fn look(&self) -> Result<MirrorFound, GitError> {
         let path = self.path();
         match fs::symlink_metadata(&path) {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(MirrorFound::Nothing),
             Err(error) => return Err(with_file("read", path)(error)),
         }
         let (examined, used) = memory::bounded(|| self.examine(&path));
         let found = match examined {
-            Ok(Found::Fine) => match wrong_files(&path)? {
-                Some(wrong) => Found::Damaged(wrong),
-                None => Found::Fine,
+            Ok(MirrorFound::Fine) => match wrong_files(&path)? {
+                Some(wrong) => MirrorFound::Damaged(wrong),
+                None => MirrorFound::Fine,
             },
             Ok(found) => found,
             Err(error) => match self.out_of_memory(self.damaged(&error), used.refused) {
-                GitError::DamagedMirror { message, .. } => Found::Damaged(message),
+                GitError::DamagedMirror { message, .. } => MirrorFound::Damaged(message),
                 other => return Err(other),
             },
         };
-        if matches!(found, Found::Damaged(_)) {
+        if matches!(found, MirrorFound::Damaged(_)) {
             // Damage is what is left when nothing of the machine's explains it.
             unreadable(&path)?;
         }
@@ -323,12 +325,12 @@ impl Mirror {
     }
 
     /// Whose it is, and whether what its references name is there.
-    fn examine(&self, path: &Path) -> Result<Found, git2::Error> {
+    fn examine(&self, path: &Path) -> Result<MirrorFound, git2::Error> {
         // Not `open`: the state folder is belay's own, and root may look at it too.
         let repository = Repository::open_bare(path)?;
         let whose = repository.config()?.get_string(WHOSE)?;
         if whose != self.location.to_string() {
-            return Ok(Found::Other(whose));
+            return Ok(MirrorFound::Other(whose));
         }
         let odb = repository.odb()?;
         for reference in repository.references()? {
@@ -336,18 +338,18 @@ impl Mirror {
                 odb.read_header(target)?;
             }
         }
-        Ok(Found::Fine)
+        Ok(MirrorFound::Fine)
     }
 
-    fn make(&self, found: Found) -> Result<Opened, GitError> {
-        if !matches!(found, Found::Fine) {
+    fn make(&self, found: MirrorFound) -> Result<Opened, GitError> {
+        if !matches!(found, MirrorFound::Fine) {
             unwritable(&self.folder)?;
         }
         let opened = match found {
-            Found::Fine => return Ok(Opened::Existing),
-            Found::Nothing => Opened::Fresh,
-            Found::Other(was) => Opened::OtherRepository { was, set_aside: self.set_aside("of-another")? },
-            Found::Damaged(why) => Opened::Damaged { why, set_aside: self.set_aside("damaged")? },
+            MirrorFound::Fine => return Ok(Opened::Existing),
+            MirrorFound::Nothing => Opened::Fresh,
+            MirrorFound::Other(was) => Opened::OtherRepository { was, set_aside: self.set_aside("of-another")? },
+            MirrorFound::Damaged(why) => Opened::Damaged { why, set_aside: self.set_aside("damaged")? },
         };
         // Made under another name, so that a belay that is killed here leaves nothing half made.
         let new = self.beside("new");
@@ -401,7 +403,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-enum Found {
+enum MirrorFound {
     Fine,
     Nothing,
     Other(String),

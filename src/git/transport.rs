@@ -31,11 +31,11 @@ pub(super) struct Talk<'a> {
     mirror: &'a Path,
     stop: &'a CancellationToken,
     until: Instant,
-    said: RefCell<Said<'a>>,
+    said: RefCell<ServerWords<'a>>,
 }
 
 /// What was said so far.
-struct Said<'a> {
+struct ServerWords<'a> {
     answers: Answers<'a>,
     untrusted: Option<String>,
     bytes: u64,
@@ -50,7 +50,7 @@ impl<'a> Talk<'a> {
         stop: &'a CancellationToken,
     ) -> Talk<'a> {
         let until = Instant::now() + limits.fetch_time;
-        let said = Said { answers: credentials.answers(), untrusted: None, bytes: 0 };
+        let said = ServerWords { answers: credentials.answers(), untrusted: None, bytes: 0 };
         Talk { location, credentials, limits, mirror, stop, until, said: RefCell::new(said) }
     }
 

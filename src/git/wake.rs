@@ -24,7 +24,7 @@ const CALM: Duration = Duration::from_millis(200);
 /// Wakes whoever follows a repository on this machine when something in it moves. Costs nothing while nothing happens.
 pub struct Wake {
     signal: Arc<Signal>,
-    watched: Mutex<Option<Watched>>,
+    watched: Mutex<Option<WatchedFolder>>,
     path: PathBuf,
 }
 
@@ -46,15 +46,15 @@ struct Signal {
 }
 
 /// A watcher, and what it watches.
-struct Watched {
+struct WatchedFolder {
     /// Stops when it is dropped.
     _watcher: RecommendedWatcher,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 /// Which folders are watched, told apart from others of the same name that come later.
 #[derive(PartialEq, Eq)]
-struct Identity(Vec<(PathBuf, u64, u64)>);
+struct FileIdentity(Vec<(PathBuf, u64, u64)>);
 
 impl Wake {
     /// Watches a repository on this machine. `None` for one that is elsewhere.
@@ -147,15 +147,15 @@ impl Folders {
     }
 
     /// Which folders these are now.
-    fn identity(&self) -> io::Result<Identity> {
+    fn identity(&self) -> io::Result<FileIdentity> {
         let identify = |(path, _): &(PathBuf, RecursiveMode)| {
             let metadata = fs::metadata(path)?;
             Ok((path.clone(), metadata.dev(), metadata.ino()))
         };
-        self.folders.iter().map(identify).collect::<io::Result<_>>().map(Identity)
+        self.folders.iter().map(identify).collect::<io::Result<_>>().map(FileIdentity)
     }
 
-    fn watch(&self, signal: &Arc<Signal>, identity: Identity) -> notify::Result<Watched> {
+    fn watch(&self, signal: &Arc<Signal>, identity: FileIdentity) -> notify::Result<WatchedFolder> {
         let (path, repository, signal) = (self.path.clone(), self.repository.clone(), Arc::clone(signal));
         let told = move |told: notify::Result<Event>| {
             match told {
@@ -170,7 +170,7 @@ impl Folders {
         for (folder, mode) in &self.folders {
             watcher.watch(folder, *mode)?;
         }
-        Ok(Watched { _watcher: watcher, identity })
+        Ok(WatchedFolder { _watcher: watcher, identity })
     }
 }
 

@@ -8,7 +8,7 @@ use rusqlite::StatementStatus;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use super::{History, Opened, Query, Replaced, Update};
+use super::{History, OpenedHistory, Query, Replaced, Update};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
@@ -175,7 +175,7 @@ fn opening_does_not_go_through_everything() {
     std::io::Write::write_all(&mut opened, &[0x5a; 600]).unwrap();
     drop(History::read_only(folder.path()).unwrap());
     let (history, opened) = History::open(folder.path(), at(0)).unwrap();
-    assert_eq!(opened, Opened::Existing);
+    assert_eq!(opened, OpenedHistory::Existing);
     assert!(history.mend(at(1)).unwrap().is_some(), "the daily look finds it");
 }
 

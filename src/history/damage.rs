@@ -30,25 +30,25 @@ pub(super) fn damage(path: &Path) -> Option<String> {
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum DamageCheck {
     Reading,
     Writing,
 }
 
 /// Why a file can't be opened: what the system says of it, which SQLite does not tell, and what to do.
-pub(super) fn cannot_open(path: &Path, wanted: Wanted, error: &rusqlite::Error) -> HistoryError {
+pub(super) fn cannot_open(path: &Path, wanted: DamageCheck, error: &rusqlite::Error) -> HistoryError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             return HistoryError::Busy { doing: "open the history" };
         }
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) if wanted == Wanted::Reading => {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) if wanted == DamageCheck::Reading => {
             return HistoryError::Damaged { path: path.to_owned(), message: error.to_string() };
         }
         _ => {}
     }
-    let refused = fs::OpenOptions::new().read(true).write(wanted == Wanted::Writing).open(path).err();
+    let refused = fs::OpenOptions::new().read(true).write(wanted == DamageCheck::Writing).open(path).err();
     let advice = match (refused.as_ref().map(io::Error::kind), error.sqlite_error_code()) {
-        (Some(io::ErrorKind::PermissionDenied), _) if wanted == Wanted::Reading => {
+        (Some(io::ErrorKind::PermissionDenied), _) if wanted == DamageCheck::Reading => {
             "it belongs to the daemon's user: ask as that user or as root"
         }
         (Some(io::ErrorKind::PermissionDenied), _) => "let belay's user read and write it, and the folder it is in",

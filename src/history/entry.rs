@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::error::HistoryError;
 use super::file::{Failure, History};
-use super::templates::Kept;
+use super::templates::KeptTemplate;
 use super::write::{Update, add_step, finish, update};
 use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 
@@ -17,7 +17,7 @@ pub enum Entry {
     /// What has become known of a record.
     Update(RecordId, Update),
     /// The template of a workload that was seen complete.
-    Kept(Kept),
+    Kept(KeptTemplate),
     /// The end of a record, and when it was.
     End(RecordId, Outcome, Option<Reason>, Timestamp),
 }

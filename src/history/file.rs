@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::aside::{set_aside, with_suffix};
-use super::damage::{Wanted, cannot_open, damage, is_damage};
+use super::damage::{DamageCheck, cannot_open, damage, is_damage};
 use super::error::HistoryError;
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
@@ -44,7 +44,7 @@ struct Inner {
 
 /// How the history file was found when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opened {
+pub enum OpenedHistory {
     /// As it was left.
     Existing,
     /// There was none.
@@ -73,18 +73,18 @@ impl History {
     ///
     /// When a newer belay wrote it, when the file can't be opened (rights, a read-only disk, too few descriptors), when the
     /// folder can't be written, and when another process holds the file for 5 s.
-    pub fn open(folder: &Path, now: Timestamp) -> Result<(History, Opened), HistoryError> {
+    pub fn open(folder: &Path, now: Timestamp) -> Result<(History, OpenedHistory), HistoryError> {
         let path = folder.join("history.db");
         private::make(folder)?;
         let (writer, opened) = match open_for_writing(&path) {
             Ok(found) => found,
-            Err(Trouble::Final(error)) => return Err(error),
-            Err(Trouble::Unreadable(why)) => {
+            Err(OpenFault::Final(error)) => return Err(error),
+            Err(OpenFault::Unreadable(why)) => {
                 let to = set_aside(&path, now)?;
                 match open_for_writing(&path) {
-                    Ok((writer, _)) => (writer, Opened::SetAside { why, to }),
-                    Err(Trouble::Final(error)) => return Err(error),
-                    Err(Trouble::Unreadable(message)) => return Err(HistoryError::Damaged { path, message }),
+                    Ok((writer, _)) => (writer, OpenedHistory::SetAside { why, to }),
+                    Err(OpenFault::Final(error)) => return Err(error),
+                    Err(OpenFault::Unreadable(message)) => return Err(HistoryError::Damaged { path, message }),
                 }
             }
         };
@@ -144,8 +144,8 @@ impl History {
         let to = set_aside(&self.0.path, now)?;
         let opened = open_for_writing(&self.0.path);
         let (fresh, _) = opened.map_err(|trouble| match trouble {
-            Trouble::Final(error) => error,
-            Trouble::Unreadable(message) => HistoryError::Damaged { path: self.0.path.clone(), message },
+            OpenFault::Final(error) => error,
+            OpenFault::Unreadable(message) => HistoryError::Damaged { path: self.0.path.clone(), message },
         })?;
         *reader = open_for_reading(&self.0.path)?;
         *writer = fresh;
@@ -255,27 +255,27 @@ impl From<HistoryError> for Failure {
     }
 }
 
-enum Trouble {
+enum OpenFault {
     /// The file is no use, but can be put aside.
     Unreadable(String),
     Final(HistoryError),
 }
 
-fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
+fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFault> {
     // Before it is opened, which makes a log of its own beside it.
     let check_it = wants_a_check(path);
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
         // Evidence may hold what an application logs: readable for the daemon's user alone.
         let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-        made.map_err(|error| Trouble::Final(io("make", path)(error)))?;
+        made.map_err(|error| OpenFault::Final(io("make", path)(error)))?;
     }
     if path.is_dir() {
-        return Err(Trouble::Unreadable("it is a folder".to_owned()));
+        return Err(OpenFault::Unreadable("it is a folder".to_owned()));
     }
     let judge = |error: rusqlite::Error| match is_damage(&error).then(|| damage(path)).flatten() {
-        Some(why) => Trouble::Unreadable(why),
-        None => Trouble::Final(cannot_open(path, Wanted::Writing, &error)),
+        Some(why) => OpenFault::Unreadable(why),
+        None => OpenFault::Final(cannot_open(path, DamageCheck::Writing, &error)),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(judge)?;
@@ -285,24 +285,24 @@ fn open_for_writing(path: &Path) -> Result<(Connection, Opened), Trouble> {
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(judge)?;
     if application != APPLICATION && tables > 0 {
-        return Err(Trouble::Unreadable("it is a database of another program".to_owned()));
+        return Err(OpenFault::Unreadable("it is a database of another program".to_owned()));
     }
     let known = newest_format();
     if found > known {
-        return Err(Trouble::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
+        return Err(OpenFault::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
     }
     if check_it {
         let sound = check(&connection).map_err(judge)?;
         if sound != "ok" {
-            return Err(Trouble::Unreadable(sound));
+            return Err(OpenFault::Unreadable(sound));
         }
     }
     set_up(&connection).map_err(judge)?;
     migrate(&mut connection).map_err(judge)?;
     let opened = match found {
-        0 => Opened::Fresh,
-        _ if found == known => Opened::Existing,
-        _ => Opened::Migrated { from: found, to: known },
+        0 => OpenedHistory::Fresh,
+        _ if found == known => OpenedHistory::Existing,
+        _ => OpenedHistory::Migrated { from: found, to: known },
     };
     Ok((connection, opened))
 }
@@ -346,9 +346,9 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> 
             let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             let opened = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags).and_then(look);
-            opened.map_err(|error| cannot_open(path, Wanted::Reading, &error))
+            opened.map_err(|error| cannot_open(path, DamageCheck::Reading, &error))
         }
-        Err(error) => Err(cannot_open(path, Wanted::Reading, &error)),
+        Err(error) => Err(cannot_open(path, DamageCheck::Reading, &error)),
     }
 }
 

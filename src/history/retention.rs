@@ -93,13 +93,13 @@ fn bound(connection: &Connection, retention: &Retention, now: Timestamp) -> Resu
     Ok(by_age.max(by_count))
 }
 
-struct Done {
+struct RetentionResult {
     forgotten: u64,
     next: Option<Position>,
 }
 
 /// Looks at the next few records before `before` and forgets those that may be.
-fn forget_some(connection: &Connection, before: &Position, from: &Position) -> Result<Done, Failure> {
+fn forget_some(connection: &Connection, before: &Position, from: &Position) -> Result<RetentionResult, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT number, started, ended IS NOT NULL AND EXISTS (SELECT 1 FROM records AS newer INDEXED BY records_by_name \
          WHERE newer.name = records.name AND newer.kind = records.kind AND newer.\"group\" = records.\"group\" AND \
@@ -124,7 +124,7 @@ fn forget_some(connection: &Connection, before: &Position, from: &Position) -> R
     }
     let full = looked.len() == AT_ONCE;
     let next = looked.into_iter().last().filter(|_| full).map(|(number, started, _)| (started, number));
-    Ok(Done { forgotten, next })
+    Ok(RetentionResult { forgotten, next })
 }
 
 /// Forgets the plans, commits, people and templates that nothing names any more and that are old.

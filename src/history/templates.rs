@@ -29,7 +29,7 @@ pub struct LastGood {
 
 /// A pod template that may be kept.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct KeptTemplate {
     source: String,
     object: ObjectKey,
     commit: CommitId,
@@ -37,7 +37,7 @@ pub struct Kept {
     at: Timestamp,
 }
 
-impl Kept {
+impl KeptTemplate {
     /// The template that was applied for a commit.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl Kept {
         commit: &CommitId,
         template: &Value,
         at: Timestamp,
-    ) -> Result<Kept, HistoryError> {
+    ) -> Result<KeptTemplate, HistoryError> {
         let text = checked(object, template)?;
-        Ok(Kept { source: source.to_owned(), object: object.clone(), commit: commit.clone(), text, at })
+        Ok(KeptTemplate { source: source.to_owned(), object: object.clone(), commit: commit.clone(), text, at })
     }
 
     pub(super) fn write(&self, connection: &Connection) -> Result<(), Failure> {
-        let Kept { source, object, commit, text, at } = self;
+        let KeptTemplate { source, object, commit, text, at } = self;
         let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         connection
             .prepare_cached("INSERT OR IGNORE INTO templates (hash, template) VALUES (?, ?)")?
@@ -90,7 +90,7 @@ impl History {
         template: &Value,
         at: Timestamp,
     ) -> Result<(), HistoryError> {
-        let kept = Kept::of(source, object, commit, template, at)?;
+        let kept = KeptTemplate::of(source, object, commit, template, at)?;
         self.write("keep a template", |connection| kept.write(connection))
     }
 

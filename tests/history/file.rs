@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use belay::history::{History, HistoryError, Opened, Query};
+use belay::history::{History, HistoryError, OpenedHistory, Query};
 use belay_core::rollout::Outcome;
 
 use super::{at, recorded};
 
-fn open(folder: &Path) -> (History, Opened) {
+fn open(folder: &Path) -> (History, OpenedHistory) {
     History::open(folder, at(0)).unwrap()
 }
 
@@ -21,11 +21,11 @@ fn pragma(folder: &Path, text: &str) {
 fn what_was_written_is_there_after_opening_again() {
     let folder = tempfile::tempdir().unwrap();
     let (history, opened) = open(folder.path());
-    assert_eq!(opened, Opened::Fresh);
+    assert_eq!(opened, OpenedHistory::Fresh);
     let id = recorded(&history, 1, "web", Outcome::Complete, 10);
     drop(history);
     let (history, opened) = open(folder.path());
-    assert_eq!(opened, Opened::Existing);
+    assert_eq!(opened, OpenedHistory::Existing);
     assert_eq!(history.record(id).unwrap().unwrap().outcome, Outcome::Complete);
     let mode = fs::metadata(history.path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o007, 0, "others may read what applications log");
@@ -108,7 +108,7 @@ fn a_damaged_file_is_set_aside_and_a_fresh_one_begun() {
         drop(history);
         damage(&folder.path().join("history.db"));
         let (history, opened) = open(folder.path());
-        let Opened::SetAside { to, .. } = opened else { panic!("{what}: {opened:?}") };
+        let OpenedHistory::SetAside { to, .. } = opened else { panic!("{what}: {opened:?}") };
         assert!(to.exists(), "{what}");
         assert!(to.to_string_lossy().ends_with("history.db.damaged-20251009T085320Z"), "{what}: {}", to.display());
         assert_eq!(history.records(&Query::default()).unwrap(), [], "{what}");
@@ -134,7 +134,7 @@ fn a_good_file_that_can_not_be_opened_is_left_alone() {
         assert_eq!(fs::read(&file).unwrap(), before);
         fs::remove_dir(&beside).unwrap();
         let (history, opened) = open(folder.path());
-        assert_eq!((opened, history.records(&Query::default()).unwrap().len()), (Opened::Existing, 1));
+        assert_eq!((opened, history.records(&Query::default()).unwrap().len()), (OpenedHistory::Existing, 1));
         // Nor is it while it is in use.
         let moved = folder.path().join("moved");
         fs::rename(&file, &moved).unwrap();
@@ -149,7 +149,7 @@ fn only_so_many_damaged_files_are_kept() {
     for second in 0..6 {
         fs::write(folder.path().join("history.db"), "this is no database at all, not even a bit of one").unwrap();
         let (_, opened) = History::open(folder.path(), at(second / 2)).unwrap();
-        assert!(matches!(opened, Opened::SetAside { .. }));
+        assert!(matches!(opened, OpenedHistory::SetAside { .. }));
     }
     let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut old: Vec<String> = names.filter(|name| name.contains("damaged")).collect();
@@ -221,7 +221,7 @@ fn a_file_of_the_first_format_is_read_for_ever() {
     connection.execute_batch(include_str!("version_1.sql")).unwrap();
     drop(connection);
     let (history, opened) = open(folder.path());
-    assert!(matches!(opened, Opened::Existing | Opened::Migrated { from: 1, .. }), "{opened:?}");
+    assert!(matches!(opened, OpenedHistory::Existing | OpenedHistory::Migrated { from: 1, .. }), "{opened:?}");
     let records = history.records(&Query::default()).unwrap();
     let told: Vec<String> = records
         .iter()

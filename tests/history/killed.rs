@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use belay::history::{History, Opened, Query};
+use belay::history::{History, OpenedHistory, Query};
 use belay_core::rollout::{Outcome, RecordId, Step, StepKind};
 
 use super::{at, commit_id, deployment, record};
@@ -41,7 +41,7 @@ fn nothing_that_was_announced_is_lost() {
     }
     assert!(announced.len() > 100);
     let (history, opened) = History::open(folder.path(), at(0)).unwrap();
-    assert_eq!(opened, Opened::Existing);
+    assert_eq!(opened, OpenedHistory::Existing);
     for (id, outcome) in &announced {
         let record = history.record(RecordId(*id)).unwrap().unwrap();
         // The last announcement for a record may not have been its last change.

@@ -9,14 +9,14 @@ use kube_facts::{Type, facts};
 
 /// What is wrong with a manifest, and what is doubtful.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ServerAnswer {
     pub complaints: Vec<Complaint>,
     pub warnings: Vec<Complaint>,
 }
 
 /// Asks of one manifest. Kinds that are not built in are left alone: only their cluster knows them.
-pub(super) fn ask(manifest: &Manifest) -> Said {
-    let Some(definition) = definition(manifest) else { return Said::default() };
+pub(super) fn ask(manifest: &Manifest) -> ServerAnswer {
+    let Some(definition) = definition(manifest) else { return ServerAnswer::default() };
     let write = Write {
         definition: &definition,
         subresource: None,
@@ -34,16 +34,16 @@ pub(super) fn ask(manifest: &Manifest) -> Said {
                 let (field, message) = text.split_once(": ").unwrap_or(("", text));
                 complaint(manifest, field, message)
             });
-            Said { complaints: Vec::new(), warnings: warnings.collect() }
+            ServerAnswer { complaints: Vec::new(), warnings: warnings.collect() }
         }
         Err(refused) if refused.causes.is_empty() => {
-            Said { complaints: vec![complaint(manifest, "", &refused.message)], warnings: Vec::new() }
+            ServerAnswer { complaints: vec![complaint(manifest, "", &refused.message)], warnings: Vec::new() }
         }
         Err(refused) => {
             let causes = refused.causes.iter();
             let complaints =
                 causes.map(|cause| complaint(manifest, cause.field.as_deref().unwrap_or_default(), &cause.message));
-            Said { complaints: complaints.collect(), warnings: Vec::new() }
+            ServerAnswer { complaints: complaints.collect(), warnings: Vec::new() }
         }
     }
 }
@@ -107,7 +107,7 @@ spec:
 ";
 
     /// What is said of a text: by whoever reads it, and then by the server.
-    fn said(text: &str) -> Said {
+    fn said(text: &str) -> ServerAnswer {
         let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("default"));
         let mut said = file.manifests.first().map(ask).unwrap_or_default();
         said.complaints.extend(file.complaints);

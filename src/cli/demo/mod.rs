@@ -1,6 +1,6 @@
 //! `belay demo`
 
-mod stage;
+mod setup;
 mod witness;
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{Globals, history, show, signals};
 use crate::clock::Clock;
 use crate::history::Query;
 use belay_core::rollout::Outcome;
-use stage::Stage;
+use setup::DemoSetup;
 use witness::Witness;
 
 /// What `belay demo` understands.
@@ -86,29 +86,29 @@ const STORY: [Chapter; 4] = [
 pub(super) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { keep } = args;
     say("A Git repository, an embedded Kubernetes of three nodes, and belay between them.");
-    let mut stage = Stage::set().await?;
-    let witness = Witness::new(stage.client());
+    let mut setup = DemoSetup::set().await?;
+    let witness = Witness::new(setup.client());
     let mut previous_image = "";
     for (number, chapter) in (1..).zip(&STORY) {
-        tell(&mut stage, &witness, number, chapter, previous_image).await?;
+        tell(&mut setup, &witness, number, chapter, previous_image).await?;
         if chapter.ends == Ending::Complete {
             previous_image = chapter.image;
         }
     }
-    epilogue(&stage, &witness).await?;
+    epilogue(&setup, &witness).await?;
     if keep {
-        let kept = stage.open_door().await?;
-        invite(&stage, &kept);
+        let kept = setup.keep().await?;
+        invite(&setup, &kept);
         signals::asked_to_stop().await;
         kept.close().await;
     }
-    stage.strike().await;
+    setup.stop().await;
     Ok(Exit::Done)
 }
 
 /// Commits a chapter, and watches until the cluster itself shows how it ends.
 async fn tell(
-    stage: &mut Stage,
+    setup: &mut DemoSetup,
     witness: &Witness,
     number: usize,
     chapter: &Chapter,
@@ -117,7 +117,7 @@ async fn tell(
     let bold = Style::new().bold();
     say("");
     say(format!("{bold}{number}. {}{bold:#}", chapter.title));
-    let commit = stage.commit(chapter.author, chapter.subject, chapter.image)?;
+    let commit = setup.commit(chapter.author, chapter.subject, chapter.image)?;
     let dim = Style::new().dimmed();
     say(format!("{dim}   $ git commit --message {:?} && git push   # {}{dim:#}", chapter.subject, commit.short()));
     let mut progress = Progress::default();
@@ -130,7 +130,7 @@ async fn tell(
                 Ending::TakenBack => seen.is_back(&commit, before),
             };
             // The record ends a moment after the cluster does.
-            if ended && stage.is_recorded(&commit) {
+            if ended && setup.is_recorded(&commit) {
                 return anyhow::Ok(seen);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -147,16 +147,16 @@ async fn tell(
         Ending::TakenBack => {
             let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
             progress.done(&format!("   {red}rolled-back{red:#}: {}", seen.line()));
-            explain(stage, &commit)?;
+            explain(setup, &commit)?;
         }
     }
     Ok(())
 }
 
 /// Why it was taken back, with what belay kept of it.
-fn explain(stage: &Stage, commit: &belay_core::rollout::CommitId) -> anyhow::Result<()> {
+fn explain(setup: &DemoSetup, commit: &belay_core::rollout::CommitId) -> anyhow::Result<()> {
     let query = Query { commit: Some(commit.to_string()), outcomes: [Outcome::RolledBack].into(), ..Query::default() };
-    let record = stage.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
+    let record = setup.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
     let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();
     say(format!("   why: {reason}"));
     if let Some(evidence) = &record.evidence {
@@ -169,13 +169,13 @@ fn explain(stage: &Stage, commit: &belay_core::rollout::CommitId) -> anyhow::Res
 }
 
 /// The history by commit, and as kubectl shows it.
-async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
+async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
     let bold = Style::new().bold();
     say("");
     say(format!("{bold}$ belay history deploy/web{bold:#}"));
     let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
-    let records = stage.history().records(&query)?;
-    history::print(&HistoryView::from(stage.history().clone()), &records, Format::Table, Clock::system().now())?;
+    let records = setup.history().records(&query)?;
+    history::print(&HistoryView::from(setup.history().clone()), &records, Format::Table, Clock::system().now())?;
     say("");
     say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
     witness.rollout_history().await?.iter().for_each(say);
@@ -183,9 +183,9 @@ async fn epilogue(stage: &Stage, witness: &Witness) -> anyhow::Result<()> {
 }
 
 /// What to do with what was left running.
-fn invite(stage: &Stage, kept: &stage::Kept) {
-    let (repository, clone) = (stage.repository().display().to_string(), stage.working_copy().display().to_string());
-    let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), stage.state().display().to_string());
+fn invite(setup: &DemoSetup, kept: &setup::Kept) {
+    let (repository, clone) = (setup.repository().display().to_string(), setup.working_copy().display().to_string());
+    let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), setup.state().display().to_string());
     // Nobody has installed it yet.
     let belay = std::env::current_exe().map_or_else(|_| "belay".to_owned(), |path| path.display().to_string());
     for line in [

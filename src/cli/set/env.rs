@@ -17,7 +17,7 @@ use belay_core::manifest::edit::{New, Step};
 
 /// Where a variable's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum EnvSource {
     /// It is written out.
     Text(String),
     /// `configMapKeyRef` or `secretKeyRef`: of that object, that key.
@@ -27,7 +27,7 @@ pub(super) enum Source {
 /// What is to become of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variables {
-    pub set: BTreeMap<String, Source>,
+    pub set: BTreeMap<String, EnvSource>,
     /// The names in the order in which they were said.
     pub order: Vec<String>,
     pub remove: Vec<String>,
@@ -71,7 +71,7 @@ async fn add_all_of(globals: &Globals, args: &Args, from: &str, variables: &mut 
     for key in keys {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_uppercase() } else { '_' };
         let variable = format!("{}{}", args.prefix, key.chars().map(plain).collect::<String>());
-        variables.set(&variable, Source::Reference { field, name: name.to_owned(), key })?;
+        variables.set(&variable, EnvSource::Reference { field, name: name.to_owned(), key })?;
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ async fn keys_of(globals: &Globals, args: &Args, kind: &str, name: &str) -> anyh
 
 impl Variables {
     /// Sets one.
-    pub(super) fn set(&mut self, name: &str, source: Source) -> anyhow::Result<()> {
+    pub(super) fn set(&mut self, name: &str, source: EnvSource) -> anyhow::Result<()> {
         named(name)?;
         if self.set.insert(name.to_owned(), source).is_none() {
             self.order.push(name.to_owned());
@@ -121,7 +121,7 @@ impl Variables {
         Ok(())
     }
 
-    fn in_order(&self) -> impl Iterator<Item = (&String, &Source)> {
+    fn in_order(&self) -> impl Iterator<Item = (&String, &EnvSource)> {
         self.order.iter().filter_map(|name| self.set.get_key_value(name))
     }
 
@@ -159,7 +159,7 @@ impl Variables {
         before: &Value,
         path: Vec<Step>,
         name: &str,
-        source: &Source,
+        source: &EnvSource,
         ops: &mut Vec<Op>,
     ) -> anyhow::Result<()> {
         self.may_overwrite(name)?;
@@ -167,7 +167,7 @@ impl Variables {
             return Ok(());
         }
         match source {
-            Source::Text(text) => {
+            EnvSource::Text(text) => {
                 let new = New::Text(text.clone());
                 match before.get("value") {
                     Some(_) => ops.push(Op::Set([path.clone(), vec![key("value")]].concat(), new)),
@@ -177,7 +177,7 @@ impl Variables {
                     ops.push(Op::RemoveEntry(path, "valueFrom".to_owned()));
                 }
             }
-            Source::Reference { .. } => {
+            EnvSource::Reference { .. } => {
                 for field in ["valueFrom", "value"] {
                     if before.get(field).is_some() {
                         ops.push(Op::RemoveEntry(path.clone(), field.to_owned()));
@@ -228,11 +228,11 @@ impl Variables {
     }
 }
 
-impl Source {
+impl EnvSource {
     fn value_from(&self) -> New {
         match self {
-            Source::Text(text) => New::Text(text.clone()),
-            Source::Reference { field, name, key } => {
+            EnvSource::Text(text) => New::Text(text.clone()),
+            EnvSource::Reference { field, name, key } => {
                 let entries =
                     vec![("name".to_owned(), New::Text(name.clone())), ("key".to_owned(), New::Text(key.clone()))];
                 New::Mapping(vec![((*field).to_owned(), New::Mapping(entries))])
@@ -241,14 +241,14 @@ impl Source {
     }
 
     fn item(&self, name: &str) -> New {
-        let field = if matches!(self, Source::Text(_)) { "value" } else { "valueFrom" };
+        let field = if matches!(self, EnvSource::Text(_)) { "value" } else { "valueFrom" };
         New::Mapping(vec![("name".to_owned(), New::Text(name.to_owned())), (field.to_owned(), self.value_from())])
     }
 
     fn is(&self, variable: &Value) -> bool {
         match self {
-            Source::Text(text) => variable["value"] == text.as_str() && variable.get("valueFrom").is_none(),
-            Source::Reference { .. } => {
+            EnvSource::Text(text) => variable["value"] == text.as_str() && variable.get("valueFrom").is_none(),
+            EnvSource::Reference { .. } => {
                 variable["valueFrom"] == self.value_from().to_value() && variable.get("value").is_none()
             }
         }
@@ -257,9 +257,9 @@ impl Source {
     /// In place of what is there.
     fn patch(&self, name: &str) -> Value {
         match self {
-            Source::Text(text) => json!({"name": name, "value": text, "valueFrom": null}),
+            EnvSource::Text(text) => json!({"name": name, "value": text, "valueFrom": null}),
             // Whatever else it was.
-            Source::Reference { .. } => {
+            EnvSource::Reference { .. } => {
                 let mut from = self.value_from().to_value();
                 from["$patch"] = json!("replace");
                 json!({"name": name, "value": null, "valueFrom": from})

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use anyhow::{Context as _, bail};
 
 use super::Place;
-use super::env::{Source, Variables};
+use super::env::{EnvSource, Variables};
 
 /// What `belay set env` understands.
 #[derive(clap::Args, Debug)]
@@ -63,10 +63,10 @@ impl Args {
                 std::io::stdin().lock().read_to_string(&mut text).context("failed to read standard input")?;
                 for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
                     let (name, value) = line.split_once('=').context("standard input has a line without =")?;
-                    variables.set(name, Source::Text(value.to_owned()))?;
+                    variables.set(name, EnvSource::Text(value.to_owned()))?;
                 }
             } else if let Some((name, value)) = word.split_once('=') {
-                variables.set(name, Source::Text(value.to_owned()))?;
+                variables.set(name, EnvSource::Text(value.to_owned()))?;
             } else if let Some(name) = word.strip_suffix('-').filter(|name| !name.contains('/')) {
                 named(name)?;
                 variables.remove.push(name.to_owned());

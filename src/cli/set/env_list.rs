@@ -66,9 +66,9 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
 }
 
 /// Namespace and name of a ConfigMap.
-type Named = (Option<String>, String);
+type NamedItems = (Option<String>, String);
 
-fn line(variable: &Value, object: &ObjectKey, known: &BTreeMap<Named, Value>) -> String {
+fn line(variable: &Value, object: &ObjectKey, known: &BTreeMap<NamedItems, Value>) -> String {
     let name = variable["name"].as_str().unwrap_or_default();
     let from = &variable["valueFrom"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ async fn configuration(
     globals: &Globals,
     args: &Args,
     objects: &[(ObjectKey, Value)],
-) -> anyhow::Result<BTreeMap<Named, Value>> {
+) -> anyhow::Result<BTreeMap<NamedItems, Value>> {
     let mut known = BTreeMap::new();
     if !args.place.live {
         let worktree = open(globals, &args.place)?;

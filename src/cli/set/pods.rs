@@ -9,7 +9,7 @@ use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 
 /// What the pods of an object are to be.
-pub(super) trait Wanted {
+pub(super) trait PodEdit {
     /// Makes the specification of the pods what it is to be.
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()>;
     /// What was done, in kubectl's words: `resource requirements updated`.
@@ -21,7 +21,7 @@ pub(super) trait Wanted {
 /// It as a change.
 pub(super) struct Pods<W>(pub W);
 
-impl<W: Wanted> Pods<W> {
+impl<W: PodEdit> Pods<W> {
     fn of(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Vec<Op>> {
         let Some(path) = pod_spec(object) else { return Ok(Vec::new()) };
         let before = at(value, &path);
@@ -31,7 +31,7 @@ impl<W: Wanted> Pods<W> {
     }
 }
 
-impl<W: Wanted> Change for Pods<W> {
+impl<W: PodEdit> Change for Pods<W> {
     fn ops(&self, object: &ObjectKey, value: &Value) -> anyhow::Result<Vec<Op>> {
         self.of(object, value)
     }

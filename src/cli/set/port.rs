@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
-use super::pods::{Pods, Wanted, each_container, list, without_empty};
+use super::pods::{PodEdit, Pods, each_container, list, without_empty};
 use super::{Place, change};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -77,7 +77,7 @@ impl Port {
     }
 }
 
-impl Wanted for Ports {
+impl PodEdit for Ports {
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         let names: Vec<&str> =
             spec["containers"].as_array().into_iter().flatten().filter_map(|one| one["name"].as_str()).collect();

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::pods::{Pods, Wanted, each_container, without_empty};
+use super::pods::{PodEdit, Pods, each_container, without_empty};
 use super::{Place, change};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -53,7 +53,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &args.words, &Pods(Resources { amounts, containers: args.containers })).await
 }
 
-impl Wanted for Resources {
+impl PodEdit for Resources {
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         each_container(object, spec, &self.containers, |container| {
             for (field, name, amount) in &self.amounts {

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::pods::{Pods, Wanted, each_container, list, without_empty};
+use super::pods::{PodEdit, Pods, each_container, list, without_empty};
 use super::{Place, change};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -71,7 +71,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &args.words, &Pods(Security { fields, add, drop, containers: args.containers })).await
 }
 
-impl Wanted for Security {
+impl PodEdit for Security {
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         each_container(object, spec, &self.containers, |container| {
             for (name, value) in &self.fields {

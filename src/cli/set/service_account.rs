@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::pods::{Pods, Wanted};
+use super::pods::{PodEdit, Pods};
 use super::{Place, change};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -30,7 +30,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &words, &Pods(Account(account))).await
 }
 
-impl Wanted for Account {
+impl PodEdit for Account {
     fn make(&self, _object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         spec["serviceAccountName"] = json!(self.0);
         // The old name of the same field: what it says must not differ.

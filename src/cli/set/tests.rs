@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::Change;
 use super::containers::containers;
-use super::env::{Source, Variables};
+use super::env::{EnvSource, Variables};
 use super::image::Images;
 use crate::cli::pick;
 use belay_core::manifest::{File, Scopes, read_file};
 
 /// A manifest in the midst of others, and where it is.
 #[derive(Clone, Debug)]
-struct Written {
+struct EditedFile {
     text: String,
     name: &'static str,
 }
@@ -51,7 +51,7 @@ fn above(version: &str, kind: &str) -> (String, usize) {
     (head + &more, 6)
 }
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = EditedFile> {
     let image =
         select(&["web:1", "'web:1'", "\"web:1\"", ">-\n    web:1", "&img web:1", "!!str web:1", "|-\n    web:1"][..]);
     let comment = select(&["", " # why", "   # image: x"][..]);
@@ -90,7 +90,7 @@ fn written() -> impl Strategy<Value = Written> {
             }
             let text = format!("{before}{text}{after}");
             let text = if crlf { text.replace('\n', "\r\n") } else { text };
-            Written { text, name: "web" }
+            EditedFile { text, name: "web" }
         },
     )
 }
@@ -106,7 +106,7 @@ fn read(text: &str) -> File {
 }
 
 /// The text after a change, and the objects before and after it: that with the name, and all others.
-fn changed(written: &Written, change: &impl Change) -> Result<(String, Value, Value), TestCaseError> {
+fn changed(written: &EditedFile, change: &impl Change) -> Result<(String, Value, Value), TestCaseError> {
     let file = read(&written.text);
     prop_assert!(file.complaints.is_empty(), "{:?}\n{}", file.complaints, written.text);
     let manifest = file.manifests.iter().find(|manifest| manifest.key.name == written.name).unwrap();
@@ -163,7 +163,7 @@ proptest! {
         prop_assert!(gone <= 2 && came <= 1, "{gone} gone, {came} came:\n{}\n=====\n{text}", written.text);
         prop_assert_eq!(written.text.contains("\r\n"), text.contains("\r\n"));
         prop_assert_eq!(written.text.matches('#').count(), text.matches('#').count(), "comments stay");
-        let (again, _, _) = changed(&Written { text: text.clone(), ..written }, &images)?;
+        let (again, _, _) = changed(&EditedFile { text: text.clone(), ..written }, &images)?;
         prop_assert_eq!(again, text, "a second time nothing changes");
     }
 
@@ -172,8 +172,8 @@ proptest! {
         let mut variables = Variables {
             set: Default::default(), order: Vec::new(), remove: vec!["B".to_owned()], overwrite: true, containers: "app".to_owned(),
         };
-        variables.set("A", Source::Text(new.clone())).unwrap();
-        variables.set("NEW", Source::Text("n".to_owned())).unwrap();
+        variables.set("A", EnvSource::Text(new.clone())).unwrap();
+        variables.set("NEW", EnvSource::Text("n".to_owned())).unwrap();
         let (text, before, after) = changed(&written, &variables)?;
         let mut wanted = app(&before);
         wanted["env"] = expected(wanted.get("env"), &new);
@@ -185,7 +185,7 @@ proptest! {
         for comment in kept {
             prop_assert!(text.contains(comment.trim_end()), "{comment:?} is gone:\n{text}");
         }
-        let (again, _, _) = changed(&Written { text: text.clone(), ..written }, &variables)?;
+        let (again, _, _) = changed(&EditedFile { text: text.clone(), ..written }, &variables)?;
         prop_assert_eq!(again, text, "a second time nothing changes");
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::pods::{Pods, Wanted, each_container, list, without_empty};
+use super::pods::{PodEdit, Pods, each_container, list, without_empty};
 use super::{Place, change};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -91,7 +91,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &args.words, &Pods(Volume { name: args.name, wanted })).await
 }
 
-impl Wanted for Volume {
+impl PodEdit for Volume {
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         let there = spec["volumes"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == *self.name));
         let Some(wanted) = &self.wanted else {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::ended::Back;
-use super::play::{Play, Troupe};
-use super::reel::{Reel, Watches};
+use super::recorder::{Recorder, Watches};
+use super::scenario::{Scenario, Simulator};
 use crate::cluster::Written;
 use belay_core::rollout::health::is_ready;
 use belay_core::rollout::{Workload, rollback_target, same_template, template, with_template};
@@ -15,14 +15,14 @@ use belay_core::rollout::{Workload, rollback_target, same_template, template, wi
 /// How often the pods of a StatefulSet are looked at.
 const EVERY: Duration = Duration::from_secs(5);
 
-impl Troupe {
+impl Simulator {
     /// Takes the rollout back and watches until that is over. `None` where the kind does not go back, or there is nothing
     /// to go back to.
     pub(super) async fn take_back(
         &self,
-        play: &Play,
+        scenario: &Scenario,
         watches: &mut Watches,
-        reel: &mut Reel,
+        recorder: &mut Recorder,
     ) -> anyhow::Result<Option<Back>> {
         if !Workload::of(&self.key).is_some_and(Workload::can_go_back) {
             return Ok(None);
@@ -33,12 +33,12 @@ impl Troupe {
         let Ok(way) = rollback_target(&failing_template, None, &revisions, &[]) else { return Ok(None) };
         let failed = revisions.iter().find(|revision| same_template(&revision.template, &failing_template));
         let failed = failed.map(|revision| revision.name.clone());
-        let began = reel.now();
-        let Written { object: written, .. } = self.apply(&with_template(play.after.clone(), &way.template)).await?;
+        let began = recorder.now();
+        let Written { object: written, .. } = self.apply(&with_template(scenario.after.clone(), &way.template)).await?;
         let judge = self.judge(&written);
         let end = tokio::select! {
             biased;
-            end = self.watch(watches, reel, judge, written.clone()) => end?,
+            end = self.watch(watches, recorder, judge, written.clone()) => end?,
             error = self.unstick(failed) => return Err(error),
         };
         Ok(Some(Back { began, written, revision: way.revision, end }))

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::output::counted;
-use super::film::{Film, Moment};
 use super::recording::Recording;
+use super::timeline::{Moment, Timeline};
 use belay_core::manifest::ObjectKey;
 
 /// The bounds of a rollout, and how near it came to them.
@@ -57,9 +57,9 @@ enum Rounding {
 
 impl Bounds {
     /// The bounds of a recording's rollout, and what was seen until it was over.
-    pub(super) fn of(recording: &Recording, film: &Film) -> Bounds {
+    pub(super) fn of(recording: &Recording, timeline: &Timeline) -> Bounds {
         let mut bounds = Bounds::rule(&recording.key, recording.before.as_ref(), &recording.after);
-        let moments = || film.moments.iter().filter(|moment| moment.at <= film.over);
+        let moments = || timeline.moments.iter().filter(|moment| moment.at <= timeline.over);
         let pods = |moment: &Moment| moment.counts.pods().max(u64::try_from(moment.meant.unwrap_or(0)).unwrap_or(0));
         if let Some(most) = moments().rev().max_by_key(|moment| pods(moment)) {
             bounds.most = Extreme { pods: pods(most), at: most.at };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::input::{Before, Scene};
+use super::input::{Before, SimulationInput};
 use crate::config::Span;
 use belay_core::rollout::{same_template, template};
 
@@ -73,7 +73,7 @@ impl FromStr for Amount {
 ///
 /// # Errors
 /// The flags do not fit the workload.
-pub(super) fn both(scene: &Scene, flags: &Flags) -> anyhow::Result<(Option<Value>, Value)> {
+pub(super) fn both(scene: &SimulationInput, flags: &Flags) -> anyhow::Result<(Option<Value>, Value)> {
     let mut after = scene.after.clone();
     sizes(&mut after, flags)?;
     let before = match &scene.before {

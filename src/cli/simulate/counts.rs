@@ -14,18 +14,18 @@ pub(super) enum Side {
 /// How many pods there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Counts {
+pub(super) struct PodCounts {
     /// Of the old version.
-    pub old: Size,
+    pub old: SetSize,
     /// Of the new version.
-    pub new: Size,
+    pub new: SetSize,
     /// Pods that were told to stop and are not gone.
     pub stopping: u64,
 }
 
 /// How many pods there are of one version, those that stop left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Size {
+pub(super) struct SetSize {
     /// All of them.
     pub pods: u64,
     /// Those that are ready.
@@ -34,7 +34,7 @@ pub(super) struct Size {
     pub available: u64,
 }
 
-impl Counts {
+impl PodCounts {
     /// All pods but those that stop.
     pub(super) fn pods(&self) -> u64 {
         self.old.pods + self.new.pods
@@ -45,7 +45,7 @@ impl Counts {
     }
 
     /// The pods of one version.
-    pub(super) fn side(&mut self, side: Side) -> &mut Size {
+    pub(super) fn side(&mut self, side: Side) -> &mut SetSize {
         match side {
             Side::Old => &mut self.old,
             Side::New => &mut self.new,

@@ -16,12 +16,12 @@ const LONGEST_INPUT: u64 = 16 << 20;
 
 /// What was asked for, or what is wrong with it.
 pub(super) enum Input {
-    Scene(Box<Scene>),
+    Scene(Box<SimulationInput>),
     Complaints(Vec<Complaint>),
 }
 
 /// A workload before and after, and what else its files hold.
-pub(super) struct Scene {
+pub(super) struct SimulationInput {
     pub key: ObjectKey,
     pub before: Before,
     pub after: Value,
@@ -78,7 +78,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
 }
 
 /// What a server's refusal says about a manifest, field by field.
-pub(super) fn complaints(scene: &Scene, refusal: &Refusal) -> Vec<Complaint> {
+pub(super) fn complaints(scene: &SimulationInput, refusal: &Refusal) -> Vec<Complaint> {
     let complaint = |field: &str, message: String| {
         let nowhere = || belay_core::manifest::Place { path: scene.key.to_string().into(), line: 1, column: 1 };
         let place = scene.manifest.as_ref().map(|manifest| manifest.place_of(field));
@@ -97,11 +97,11 @@ pub(super) fn complaints(scene: &Scene, refusal: &Refusal) -> Vec<Complaint> {
     if found.is_empty() { vec![complaint("", refusal.message.clone())] } else { found }
 }
 
-fn scene(chosen: &Manifest, before: Before, all: &[Manifest]) -> Scene {
+fn scene(chosen: &Manifest, before: Before, all: &[Manifest]) -> SimulationInput {
     // Other pods would only be in the way.
     let has_pods = |key: &ObjectKey| is_workload(key) || matches!(key.kind.as_str(), "Pod" | "CronJob");
     let others = all.iter().filter(|manifest| manifest.key != chosen.key && !has_pods(&manifest.key));
-    Scene {
+    SimulationInput {
         key: chosen.key.clone(),
         before,
         after: chosen.value(),
@@ -178,7 +178,7 @@ fn choose<'m>(manifests: &'m [Manifest], wanted: Option<&Named>, path: &str) -> 
     }
 }
 
-async fn read_live(globals: &Globals, named: &Named) -> anyhow::Result<Scene> {
+async fn read_live(globals: &Globals, named: &Named) -> anyhow::Result<SimulationInput> {
     let cluster = globals.cluster("").await?;
     let (group, kind) = named.kind.clone().unwrap_or_default();
     let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
@@ -190,7 +190,13 @@ async fn read_live(globals: &Globals, named: &Named) -> anyhow::Result<Scene> {
     let served = cluster.served(&version, &key.kind).await?;
     let live = cluster.get(&key, &served).await?.with_context(|| format!("there is no {key}"))?;
     let before = without_the_servers(live, &version, &key.kind);
-    Ok(Scene { key, after: before.clone(), before: Before::Other(before), manifest: None, others: Vec::new() })
+    Ok(SimulationInput {
+        key,
+        after: before.clone(),
+        before: Before::Other(before),
+        manifest: None,
+        others: Vec::new(),
+    })
 }
 
 /// A live object as a manifest would have it.

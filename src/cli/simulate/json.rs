@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bounds::{Bounds, Extreme, Limit};
-use super::counts::{Counts, Side};
+use super::counts::{PodCounts, Side};
 use super::ended::{Back, Ended};
-use super::film::{Act, Film, PodLife, State, Step};
 use super::recording::Recording;
+use super::timeline::{PodLife, RolloutEvent, State, Step, Timeline};
 use belay_core::rollout::{Reason, progress_deadline_seconds};
 
 /// What `belay simulate` prints. Times are seconds since the change.
@@ -17,7 +17,7 @@ use belay_core::rollout::{Reason, progress_deadline_seconds};
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct SimulateAnswer {
     /// The workload.
-    workload: WorkloadAnswer,
+    workload: SimulatedWorkload,
     /// Of everything random: the same seed, the same rollout.
     seed: u64,
     /// Pods wanted.
@@ -45,7 +45,7 @@ pub(in crate::cli) struct SimulateAnswer {
     /// What the server warns of.
     warnings: Vec<String>,
     /// What happened, in order.
-    steps: Vec<StepAnswer>,
+    steps: Vec<SimulatedStep>,
     /// Every pod there was.
     pods: Vec<PodAnswer>,
     /// Restarts of all containers together.
@@ -54,7 +54,7 @@ pub(in crate::cli) struct SimulateAnswer {
 
 /// A workload that is simulated.
 #[derive(Debug, Serialize, JsonSchema)]
-struct WorkloadAnswer {
+struct SimulatedWorkload {
     /// The kind.
     kind: String,
     /// The namespace.
@@ -119,11 +119,11 @@ struct BackAnswer {
 
 /// Something that happened to some pods of one version at one moment.
 #[derive(Debug, Serialize, JsonSchema)]
-struct StepAnswer {
+struct SimulatedStep {
     /// When.
     at: f64,
     /// What.
-    act: Act,
+    act: RolloutEvent,
     /// To pods of which version.
     version: Side,
     /// Which pods, or which ReplicaSet.
@@ -131,7 +131,7 @@ struct StepAnswer {
     /// How many pods the ReplicaSet is to have; why pods fail; else null.
     detail: Option<String>,
     /// How many pods there were after it.
-    counts: Counts,
+    counts: PodCounts,
 }
 
 /// A pod from its creation to its end.
@@ -157,7 +157,7 @@ struct StateAnswer {
 /// All of it.
 pub(super) fn value(
     recording: &Recording,
-    film: &Film,
+    timeline: &Timeline,
     bounds: &Bounds,
     assumed: &[String],
     seed: u64,
@@ -170,7 +170,11 @@ pub(super) fn value(
     };
     let extreme = |extreme: Extreme| ExtremeAnswer { pods: extreme.pods, at: seconds(extreme.at) };
     SimulateAnswer {
-        workload: WorkloadAnswer { kind: key.kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() },
+        workload: SimulatedWorkload {
+            kind: key.kind.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        },
         seed,
         desired: bounds.desired,
         max_surge: bounds.surge.clone(),
@@ -190,9 +194,9 @@ pub(super) fn value(
         deadline_seconds: progress_deadline_seconds(key, &recording.after),
         assumed: assumed.to_vec(),
         warnings: recording.warnings.clone(),
-        steps: film.steps.iter().map(step).collect(),
-        pods: film.pods.iter().map(pod).collect(),
-        restarts: film.restarts,
+        steps: timeline.steps.iter().map(step).collect(),
+        pods: timeline.pods.iter().map(pod).collect(),
+        restarts: timeline.restarts,
     }
 }
 
@@ -216,8 +220,8 @@ fn seconds(at: Duration) -> f64 {
     at.as_millis() as f64 / 1000.0
 }
 
-fn step(step: &Step) -> StepAnswer {
-    StepAnswer {
+fn step(step: &Step) -> SimulatedStep {
+    SimulatedStep {
         at: seconds(step.at),
         act: step.act,
         version: step.side,

@@ -1,10 +1,10 @@
 //! `belay simulate`: a rollout step by step, on the embedded cluster in virtual time.
 //!
 //! ```text
-//! input ─▶ change ─▶ stage ─▶ play ─────────────▶ film ─▶ bounds ─▶ text, picture, json
-//! files,   what the  nodes,   the embedded cluster  steps,  did they
-//! or live  flags say what is  with paused time:     sizes   hold?
-//!                    assumed  Recording
+//! input ─▶ change ─▶ surroundings ─▶ scenario ──────▶ timeline ─▶ bounds ─▶ text, picture, json
+//! files,   what the   nodes,          the embedded     steps,      did they
+//! or live  flags say  what is         cluster with      sizes       hold?
+//!                     assumed         paused time: Recording
 //! ```
 
 mod back;
@@ -12,16 +12,16 @@ mod bounds;
 mod change;
 mod counts;
 mod ended;
-mod film;
 mod input;
 mod json;
+mod timeline;
 pub(super) use json::SimulateAnswer;
 mod picture;
-mod play;
+mod recorder;
 mod recording;
-mod reel;
-mod stage;
+mod scenario;
 mod story;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -37,9 +37,9 @@ use crate::config::Span;
 use bounds::Bounds;
 use change::{Amount, Flags, Image};
 use ended::Ended;
-use film::Film;
 use input::Input;
-use play::Play;
+use scenario::Scenario;
+use timeline::Timeline;
 
 /// What `belay simulate` understands.
 ///
@@ -102,36 +102,36 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     };
     let (before, after) = change::both(&scene, &flags)?;
-    let stage = stage::set(&scene, before.as_ref(), &after, nodes);
-    let assumed = stage.assumed;
-    let play = Play {
+    let surroundings = surroundings::set(&scene, before.as_ref(), &after, nodes);
+    let assumed = surroundings.assumed;
+    let scenario = Scenario {
         seed,
-        nodes: stage.nodes,
-        provided: stage.provided,
+        nodes: surroundings.nodes,
+        provided: surroundings.provided,
         key: scene.key.clone(),
         before,
         after,
         watch_on: flags.crash_after.map(|Span(after)| after),
     };
     // Virtual time needs a runtime of its own, whose only work this is.
-    let played = tokio::task::spawn_blocking(move || play.run()).await.context("the simulation broke off")?;
+    let played = tokio::task::spawn_blocking(move || scenario.run()).await.context("the simulation broke off")?;
     let recording = match played {
         Ok(recording) => recording,
-        Err(play::Failed::Refused(refusal)) => {
+        Err(scenario::Failed::Refused(refusal)) => {
             input::complaints(&scene, &refusal).iter().for_each(complain);
             return Ok(Exit::Error);
         }
-        Err(play::Failed::Other(error)) => return Err(error),
+        Err(scenario::Failed::Other(error)) => return Err(error),
     };
-    let film = Film::of(&recording);
-    let bounds = Bounds::of(&recording, &film);
+    let timeline = Timeline::of(&recording);
+    let bounds = Bounds::of(&recording, &timeline);
     match output {
-        Format::Json | Format::Yaml => say_value(&json::value(&recording, &film, &bounds, &assumed, seed), output)?,
-        Format::Name => film.pods.iter().for_each(|pod| say(&pod.name)),
+        Format::Json | Format::Yaml => say_value(&json::value(&recording, &timeline, &bounds, &assumed, seed), output)?,
+        Format::Name => timeline.pods.iter().for_each(|pod| say(&pod.name)),
         Format::Table | Format::Wide => {
-            story::lines(&recording, &film, &bounds, &assumed).iter().for_each(say);
-            picture::lines(&film, &bounds, output_width()).iter().for_each(say);
-            story::ending(&recording, &film, &bounds).iter().for_each(say);
+            story::lines(&recording, &timeline, &bounds, &assumed).iter().for_each(say);
+            picture::lines(&timeline, &bounds, output_width()).iter().for_each(say);
+            story::ending(&recording, &timeline, &bounds).iter().for_each(say);
         }
     }
     Ok(if matches!(recording.end, Ended::Complete { .. }) { Exit::Done } else { Exit::No })

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::bounds::Bounds;
-use super::film::{Film, PodLife, Side, State};
 use super::story::moment;
+use super::timeline::{PodLife, Side, State, Timeline};
 
 /// Rows at most; of more pods only some are shown.
 const ROWS: usize = 40;
@@ -17,29 +17,29 @@ const NAME: usize = 28;
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The lines of the picture, at most `width` columns wide; none where nothing happens.
-pub(super) fn lines(film: &Film, bounds: &Bounds, width: usize) -> Vec<String> {
-    if film.steps.is_empty() || film.pods.is_empty() {
+pub(super) fn lines(timeline: &Timeline, bounds: &Bounds, width: usize) -> Vec<String> {
+    if timeline.steps.is_empty() || timeline.pods.is_empty() {
         return Vec::new();
     }
-    let shown = shown(&film.pods);
+    let shown = shown(&timeline.pods);
     let name = shown.iter().map(|pod| pod.name.chars().count()).max().unwrap_or_default();
     let name = name.clamp("available".len(), NAME);
     let columns = width.saturating_sub(name + 2).max(10);
-    let axis = Axis::of(film, columns);
+    let axis = Axis::of(timeline, columns);
     let mut lines = Vec::new();
     let mut side = None;
     for pod in shown.iter().copied() {
         if side != Some(pod.side) {
-            let hidden = film.pods.iter().filter(|other| other.side == pod.side).count()
+            let hidden = timeline.pods.iter().filter(|other| other.side == pod.side).count()
                 - shown.iter().filter(|other| other.side == pod.side).count();
             lines.push(heading(pod.side, hidden));
             side = Some(pod.side);
         }
         lines.push(format!("{:name$}  {}", end_of(&pod.name, name), row(pod, &axis)).trim_end().to_owned());
     }
-    lines.push(format!("{:name$}  {}", "available", heights(film, bounds, &axis)));
+    lines.push(format!("{:name$}  {}", "available", heights(timeline, bounds, &axis)));
     lines.push(format!("{:name$}  {}", "", axis.labels()));
-    lines.push(format!("{:name$}  {}", "", legend(film)));
+    lines.push(format!("{:name$}  {}", "", legend(timeline)));
     lines
 }
 
@@ -106,13 +106,13 @@ fn glyph(state: Option<State>) -> (char, Style) {
 }
 
 /// How many are available: a digit where it fits, else a height.
-fn heights(film: &Film, bounds: &Bounds, axis: &Axis) -> String {
-    let top = film.moments.iter().map(|moment| moment.counts.available()).max().unwrap_or_default();
+fn heights(timeline: &Timeline, bounds: &Bounds, axis: &Axis) -> String {
+    let top = timeline.moments.iter().map(|moment| moment.counts.available()).max().unwrap_or_default();
     let top = top.max(bounds.at_least).max(1);
     let of = |column: usize| {
         let (from, upto) = axis.span(column);
-        let within = film.moments.iter().filter(|moment| moment.at > from && moment.at < upto);
-        let at_start = film.moments.iter().take_while(|moment| moment.at <= from).last();
+        let within = timeline.moments.iter().filter(|moment| moment.at > from && moment.at < upto);
+        let at_start = timeline.moments.iter().take_while(|moment| moment.at <= from).last();
         // The fewest of a column: that is what users feel.
         at_start.into_iter().chain(within).map(|moment| moment.counts.available()).min().unwrap_or_default()
     };
@@ -128,8 +128,8 @@ fn heights(film: &Film, bounds: &Bounds, axis: &Axis) -> String {
     (0..axis.columns()).map(|column| letter(of(column))).collect()
 }
 
-fn legend(film: &Film) -> String {
-    let seen = |state: State| film.pods.iter().any(|pod| pod.states.iter().any(|(_, seen)| *seen == state));
+fn legend(timeline: &Timeline) -> String {
+    let seen = |state: State| timeline.pods.iter().any(|pod| pod.states.iter().any(|(_, seen)| *seen == state));
     let entries = [
         (State::Starting, "starting"),
         (State::Failing, "failing"),
@@ -155,13 +155,13 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(film: &Film, columns: usize) -> Axis {
-        let changes = film.pods.iter().flat_map(|pod| pod.states.iter().map(|(at, _)| *at));
+    fn of(timeline: &Timeline, columns: usize) -> Axis {
+        let changes = timeline.pods.iter().flat_map(|pod| pod.states.iter().map(|(at, _)| *at));
         let mut moments: BTreeSet<Duration> = changes.collect();
-        moments.extend([Duration::ZERO, film.over]);
+        moments.extend([Duration::ZERO, timeline.over]);
         let last = moments.last().copied().unwrap_or_default();
         // What is last should be seen to last.
-        let end = film.length.max(last + (last / 8).max(Duration::from_millis(500)));
+        let end = timeline.length.max(last + (last / 8).max(Duration::from_millis(500)));
         let even = end / u32::try_from(columns).unwrap_or(u32::MAX);
         let moments: Vec<Duration> = moments.into_iter().collect();
         let shortest = moments.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(end);

@@ -1,4 +1,4 @@
-//! What was to be seen while the rollout ran, as little of it as the film needs.
+//! What was to be seen while the rollout ran, as little of it as the timeline needs.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct Recording {
     /// When the change was made.
     pub start: Timestamp,
     /// Everything that was seen, in the order in which it was written.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedAt>,
     /// What became of it.
     pub end: Ended,
     /// How it was taken back, if it was.
@@ -32,16 +32,16 @@ pub(super) struct Recording {
 
 /// Something that was seen.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedAt {
     /// When, counted from the change.
     pub at: Duration,
     /// The revision of the write that it is.
     pub revision: u64,
-    pub what: What,
+    pub what: Observation,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum Observation {
     /// A pod as it is from then on.
     Pod(PodState),
     /// A pod is gone.

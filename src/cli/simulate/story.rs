@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::bounds::{Bounds, Extreme};
 use super::change::same_pods;
 use super::ended::{Back, Ended};
-use super::film::{Act, Film, Side, Step};
 use super::recording::Recording;
+use super::timeline::{RolloutEvent, Side, Step, Timeline};
 use crate::cli::output::{Cell, Table};
 use belay_core::rollout::progress_deadline_seconds;
 
@@ -19,7 +19,7 @@ const NAMES: usize = 3;
 const STEPS: usize = 400;
 
 /// What is rolled out, then step after step.
-pub(super) fn lines(recording: &Recording, film: &Film, bounds: &Bounds, assumed: &[String]) -> Vec<String> {
+pub(super) fn lines(recording: &Recording, timeline: &Timeline, bounds: &Bounds, assumed: &[String]) -> Vec<String> {
     let bold = Style::new().bold();
     let mut lines = vec![format!("{bold}{}{bold:#}: {}", recording.key, what_changes(recording))];
     lines.push(format!("{}: {}", bounds.why, limits(bounds)));
@@ -28,21 +28,22 @@ pub(super) fn lines(recording: &Recording, film: &Film, bounds: &Bounds, assumed
     }
     lines.extend(recording.warnings.iter().map(|warning| format!("Warning: {warning}")));
     lines.push(String::new());
-    let both = film.pods.iter().any(|pod| pod.side == Side::Old) && film.pods.iter().any(|pod| pod.side == Side::New);
+    let both =
+        timeline.pods.iter().any(|pod| pod.side == Side::Old) && timeline.pods.iter().any(|pod| pod.side == Side::New);
     let headings: &[&str] = if both {
         &["TIME", "WHAT", "WHICH", "OLD", "NEW", "PODS", "AVAILABLE"]
     } else {
         &["TIME", "WHAT", "WHICH", "PODS", "AVAILABLE"]
     };
     let mut table = Table::new(headings);
-    for step in film.steps.iter().take(STEPS) {
+    for step in timeline.steps.iter().take(STEPS) {
         table.row(row(step, both));
     }
     lines.extend(table.lines());
-    if film.steps.len() > STEPS {
-        lines.push(format!("… and {} steps more; -o json has all of them", film.steps.len() - STEPS));
+    if timeline.steps.len() > STEPS {
+        lines.push(format!("… and {} steps more; -o json has all of them", timeline.steps.len() - STEPS));
     }
-    if film.steps.is_empty() {
+    if timeline.steps.is_empty() {
         lines.push("Nothing happens.".to_owned());
     }
     lines.push(String::new());
@@ -50,7 +51,7 @@ pub(super) fn lines(recording: &Recording, film: &Film, bounds: &Bounds, assumed
 }
 
 /// How it ended, and whether the bounds held.
-pub(super) fn ending(recording: &Recording, film: &Film, bounds: &Bounds) -> Vec<String> {
+pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut tell = |style: Style, text: String| lines.push(format!("{style}{text}{style:#}"));
     let (green, red, yellow) = (paint(AnsiColor::Green), paint(AnsiColor::Red), paint(AnsiColor::Yellow));
@@ -59,9 +60,9 @@ pub(super) fn ending(recording: &Recording, film: &Film, bounds: &Bounds) -> Vec
         Ended::Complete { at } => tell(green, format!("Complete after {}.", moment(*at))),
         Ended::Failed { at, reason, condition } => {
             tell(red, format!("Failed after {}: {reason}", moment(*at)));
-            tell(Style::new(), at_the_deadline(recording, film, deadline, condition.as_deref()));
+            tell(Style::new(), at_the_deadline(recording, timeline, deadline, condition.as_deref()));
             if let Some(back) = &recording.back {
-                let (fine, text) = went_back(film, back);
+                let (fine, text) = went_back(timeline, back);
                 tell(if fine { green } else { red }, text);
             }
         }
@@ -77,15 +78,15 @@ pub(super) fn ending(recording: &Recording, film: &Film, bounds: &Bounds) -> Vec
     for (held, text) in verdicts(bounds) {
         tell(if held { green } else { red }, text);
     }
-    let after = matches!(recording.end, Ended::Complete { at } if film.steps.iter().any(|step| {
-        step.at > at && matches!(step.act, Act::Failing | Act::NotReady)
+    let after = matches!(recording.end, Ended::Complete { at } if timeline.steps.iter().any(|step| {
+        step.at > at && matches!(step.act, RolloutEvent::Failing | RolloutEvent::NotReady)
     }));
     if after {
         let advice = "Pods fail after it was complete, and nobody takes it back; minReadySeconds makes a rollout wait.";
         tell(yellow, advice.to_owned());
     }
-    if film.restarts > 0 {
-        tell(Style::new(), format!("Containers were restarted {} times.", film.restarts));
+    if timeline.restarts > 0 {
+        tell(Style::new(), format!("Containers were restarted {} times.", timeline.restarts));
     }
     lines
 }
@@ -142,24 +143,24 @@ fn limits(bounds: &Bounds) -> String {
 
 fn row(step: &Step, both: bool) -> Vec<Cell> {
     let (word, colour) = match step.act {
-        Act::Sized => ("sized", None),
-        Act::Created => ("created", Some(AnsiColor::Cyan)),
-        Act::Ready => ("ready", Some(AnsiColor::Green)),
-        Act::Available => ("available", Some(AnsiColor::Green)),
-        Act::NotReady => ("not ready", Some(AnsiColor::Red)),
-        Act::Failing => ("failing", Some(AnsiColor::Red)),
-        Act::Ended => ("ended", None),
-        Act::Deleted => ("deleted", Some(AnsiColor::Yellow)),
-        Act::Gone => ("gone", None),
-        Act::Failed => ("failed", Some(AnsiColor::Red)),
-        Act::TakenBack => ("taken back", Some(AnsiColor::Yellow)),
+        RolloutEvent::Sized => ("sized", None),
+        RolloutEvent::Created => ("created", Some(AnsiColor::Cyan)),
+        RolloutEvent::Ready => ("ready", Some(AnsiColor::Green)),
+        RolloutEvent::Available => ("available", Some(AnsiColor::Green)),
+        RolloutEvent::NotReady => ("not ready", Some(AnsiColor::Red)),
+        RolloutEvent::Failing => ("failing", Some(AnsiColor::Red)),
+        RolloutEvent::Ended => ("ended", None),
+        RolloutEvent::Deleted => ("deleted", Some(AnsiColor::Yellow)),
+        RolloutEvent::Gone => ("gone", None),
+        RolloutEvent::Failed => ("failed", Some(AnsiColor::Red)),
+        RolloutEvent::TakenBack => ("taken back", Some(AnsiColor::Yellow)),
     };
     let shown = step.names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(" ");
     let more = step.names.len().saturating_sub(NAMES);
     let mut which = if more > 0 { format!("{shown} +{more}") } else { shown };
     match (&step.detail, step.act) {
-        (Some(replicas), Act::Sized) => which = format!("{which} to {replicas}"),
-        (Some(detail), Act::TakenBack) => which = format!("{which} {detail}"),
+        (Some(replicas), RolloutEvent::Sized) => which = format!("{which} to {replicas}"),
+        (Some(detail), RolloutEvent::TakenBack) => which = format!("{which} {detail}"),
         (Some(detail), _) => which = format!("{which}: {detail}"),
         (None, _) => {}
     }
@@ -175,8 +176,13 @@ fn row(step: &Step, both: bool) -> Vec<Cell> {
     cells
 }
 
-fn at_the_deadline(recording: &Recording, film: &Film, deadline: Option<i64>, condition: Option<&str>) -> String {
-    let failed = film.steps.iter().find(|step| step.act == Act::Failed);
+fn at_the_deadline(
+    recording: &Recording,
+    timeline: &Timeline,
+    deadline: Option<i64>,
+    condition: Option<&str>,
+) -> String {
+    let failed = timeline.steps.iter().find(|step| step.act == RolloutEvent::Failed);
     let counts = failed.map(|step| step.counts).unwrap_or_default();
     let deadline = deadline.map_or(String::new(), |seconds| format!(" of {seconds} s without progress"));
     let left = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);
@@ -190,8 +196,8 @@ fn at_the_deadline(recording: &Recording, film: &Film, deadline: Option<i64>, co
 }
 
 /// Whether the way back was gone to its end, and in words.
-fn went_back(film: &Film, back: &Back) -> (bool, String) {
-    let counts = film.moments.last().map(|moment| moment.counts).unwrap_or_default();
+fn went_back(timeline: &Timeline, back: &Back) -> (bool, String) {
+    let counts = timeline.moments.last().map(|moment| moment.counts).unwrap_or_default();
     let to = back.revision.map_or("the version before".to_owned(), |revision| format!("revision {revision}"));
     let took = moment(back.end.at().saturating_sub(back.began));
     let available = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);

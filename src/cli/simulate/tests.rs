@@ -1,4 +1,4 @@
-//! Bounds hold whatever the parameters are; the same seed gives the same film.
+//! Bounds hold whatever the parameters are; the same seed gives the same timeline.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::bounds::Bounds;
 use super::ended::Ended;
-use super::film::{Act, Film, Side};
-use super::play::Play;
 use super::recording::Recording;
+use super::scenario::Scenario;
+use super::timeline::{RolloutEvent, Side, Timeline};
 use belay_core::manifest::ObjectKey;
 use minicluster::NodeSpec;
 
@@ -39,8 +39,8 @@ fn workload(kind: &str, image: &str, spec: &Value, fate: &str) -> Value {
     object
 }
 
-fn play(kind: &str, before: &Value, after: &Value, fate: &str, seed: u64) -> (Recording, Film, Bounds) {
-    let play = Play {
+fn scenario(kind: &str, before: &Value, after: &Value, fate: &str, seed: u64) -> (Recording, Timeline, Bounds) {
+    let scenario = Scenario {
         seed,
         nodes: NodeSpec::several(3),
         provided: Vec::new(),
@@ -49,10 +49,10 @@ fn play(kind: &str, before: &Value, after: &Value, fate: &str, seed: u64) -> (Re
         after: workload(kind, "web:2", after, fate),
         watch_on: None,
     };
-    let recording = play.run().unwrap();
-    let film = Film::of(&recording);
-    let bounds = Bounds::of(&recording, &film);
-    (recording, film, bounds)
+    let recording = scenario.run().unwrap();
+    let timeline = Timeline::of(&recording);
+    let bounds = Bounds::of(&recording, &timeline);
+    (recording, timeline, bounds)
 }
 
 fn amount() -> impl Strategy<Value = Value> {
@@ -83,11 +83,11 @@ proptest! {
             "replicas": replicas, "minReadySeconds": wait,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
         });
-        let (recording, film, bounds) = play("Deployment", &spec(had), &spec(wants), fate, seed);
+        let (recording, timeline, bounds) = scenario("Deployment", &spec(had), &spec(wants), fate, seed);
         let complete = matches!(recording.end, Ended::Complete { .. });
         prop_assert!(complete, "{:?}", recording.end);
-        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
-        let last = film.moments.last().unwrap().counts;
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
+        let last = timeline.moments.last().unwrap().counts;
         prop_assert_eq!((last.old.pods, last.new.available, last.stopping), (0, u64::from(wants), 0));
     }
 
@@ -101,15 +101,15 @@ proptest! {
             "replicas": replicas, "progressDeadlineSeconds": deadline,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
         });
-        let (recording, film, bounds) = play("Deployment", &spec, &spec, fate, 7);
+        let (recording, timeline, bounds) = scenario("Deployment", &spec, &spec, fate, 7);
         let Ended::Failed { at, reason, condition } = &recording.end else { panic!("{:?}", recording.end) };
         prop_assert_eq!(&reason.code, "ProgressDeadlineExceeded");
         // The last progress is made within seconds, and times in objects are whole seconds.
         let within = Duration::from_secs(deadline)..Duration::from_secs(deadline + 8);
         prop_assert!(within.contains(at), "{at:?} for {deadline} s");
-        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
         prop_assert_eq!(condition.as_deref(), Some("Progressing=False, ProgressDeadlineExceeded"));
-        is_back(&recording, &film, u64::from(replicas));
+        is_back(&recording, &timeline, u64::from(replicas));
     }
 
     #[test]
@@ -121,23 +121,23 @@ proptest! {
             "podManagementPolicy": if parallel { "Parallel" } else { "OrderedReady" },
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable}},
         });
-        let (recording, film, bounds) = play("StatefulSet", &spec, &spec, fate, 7);
+        let (recording, timeline, bounds) = scenario("StatefulSet", &spec, &spec, fate, 7);
         let complete = matches!(recording.end, Ended::Complete { .. });
         prop_assert!(complete, "{:?}", recording.end);
-        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
+        prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
     }
 }
 
 /// Whether the rollout was taken back wholly, step by step.
-fn is_back(recording: &Recording, film: &Film, pods: u64) {
+fn is_back(recording: &Recording, timeline: &Timeline, pods: u64) {
     let back = recording.back.as_ref().unwrap();
     assert!(matches!(back.end, Ended::Complete { .. }), "{:?}", back.end);
-    let last = film.moments.last().unwrap().counts;
-    assert_eq!((last.old.available, last.new.pods, last.stopping), (pods, 0, 0), "{:?}", film.steps);
-    let turns = film.steps.iter().filter(|step| matches!(step.act, Act::Failed | Act::TakenBack));
+    let last = timeline.moments.last().unwrap().counts;
+    assert_eq!((last.old.available, last.new.pods, last.stopping), (pods, 0, 0), "{:?}", timeline.steps);
+    let turns = timeline.steps.iter().filter(|step| matches!(step.act, RolloutEvent::Failed | RolloutEvent::TakenBack));
     let turns: Vec<_> = turns.map(|step| (step.act, step.detail.as_deref().unwrap_or_default())).collect();
-    assert!(matches!(turns[..], [(Act::Failed, _), (Act::TakenBack, "to revision 1")]), "{turns:?}");
-    assert!(film.steps.is_sorted_by_key(|step| step.at), "{:?}", film.steps);
+    assert!(matches!(turns[..], [(RolloutEvent::Failed, _), (RolloutEvent::TakenBack, "to revision 1")]), "{turns:?}");
+    assert!(timeline.steps.is_sorted_by_key(|step| step.at), "{:?}", timeline.steps);
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn what_fails_is_taken_back_whatever_it_is() {
         ("StatefulSet", json!({"replicas": 3, "serviceName": "web"}), 3),
         ("DaemonSet", json!({}), 3),
     ] {
-        let (recording, film, _) = play(kind, &spec, &spec, "never-ready", 7);
+        let (recording, timeline, _) = scenario(kind, &spec, &spec, "never-ready", 7);
         assert!(matches!(recording.end, Ended::Failed { .. }), "{kind}: {:?}", recording.end);
-        is_back(&recording, &film, pods);
+        is_back(&recording, &timeline, pods);
     }
 }
 
@@ -159,30 +159,32 @@ fn a_daemon_set_keeps_its_bounds() {
         [json!({"maxUnavailable": 1}), json!({"maxSurge": 2, "maxUnavailable": 0}), json!({"maxUnavailable": "60%"})]
     {
         let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
-        let (recording, film, bounds) = play("DaemonSet", &spec, &spec, "ready-after=2s", 7);
+        let (recording, timeline, bounds) = scenario("DaemonSet", &spec, &spec, "ready-after=2s", 7);
         assert!(matches!(recording.end, Ended::Complete { .. }), "{:?}", recording.end);
-        assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", film.moments);
-        assert_eq!(film.moments.last().unwrap().counts.new.available, 3);
+        assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
+        assert_eq!(timeline.moments.last().unwrap().counts.new.available, 3);
     }
 }
 
 #[test]
 fn recreate_never_mixes_versions() {
     let spec = json!({"replicas": 4, "strategy": {"type": "Recreate"}});
-    let (_, film, _) = play("Deployment", &spec, &spec, "ready", 7);
-    let first_new = film.steps.iter().find(|step| step.act == Act::Created && step.side == Side::New).unwrap();
-    let gone = film.steps.iter().filter(|step| step.act == Act::Gone).map(|step| step.names.len()).sum::<usize>();
+    let (_, timeline, _) = scenario("Deployment", &spec, &spec, "ready", 7);
+    let first_new =
+        timeline.steps.iter().find(|step| step.act == RolloutEvent::Created && step.side == Side::New).unwrap();
+    let gone =
+        timeline.steps.iter().filter(|step| step.act == RolloutEvent::Gone).map(|step| step.names.len()).sum::<usize>();
     assert_eq!(gone, 4);
-    assert!(film.steps.iter().filter(|step| step.act == Act::Gone).all(|step| step.at <= first_new.at));
+    assert!(timeline.steps.iter().filter(|step| step.act == RolloutEvent::Gone).all(|step| step.at <= first_new.at));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_film() {
     let spec = json!({"replicas": 6});
-    let film = |seed| {
-        let (_, film, _) = play("Deployment", &spec, &spec, "ready-after=3s", seed);
-        film.steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>()
+    let timeline = |seed| {
+        let (_, timeline, _) = scenario("Deployment", &spec, &spec, "ready-after=3s", seed);
+        timeline.steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>()
     };
-    assert_eq!(film(3), film(3));
-    assert_ne!(film(3), film(4));
+    assert_eq!(timeline(3), timeline(3));
+    assert_ne!(timeline(3), timeline(4));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use serde_json::Value;
 
-use super::memory::Memory;
+use super::memory::UndoHistory;
 use super::{in_words, no_such_commit};
 use crate::cli::target::Target;
 use belay_core::rollout::{Revision, TemplateMarks, Workload, marks, target as revision_meant};
@@ -44,7 +44,7 @@ fn of(revision: &Revision, asked: String) -> Goal {
 }
 
 /// What a commit said, of which the first digits are given.
-pub(super) fn of_commit(memory: &Memory, target: &Target, all: &[Revision], digits: &str) -> anyhow::Result<Goal> {
+pub(super) fn of_commit(memory: &UndoHistory, target: &Target, all: &[Revision], digits: &str) -> anyhow::Result<Goal> {
     let made = |revision: &&Revision| revision.marks.commit.as_deref().is_some_and(|commit| commit.starts_with(digits));
     let found: BTreeSet<&str> =
         all.iter().filter(made).filter_map(|revision| revision.marks.commit.as_deref()).collect();

@@ -23,7 +23,7 @@ const FILE_LIMIT: u64 = 3 << 20;
 const RECORDS: u32 = 100;
 
 /// The daemon's state folder, as far as there is one.
-pub(super) struct Memory {
+pub(super) struct UndoHistory {
     history: Option<History>,
     state: PathBuf,
 }
@@ -36,17 +36,17 @@ pub(super) struct Head {
     pub config: Option<String>,
 }
 
-impl Memory {
+impl UndoHistory {
     /// Opens what there is, for reading. A history that is there and can't be read is an error: without it an undo could
     /// not be held.
-    pub(super) fn open(globals: &Globals) -> anyhow::Result<Memory> {
+    pub(super) fn open(globals: &Globals) -> anyhow::Result<UndoHistory> {
         let state = globals.state_to_look_at()?;
         let history = match History::read_only(&state) {
             Ok(history) => Some(history),
             Err(HistoryError::Missing { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Memory { history, state })
+        Ok(UndoHistory { history, state })
     }
 
     /// The newest manifest of a workload that the daemon took up.

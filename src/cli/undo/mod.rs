@@ -19,7 +19,7 @@ use belay_core::rollout::{
     revisions, same_template, template, template_hash, unchanged, with_template,
 };
 use goal::Goal;
-use memory::{Head, Memory};
+use memory::{Head, UndoHistory};
 
 /// What `belay undo` understands.
 #[derive(clap::Args, Debug)]
@@ -50,7 +50,7 @@ fn digits(text: &str) -> Result<String, String> {
 
 pub(super) async fn run(globals: &Globals, mut args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: TAKEN_BACK, otherwise: "no rollbacker has been implemented for {kind}", verb: "Roll back" };
-    let memory = Memory::open(globals)?;
+    let memory = UndoHistory::open(globals)?;
     args.cause.note = args.reason.take().or(args.cause.note);
     let why = args.cause.line(globals)?;
     let undo = Undo { args: &args, globals, memory: &memory, why, who: who::who(globals) };
@@ -60,7 +60,7 @@ pub(super) async fn run(globals: &Globals, mut args: Args) -> anyhow::Result<Exi
 struct Undo<'a> {
     args: &'a Args,
     globals: &'a Globals,
-    memory: &'a Memory,
+    memory: &'a UndoHistory,
     /// Why, as whoever types says.
     why: Option<String>,
     /// Who types, for the history.

@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::change::same_pods;
-pub(super) use super::counts::{Counts, Side};
+pub(super) use super::counts::{PodCounts, Side};
 use super::ended::Ended;
-use super::recording::{PodState, Recording, Seen, What};
+use super::recording::{Observation, ObservedAt, PodState, Recording};
 
 /// A rollout, step by step.
-pub(super) struct Film {
+pub(super) struct Timeline {
     pub steps: Vec<Step>,
     /// Every pod there was, the old ones first, each side in the order of their creation.
     pub pods: Vec<PodLife>,
@@ -22,7 +22,7 @@ pub(super) struct Film {
     pub moments: Vec<Moment>,
     /// When the rollout was over.
     pub over: Duration,
-    /// How long the film is.
+    /// How long the timeline is.
     pub length: Duration,
     /// How often containers were restarted.
     pub restarts: i64,
@@ -32,7 +32,7 @@ pub(super) struct Film {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub at: Duration,
-    pub counts: Counts,
+    pub counts: PodCounts,
     /// How many pods the ReplicaSets of a Deployment are meant to have together, if it is one; the most in this moment.
     pub meant: Option<i64>,
 }
@@ -41,20 +41,20 @@ pub(super) struct Moment {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub at: Duration,
-    pub act: Act,
+    pub act: RolloutEvent,
     pub side: Side,
     /// Which pods, or which ReplicaSet.
     pub names: Vec<String>,
     /// How many pods the ReplicaSet is to have; why pods fail.
     pub detail: Option<String>,
     /// How it was after it.
-    pub counts: Counts,
+    pub counts: PodCounts,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Act {
+pub(super) enum RolloutEvent {
     /// A ReplicaSet is to have another number of pods.
     Sized,
     Created,
@@ -96,26 +96,26 @@ pub(super) enum State {
     Gone,
 }
 
-impl Film {
-    pub(super) fn of(recording: &Recording) -> Film {
-        let mut cutter = Cutter::new(recording);
+impl Timeline {
+    pub(super) fn of(recording: &Recording) -> Timeline {
+        let mut builder = TimelineBuilder::new(recording);
         for seen in &recording.seen {
-            cutter.see(seen);
+            builder.see(seen);
         }
-        cutter.turn();
-        cutter.pass(recording.length);
-        cutter.close();
-        let restarts = cutter.pods.values().map(|pod| i64::from(pod.seen.restarts)).sum();
-        let mut pods: Vec<PodLife> = std::mem::take(&mut cutter.lives);
+        builder.turn();
+        builder.pass(recording.length);
+        builder.close();
+        let restarts = builder.pods.values().map(|pod| i64::from(pod.seen.restarts)).sum();
+        let mut pods: Vec<PodLife> = std::mem::take(&mut builder.lives);
         pods.sort_by_key(|pod| pod.side);
         let over = recording.back.as_ref().map_or(recording.end.at(), |back| back.end.at());
         let length = recording.length;
-        Film { steps: cutter.steps, pods, moments: cutter.moments, over, length, restarts }
+        Timeline { steps: builder.steps, pods, moments: builder.moments, over, length, restarts }
     }
 }
 
-/// Cuts a film.
-struct Cutter<'r> {
+/// Cuts a timeline.
+struct TimelineBuilder<'r> {
     recording: &'r Recording,
     /// Whether old and new pods differ.
     same: bool,
@@ -127,7 +127,7 @@ struct Cutter<'r> {
     soon: BTreeSet<(Duration, String)>,
     sizes: BTreeMap<String, i64>,
     meant: Option<i64>,
-    counts: Counts,
+    counts: PodCounts,
     steps: Vec<Step>,
     moments: Vec<Moment>,
     at: Duration,
@@ -145,11 +145,11 @@ struct Tracked {
     troubles: BTreeSet<String>,
 }
 
-impl<'r> Cutter<'r> {
-    fn new(recording: &'r Recording) -> Cutter<'r> {
+impl<'r> TimelineBuilder<'r> {
+    fn new(recording: &'r Recording) -> TimelineBuilder<'r> {
         let seconds = recording.after["spec"]["minReadySeconds"].as_u64().unwrap_or(0);
         let before = recording.before.as_ref();
-        Cutter {
+        TimelineBuilder {
             recording,
             same: before.is_some_and(|before| same_pods(before, &recording.after)),
             wait: Duration::from_secs(seconds),
@@ -159,7 +159,7 @@ impl<'r> Cutter<'r> {
             soon: BTreeSet::new(),
             sizes: BTreeMap::new(),
             meant: None,
-            counts: Counts::default(),
+            counts: PodCounts::default(),
             steps: Vec::new(),
             moments: Vec::new(),
             at: Duration::ZERO,
@@ -168,7 +168,7 @@ impl<'r> Cutter<'r> {
         }
     }
 
-    fn see(&mut self, seen: &Seen) {
+    fn see(&mut self, seen: &ObservedAt) {
         let changed = revision(&self.recording.after);
         if !self.rolling && seen.revision >= changed {
             self.rolling = true;
@@ -179,9 +179,9 @@ impl<'r> Cutter<'r> {
         }
         self.pass(seen.at);
         match &seen.what {
-            What::Pod(pod) => self.pod(pod),
-            What::Gone(pod) => self.gone(pod),
-            What::Sized { set, replicas } => self.sized(set, *replicas),
+            Observation::Pod(pod) => self.pod(pod),
+            Observation::Gone(pod) => self.gone(pod),
+            Observation::Sized { set, replicas } => self.sized(set, *replicas),
         }
     }
 
@@ -195,11 +195,11 @@ impl<'r> Cutter<'r> {
         self.pass(*at);
         let name = &recording.key.name;
         let why = condition.clone().unwrap_or_else(|| reason.code.clone());
-        self.step(Act::Failed, Side::New, name.clone(), Some(why));
+        self.step(RolloutEvent::Failed, Side::New, name.clone(), Some(why));
         if let Some(back) = &recording.back {
             self.pass(back.began);
             let to = back.revision.map(|revision| format!("to revision {revision}"));
-            self.step(Act::TakenBack, Side::Old, name.clone(), to);
+            self.step(RolloutEvent::TakenBack, Side::Old, name.clone(), to);
         }
     }
 
@@ -212,7 +212,7 @@ impl<'r> Cutter<'r> {
                 pod.available = true;
                 let (side, name) = (pod.side, pod.seen.name.clone());
                 self.counts.side(side).available += 1;
-                self.step(Act::Available, side, name, None);
+                self.step(RolloutEvent::Available, side, name, None);
                 self.state(&uid, State::Available);
             }
         }
@@ -256,10 +256,10 @@ impl<'r> Cutter<'r> {
         }
         if seen.stopping && !before.stopping {
             self.counts.stopping += 1;
-            self.step(Act::Deleted, side, name, None);
+            self.step(RolloutEvent::Deleted, side, name, None);
             self.state(&uid, State::Stopping);
         } else if seen.ended && !before.ended && !seen.stopping {
-            self.step(Act::Ended, side, name, seen.trouble.clone());
+            self.step(RolloutEvent::Ended, side, name, seen.trouble.clone());
             self.state(&uid, State::Ended);
         } else if counted(seen) {
             self.readiness(&uid, &before, seen, side);
@@ -283,7 +283,7 @@ impl<'r> Cutter<'r> {
         self.lives.push(PodLife { name: seen.name.clone(), side, states: vec![(self.at, State::Starting)] });
         self.pods.insert(seen.uid.clone(), tracked);
         self.counts.side(side).pods += 1;
-        self.step(Act::Created, side, seen.name.clone(), None);
+        self.step(RolloutEvent::Created, side, seen.name.clone(), None);
     }
 
     fn readiness(&mut self, uid: &str, before: &PodState, seen: &PodState, side: Side) {
@@ -297,7 +297,7 @@ impl<'r> Cutter<'r> {
                 } else {
                     self.soon.insert((available, uid.to_owned()));
                 }
-                self.step(Act::Ready, side, seen.name.clone(), None);
+                self.step(RolloutEvent::Ready, side, seen.name.clone(), None);
                 self.state(uid, if available <= self.at { State::Available } else { State::Ready });
             }
             (Some(_), None) => {
@@ -306,7 +306,7 @@ impl<'r> Cutter<'r> {
                 let size = self.counts.side(side);
                 size.ready -= 1;
                 size.available -= u64::from(available);
-                self.step(Act::NotReady, side, seen.name.clone(), None);
+                self.step(RolloutEvent::NotReady, side, seen.name.clone(), None);
                 self.state(uid, State::Starting);
             }
             _ => {}
@@ -320,7 +320,7 @@ impl<'r> Cutter<'r> {
                 // Where it goes on and on, the first time is told.
                 let new = self.pods.get_mut(uid).is_some_and(|pod| pod.troubles.insert(trouble.clone()));
                 if new {
-                    self.step(Act::Failing, side, seen.name.clone(), Some(trouble.clone()));
+                    self.step(RolloutEvent::Failing, side, seen.name.clone(), Some(trouble.clone()));
                 }
             }
             None if seen.ready.is_none() => self.state(uid, State::Starting),
@@ -343,7 +343,7 @@ impl<'r> Cutter<'r> {
             size.available -= u64::from(available);
         }
         self.soon.retain(|(_, waiting)| *waiting != seen.uid);
-        self.step(Act::Gone, side, seen.name.clone(), None);
+        self.step(RolloutEvent::Gone, side, seen.name.clone(), None);
         self.state(&seen.uid, State::Gone);
     }
 
@@ -356,18 +356,19 @@ impl<'r> Cutter<'r> {
         }
         let hash = set.rsplit('-').next().unwrap_or_default();
         let side = if self.old.contains(hash) { Side::Old } else { Side::New };
-        self.step(Act::Sized, side, set.to_owned(), Some(replicas.to_string()));
+        self.step(RolloutEvent::Sized, side, set.to_owned(), Some(replicas.to_string()));
     }
 
     /// Adds a step, or a name to the one before, if it is the same.
-    fn step(&mut self, act: Act, side: Side, name: String, detail: Option<String>) {
+    fn step(&mut self, act: RolloutEvent, side: Side, name: String, detail: Option<String>) {
         if !self.rolling {
             return;
         }
         let (at, counts) = (self.at, self.counts);
         match self.steps.last_mut() {
             Some(last)
-                if act != Act::Sized && (last.at, last.act, last.side, &last.detail) == (at, act, side, &detail) =>
+                if act != RolloutEvent::Sized
+                    && (last.at, last.act, last.side, &last.detail) == (at, act, side, &detail) =>
             {
                 last.names.push(name);
                 last.counts = counts;

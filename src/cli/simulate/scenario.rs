@@ -1,5 +1,5 @@
 //! Plays a rollout on the embedded cluster: virtual time on a runtime of its own, so that ten minutes take milliseconds
-//! and the same seed gives the same play.
+//! and the same seed gives the same scenario.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ended::{Ended, failed_condition};
+use super::recorder::{Recorder, Watches};
 use super::recording::Recording;
-use super::reel::{Reel, Watches};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
-/// The moment at which the play begins, in seconds since 1970: what is shown counts from the change.
-const DAWN: i64 = 946_684_800;
+/// The moment at which the scenario begins, in seconds since 1970: what is shown counts from the change.
+const START_SECONDS: i64 = 946_684_800;
 /// How long everything is left alone before the change.
 const CALM: Duration = Duration::from_secs(5);
 /// How long is watched at most.
@@ -35,7 +35,7 @@ const HEARTBEAT: Duration = Duration::from_secs(24 * 3600);
 const AFTERMATH: Duration = Duration::from_secs(30);
 
 /// What is to be played.
-pub(super) struct Play {
+pub(super) struct Scenario {
     pub seed: u64,
     pub nodes: Vec<NodeSpec>,
     /// What is there before, in order.
@@ -47,7 +47,7 @@ pub(super) struct Play {
     pub watch_on: Option<Duration>,
 }
 
-/// Why there was no play.
+/// Why there was no scenario.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The API server refuses the workload.
@@ -71,16 +71,16 @@ impl From<ClusterError> for Failed {
     }
 }
 
-impl Play {
+impl Scenario {
     /// Plays it. Not to be called from an async task: it has a runtime of its own.
     pub(super) fn run(self) -> Result<Recording, Failed> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.context("failed to start the simulation")?;
-        runtime.block_on(Box::pin(self.play()))
+        runtime.block_on(Box::pin(self.scenario()))
     }
 
-    async fn play(self) -> Result<Recording, Failed> {
-        let dawn = Timestamp::from_second(DAWN).unwrap_or_default();
+    async fn scenario(self) -> Result<Recording, Failed> {
+        let dawn = Timestamp::from_second(START_SECONDS).unwrap_or_default();
         let clock = Clock::tokio(dawn);
         // Nobody looks at volumes or roles here, and what is not made does not shift the names of what is.
         let builder = MiniCluster::builder().without(Part::Volumes).without(Part::Roles);
@@ -93,8 +93,8 @@ impl Play {
         }
         let version = self.after["apiVersion"].as_str().unwrap_or_default();
         let served = cluster.served(version, &self.key.kind).await.map_err(anyhow::Error::from)?;
-        let troupe = Troupe { clock, cluster, client: running.client(), key: self.key.clone(), served };
-        let recording = troupe.perform(&self).await;
+        let simulator = Simulator { clock, cluster, client: running.client(), key: self.key.clone(), served };
+        let recording = simulator.run(&self).await;
         running.stop().await;
         recording
     }
@@ -115,7 +115,7 @@ async fn provide(cluster: &Cluster, key: &ObjectKey, object: &Value) -> anyhow::
 }
 
 /// The embedded cluster and the workload on it.
-pub(super) struct Troupe {
+pub(super) struct Simulator {
     pub(super) clock: Clock,
     pub(super) cluster: Cluster,
     client: Client,
@@ -123,43 +123,43 @@ pub(super) struct Troupe {
     pub(super) served: Served,
 }
 
-impl Troupe {
-    async fn perform(&self, play: &Play) -> Result<Recording, Failed> {
-        let before = match &play.before {
-            Some(before) => Some(self.rehearse(before).await?),
+impl Simulator {
+    async fn run(&self, scenario: &Scenario) -> Result<Recording, Failed> {
+        let before = match &scenario.before {
+            Some(before) => Some(self.roll_out_before(before).await?),
             None => None,
         };
         // On the second, as times in objects are.
         let past = Duration::from_nanos(u64::try_from(self.clock.now().subsec_nanosecond()).unwrap_or(0));
         tokio::time::sleep(CALM + Duration::from_secs(1).saturating_sub(past)).await;
         let mut watches = self.watches();
-        let mut reel = Reel::default();
-        reel.first(&mut watches).await?;
+        let mut recorder = Recorder::default();
+        recorder.first(&mut watches).await?;
         let start = self.clock.now();
-        reel.start = Some(Instant::now());
-        let Written { object: after, warnings, .. } = self.apply(&play.after).await?;
+        recorder.start = Some(Instant::now());
+        let Written { object: after, warnings, .. } = self.apply(&scenario.after).await?;
         let judge = self.judge(&after);
-        let end = self.watch(&mut watches, &mut reel, judge, after.clone()).await?;
+        let end = self.watch(&mut watches, &mut recorder, judge, after.clone()).await?;
         let back = match &end {
-            Ended::Failed { .. } if before.is_some() => self.take_back(play, &mut watches, &mut reel).await?,
+            Ended::Failed { .. } if before.is_some() => self.take_back(scenario, &mut watches, &mut recorder).await?,
             _ => None,
         };
-        if let (Ended::Complete { .. }, Some(more)) = (&end, play.watch_on) {
-            self.aftermath(&mut watches, &mut reel, more.saturating_add(AFTERMATH)).await?;
+        if let (Ended::Complete { .. }, Some(more)) = (&end, scenario.watch_on) {
+            self.aftermath(&mut watches, &mut recorder, more.saturating_add(AFTERMATH)).await?;
         }
-        let length = reel.now();
-        let mut seen = reel.seen;
+        let length = recorder.now();
+        let mut seen = recorder.seen;
         seen.sort_by_key(|seen| seen.revision);
         Ok(Recording { key: self.key.clone(), before, after, start, seen, end, back, length, warnings })
     }
 
     /// Brings the workload to where it was before the change.
-    async fn rehearse(&self, before: &Value) -> Result<Value, Failed> {
+    async fn roll_out_before(&self, before: &Value) -> Result<Value, Failed> {
         let mut watches = self.watches();
-        let mut reel = Reel { start: Some(Instant::now()), ..Reel::default() };
+        let mut recorder = Recorder { start: Some(Instant::now()), ..Recorder::default() };
         let written = self.apply(before).await?.object;
         let judge = self.judge(&written);
-        match self.watch(&mut watches, &mut reel, judge, written).await? {
+        match self.watch(&mut watches, &mut recorder, judge, written).await? {
             Ended::Complete { .. } => {}
             Ended::Failed { reason, .. } | Ended::Stuck { reason, .. } => {
                 return Err(Failed::Other(anyhow!(
@@ -221,7 +221,7 @@ impl Troupe {
     pub(super) async fn watch(
         &self,
         watches: &mut Watches,
-        reel: &mut Reel,
+        recorder: &mut Recorder,
         mut judge: Judge,
         mut live: Value,
     ) -> anyhow::Result<Ended> {
@@ -230,30 +230,36 @@ impl Troupe {
             let now = self.clock.now();
             match judge.observe(&live, now) {
                 Verdict::Complete => {
-                    let at = *complete.get_or_insert_with(|| reel.now());
-                    if reel.stopping.is_empty() {
+                    let at = *complete.get_or_insert_with(|| recorder.now());
+                    if recorder.stopping.is_empty() {
                         return Ok(Ended::Complete { at });
                     }
                 }
-                Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, &live, reel).await,
+                Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, &live, recorder).await,
                 Verdict::Waiting(_) => complete = None,
             }
             if let Some(suspicion) = judge.overdue(now).filter(|_| complete.is_none()) {
-                return self.rule(&mut judge, suspicion, &live, reel).await;
+                return self.rule(&mut judge, suspicion, &live, recorder).await;
             }
-            if reel.now() > LONGEST || reel.seen.len() > MOST_SEEN {
-                return Ok(Ended::Unfinished { at: reel.now() });
+            if recorder.now() > LONGEST || recorder.seen.len() > MOST_SEEN {
+                return Ok(Ended::Unfinished { at: recorder.now() });
             }
             let due = judge.due().filter(|_| complete.is_none());
             let wait = due.map_or(LONGEST, |due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
-            if let Some(next) = self.next(watches, reel, wait).await? {
+            if let Some(next) = self.next(watches, recorder, wait).await? {
                 live = next;
             }
         }
     }
 
-    async fn rule(&self, judge: &mut Judge, suspicion: Reason, live: &Value, reel: &Reel) -> anyhow::Result<Ended> {
-        let at = reel.now();
+    async fn rule(
+        &self,
+        judge: &mut Judge,
+        suspicion: Reason,
+        live: &Value,
+        recorder: &Recorder,
+    ) -> anyhow::Result<Ended> {
+        let at = recorder.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
         Ok(match judge.rule(suspicion, &scene.sight, self.clock.now()) {
             Ruling::Failed(reason) => Ended::Failed { at, reason, condition: failed_condition(live) },
@@ -261,22 +267,27 @@ impl Troupe {
         })
     }
 
-    async fn aftermath(&self, watches: &mut Watches, reel: &mut Reel, length: Duration) -> anyhow::Result<()> {
-        let over = reel.now().saturating_add(length);
-        while reel.now() < over && reel.seen.len() <= MOST_SEEN {
-            let left = over.saturating_sub(reel.now());
-            self.next(watches, reel, left).await?;
+    async fn aftermath(&self, watches: &mut Watches, recorder: &mut Recorder, length: Duration) -> anyhow::Result<()> {
+        let over = recorder.now().saturating_add(length);
+        while recorder.now() < over && recorder.seen.len() <= MOST_SEEN {
+            let left = over.saturating_sub(recorder.now());
+            self.next(watches, recorder, left).await?;
         }
         Ok(())
     }
 
     /// Takes what comes next, or returns after `wait`. The workload, where it changed.
-    async fn next(&self, watches: &mut Watches, reel: &mut Reel, wait: Duration) -> anyhow::Result<Option<Value>> {
+    async fn next(
+        &self,
+        watches: &mut Watches,
+        recorder: &mut Recorder,
+        wait: Duration,
+    ) -> anyhow::Result<Option<Value>> {
         let broke = || anyhow!("the watch of the embedded cluster broke");
         tokio::select! {
             biased;
-            pod = watches.pods.next() => reel.pod(pod.ok_or_else(broke)?)?,
-            set = watches.sets.next() => reel.set(set.ok_or_else(broke)?)?,
+            pod = watches.pods.next() => recorder.pod(pod.ok_or_else(broke)?)?,
+            set = watches.sets.next() => recorder.set(set.ok_or_else(broke)?)?,
             workload = watches.workload.next() => match workload.ok_or_else(broke)?.context("failed to watch")? {
                 Event::Apply(object) | Event::InitApply(object) => return Ok(Some(self.typed(&object)?)),
                 Event::Delete(_) => return Err(anyhow!("the workload is gone")),

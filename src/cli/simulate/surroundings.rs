@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use serde_json::{Map, Value, json};
 
-use super::input::Scene;
+use super::input::SimulationInput;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::service_account;
 use minicluster::NodeSpec;
@@ -19,7 +19,7 @@ const MOST_NODES: usize = 5000;
 const PODS: usize = 100;
 
 /// What there is before the workload comes.
-pub(super) struct Stage {
+pub(super) struct Surroundings {
     pub nodes: Vec<NodeSpec>,
     /// Objects to create, in order.
     pub provided: Vec<(ObjectKey, Value)>,
@@ -27,8 +27,13 @@ pub(super) struct Stage {
     pub assumed: Vec<String>,
 }
 
-/// Sets the stage for a workload before and after its change.
-pub(super) fn set(scene: &Scene, before: Option<&Value>, after: &Value, nodes: Option<NonZeroUsize>) -> Stage {
+/// Collects what surrounds a workload before and after its change.
+pub(super) fn set(
+    scene: &SimulationInput,
+    before: Option<&Value>,
+    after: &Value,
+    nodes: Option<NonZeroUsize>,
+) -> Surroundings {
     let both: Vec<&Value> = before.into_iter().chain([after]).collect();
     let mut provided = Vec::new();
     let mut assumed = Vec::new();
@@ -53,7 +58,7 @@ pub(super) fn set(scene: &Scene, before: Option<&Value>, after: &Value, nodes: O
             provided.push(stand_in(kind, &namespace, &name, &keys));
         }
     }
-    Stage { nodes: fitting(&both, nodes), provided, assumed }
+    Surroundings { nodes: fitting(&both, nodes), provided, assumed }
 }
 
 fn object(

@@ -1,4 +1,4 @@
-//! What the demo plays on: a repository, a working copy, the embedded cluster, the daemon; all in a temporary folder.
+//! What the demo runs on: a repository, a working copy, the embedded cluster, the daemon; all in a temporary folder.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use minicluster::MiniCluster;
 /// The sample application, as it is in the repository of belay.
 const SAMPLE: &str = include_str!("../../../manifests/sample/web.yaml");
 
-/// The stage.
-pub(super) struct Stage {
+/// All of it.
+pub(super) struct DemoSetup {
     folder: tempfile::TempDir,
     embedded: Embedded,
     history: History,
@@ -38,9 +38,9 @@ impl Kept {
     pub(super) async fn close(self) {}
 }
 
-impl Stage {
+impl DemoSetup {
     /// Sets it.
-    pub(super) async fn set() -> anyhow::Result<Stage> {
+    pub(super) async fn set() -> anyhow::Result<DemoSetup> {
         let folder =
             tempfile::Builder::new().prefix("belay-demo-").tempdir().context("failed to make a temporary folder")?;
         let (bare, clone, state) =
@@ -57,7 +57,7 @@ impl Stage {
         let source = SourceConfig { name: "shop".to_owned(), ..SourceConfig::of(bare.display().to_string()) };
         daemon.follow(source, &Cluster::new(embedded.cluster.client_as("belay"), clock), &state)?;
         let daemon = tokio::spawn(daemon.run());
-        Ok(Stage { folder, embedded, history, stop, daemon })
+        Ok(DemoSetup { folder, embedded, history, stop, daemon })
     }
 
     /// A client that is not the daemon's.
@@ -105,14 +105,14 @@ impl Stage {
     }
 
     /// Leaves a kubeconfig for others.
-    pub(super) async fn open_door(&self) -> anyhow::Result<Kept> {
+    pub(super) async fn keep(&self) -> anyhow::Result<Kept> {
         let kubeconfig = self.folder.path().join("kubeconfig");
         write_kubeconfig(&kubeconfig, &self.embedded.kubeconfig)?;
         Ok(Kept { kubeconfig })
     }
 
     /// Ends everything.
-    pub(super) async fn strike(self) {
+    pub(super) async fn stop(self) {
         self.stop.cancel();
         if let Err(error) = self.daemon.await {
             tracing::error!(%error, "belay's own fault: the daemon panicked");

@@ -13,7 +13,7 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event};
 use tokio::time::Instant;
 
-use super::recording::{PodState, Seen, What};
+use super::recording::{Observation, ObservedAt, PodState};
 
 /// What is watched while the rollout runs.
 pub(super) struct Watches {
@@ -24,14 +24,14 @@ pub(super) struct Watches {
 
 /// What was seen so far.
 #[derive(Default)]
-pub(super) struct Reel {
+pub(super) struct Recorder {
     pub start: Option<Instant>,
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedAt>,
     /// Pods on their way out, by uid.
     pub stopping: BTreeSet<String>,
 }
 
-impl Reel {
+impl Recorder {
     pub(super) fn now(&self) -> Duration {
         self.start.map_or(Duration::ZERO, |start| start.elapsed())
     }
@@ -62,9 +62,9 @@ impl Reel {
         Ok(())
     }
 
-    fn note(&mut self, revision: Option<String>, what: What) {
+    fn note(&mut self, revision: Option<String>, what: Observation) {
         let revision = revision.and_then(|revision| revision.parse().ok()).unwrap_or_default();
-        self.seen.push(Seen { at: self.now(), revision, what });
+        self.seen.push(ObservedAt { at: self.now(), revision, what });
     }
 
     pub(super) fn pod(&mut self, event: watcher::Result<Event<Pod>>) -> anyhow::Result<()> {
@@ -74,12 +74,12 @@ impl Reel {
                 if state.stopping {
                     self.stopping.insert(state.uid.clone());
                 }
-                self.note(pod.resource_version(), What::Pod(state));
+                self.note(pod.resource_version(), Observation::Pod(state));
             }
             Event::Delete(pod) => {
                 let state = PodState::of(&pod);
                 self.stopping.remove(&state.uid);
-                self.note(pod.resource_version(), What::Gone(state));
+                self.note(pod.resource_version(), Observation::Gone(state));
             }
             Event::Init | Event::InitDone => {}
         }
@@ -89,7 +89,7 @@ impl Reel {
     pub(super) fn set(&mut self, event: watcher::Result<Event<ReplicaSet>>) -> anyhow::Result<()> {
         if let Event::Apply(set) | Event::InitApply(set) = event.context("failed to watch ReplicaSets")? {
             let replicas = set.spec.replicas.unwrap_or(1);
-            self.note(set.resource_version(), What::Sized { set: set.name_any(), replicas: replicas.into() });
+            self.note(set.resource_version(), Observation::Sized { set: set.name_any(), replicas: replicas.into() });
         }
         Ok(())
     }
