@@ -1,5 +1,6 @@
 //! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
 
+mod apply_manifest;
 mod apply_wave;
 mod autoscalers;
 mod blocking_pool;

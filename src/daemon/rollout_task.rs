@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::apply_wave::Turn;
 use super::context::Context;
@@ -21,14 +21,11 @@ use super::event_queue::QueuedEvent;
 use super::health_monitor::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::panics::text_of;
-use super::refused::complaints;
-use super::requests::Room;
 use super::resume_point::apply_anew;
 pub(super) use super::resume_point::{End, InSync, ResumePoint, RolloutEnd};
-use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use super::{manual_rollback, prune, replication_controller, stuck_pods};
-use crate::cluster::{self, Backoff, ClusterError, Mode, Served};
+use crate::cluster::{Backoff, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Apply, Baseline, Hold, Outcome, Planned, Reason, RecordId, StepKind, Workload, is_as_applied, marks, template,
@@ -42,13 +39,6 @@ pub(super) type LiveObject = watch::Receiver<Option<Compact>>;
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest.
 const AGAIN_LONGEST: Duration = Duration::from_mins(5);
-
-/// Whether an object that can't be applied for now is told to be waiting. One that goes back is on its way back meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    Told,
-    Untold,
-}
 
 /// One rollout to be carried through.
 pub(super) struct RolloutTask {
@@ -162,131 +152,10 @@ impl RolloutTask {
     }
 
     /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
-    fn baseline(&self, written: &Value) -> Baseline {
+    pub(super) fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
         let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };
         if self.carries_on && !self.apply.rolls_out { Baseline { old_failure: None, ..baseline } } else { baseline }
-    }
-
-    /// Waits for the manifest's turn, and for room for its first request.
-    pub(super) async fn turn_and_room(&self) -> Result<Room, Cancelled> {
-        self.unless_cancelled(async {
-            self.turn.comes().await;
-            self.context.requests.room().await
-        })
-        .await
-    }
-
-    /// Applies the manifest. `Err` with the outcome where the server refuses it.
-    pub(super) async fn apply_manifest(&mut self, room: Room) -> Result<Result<Value, Outcome>, Cancelled> {
-        self.step(StepKind::Applying, "").await?;
-        let mut room = room;
-        if self.apply.takes_over {
-            // What has to be insisted on may take long; others may use the room meanwhile.
-            drop(room);
-            self.take_over(&self.apply.body.read()).await?;
-            room = self.unless_cancelled(self.context.requests.room()).await?;
-        }
-        let written = self.insist_with(room, (&self.apply.body).into(), Waits::Told).await?;
-        match written {
-            Ok(written) => {
-                let baseline = self.baseline(&written);
-                self.context.applied(self.record, &baseline).await;
-                info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
-                Ok(Ok(written))
-            }
-            Err(error) => {
-                self.turn.through();
-                let reason = error.to_reason();
-                warn!(object = %self.planned.wanted.key, %reason, "rejected");
-                self.context.complain(self.record, complaints(&self.planned.wanted, &error)).await;
-                Ok(Err(self.end(Outcome::Rejected, Some(reason)).await?))
-            }
-        }
-    }
-
-    /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
-    /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(
-        &self,
-        body: impl Into<Compact>,
-    ) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let room = self.unless_cancelled(self.context.requests.room()).await?;
-        self.insist_with(room, body.into(), Waits::Untold).await
-    }
-
-    async fn insist_with(
-        &self,
-        room: Room,
-        body: Compact,
-        waits: Waits,
-    ) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let key = &self.planned.wanted.key;
-        let mut backoff = Backoff::default();
-        let (mut told, mut logged) = (false, cluster::Told::default());
-        let mut room = room;
-        loop {
-            if self.cancel.is_cancelled() {
-                return Err(Cancelled);
-            }
-            let error = match self.context.cluster.apply(key, &self.served, &body, Mode::Real).await {
-                Ok(written) => {
-                    for warning in &written.warnings {
-                        warn!(object = %key, warning, "the API server warns");
-                    }
-                    self.context.status.trouble(&key.to_string(), None);
-                    if told && waits == Waits::Told {
-                        self.context.status.change(|source| source.under_way.remove(key).is_some());
-                    }
-                    return Ok(Ok(written.object));
-                }
-                Err(error) => error,
-            };
-            drop(room);
-            if !error.is_the_worlds() {
-                return Ok(Err(error));
-            }
-            let first = !std::mem::replace(&mut told, true);
-            let own = !matches!(error, ClusterError::Away { .. });
-            if own {
-                // Only this object is in trouble: what comes later in the order goes on.
-                self.turn.through();
-            }
-            if own && waits == Waits::Told {
-                self.tell_waiting(error.to_string(), first).await?;
-            } else {
-                self.context.in_the_way(key)(&error);
-                if first {
-                    self.step(StepKind::Waiting, &error.to_string()).await?;
-                }
-            }
-            let wait = backoff.after(&error);
-            logged.tell(&error, wait);
-            room = self
-                .unless_cancelled(async {
-                    tokio::time::sleep(wait).await;
-                    self.context.requests.room().await
-                })
-                .await?;
-        }
-    }
-
-    /// Says that the object waits, and for what: a namespace, a right, another object that a webhook wants.
-    async fn tell_waiting(&self, message: String, first: bool) -> Result<(), Cancelled> {
-        let wanted = &self.planned.wanted;
-        if first {
-            self.unless_cancelled(self.context.waits(self.record, &message)).await?;
-        }
-        let under_way = UnderWay {
-            commit: wanted.commit.id.clone(),
-            outcome: Outcome::Waiting,
-            counters: Default::default(),
-            message,
-            until: None,
-            in_the_way: None,
-        };
-        self.context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
-        Ok(())
     }
 
     /// Judges the rollout that a write began.

@@ -4,8 +4,8 @@ use crate::main_job::real_world;
 use crate::world::daemon::World;
 use crate::world::undo_sequence::{KINDS, Time, UndoSequence};
 
-/// How long the sequence of each kind is: each step takes some ten seconds.
-const STEPS: u32 = 7;
+/// How many random steps the sequence of each kind has: each step takes some ten seconds.
+const STEPS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_stays_and_all_else_is_put_right() {
@@ -17,6 +17,9 @@ async fn an_undo_stays_and_all_else_is_put_right() {
         for _ in 0..STEPS {
             sequence.step().await;
         }
+        // Whatever the seed has chosen, both are among it.
+        sequence.undo().await;
+        sequence.belay_undo().await;
         sequence.end().await;
     }
     nodes.stop().await;

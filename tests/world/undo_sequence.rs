@@ -156,7 +156,7 @@ impl UndoSequence {
     }
 
     /// An undo with kubectl.
-    async fn undo(&mut self) {
+    pub async fn undo(&mut self) {
         let Some((number, template, annotations)) = self.goal().await else { return };
         let to = image_of(&template).to_owned();
         self.story.push(format!("undo to revision {number}, {to}"));
@@ -166,7 +166,7 @@ impl UndoSequence {
     }
 
     /// An undo with `belay undo`: the apply that the daemon would make, with the hold in it.
-    async fn belay_undo(&mut self) {
+    pub async fn belay_undo(&mut self) {
         let Some((number, mut template, annotations)) = self.goal().await else { return };
         let live = self.live().await;
         let mut marks = TemplateMarks::on(&json!({"metadata": {"annotations": annotations}}));

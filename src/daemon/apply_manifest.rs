@@ -1,0 +1,143 @@
+//! The apply of one manifest: in its turn, again and again while the cluster is not able to, and until it is done or refused.
+
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::health_monitor::Cancelled;
+use super::refused::complaints;
+use super::requests::Room;
+use super::rollout_task::RolloutTask;
+use super::status::{UnderWay, put_or_remove};
+use crate::cluster::{self, Backoff, ClusterError, Mode};
+use belay_core::manifest::Compact;
+use belay_core::rollout::{Outcome, StepKind};
+
+/// Whether an object that can't be applied for now is told to be waiting. One that goes back is on its way back meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Told,
+    Untold,
+}
+
+impl RolloutTask {
+    /// Waits for the manifest's turn, and for room for its first request.
+    pub(super) async fn turn_and_room(&self) -> Result<Room, Cancelled> {
+        self.unless_cancelled(async {
+            self.turn.comes().await;
+            self.context.requests.room().await
+        })
+        .await
+    }
+
+    /// Applies the manifest. `Err` with the outcome where the server refuses it.
+    pub(super) async fn apply_manifest(&mut self, room: Room) -> Result<Result<Value, Outcome>, Cancelled> {
+        self.step(StepKind::Applying, "").await?;
+        let mut room = room;
+        if self.apply.takes_over {
+            // What has to be insisted on may take long; others may use the room meanwhile.
+            drop(room);
+            self.take_over(&self.apply.body.read()).await?;
+            room = self.unless_cancelled(self.context.requests.room()).await?;
+        }
+        let written = self.insist_with(room, (&self.apply.body).into(), Waits::Told).await?;
+        match written {
+            Ok(written) => {
+                let baseline = self.baseline(&written);
+                self.context.applied(self.record, &baseline).await;
+                info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
+                Ok(Ok(written))
+            }
+            Err(error) => {
+                self.turn.through();
+                let reason = error.to_reason();
+                warn!(object = %self.planned.wanted.key, %reason, "rejected");
+                self.context.complain(self.record, complaints(&self.planned.wanted, &error)).await;
+                Ok(Err(self.end(Outcome::Rejected, Some(reason)).await?))
+            }
+        }
+    }
+
+    /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
+    /// the write of a newer commit.
+    pub(super) async fn insist_on_apply(
+        &self,
+        body: impl Into<Compact>,
+    ) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let room = self.unless_cancelled(self.context.requests.room()).await?;
+        self.insist_with(room, body.into(), Waits::Untold).await
+    }
+
+    async fn insist_with(
+        &self,
+        room: Room,
+        body: Compact,
+        waits: Waits,
+    ) -> Result<Result<Value, ClusterError>, Cancelled> {
+        let key = &self.planned.wanted.key;
+        let mut backoff = Backoff::default();
+        let (mut told, mut logged) = (false, cluster::Told::default());
+        let mut room = room;
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(Cancelled);
+            }
+            let error = match self.context.cluster.apply(key, &self.served, &body, Mode::Real).await {
+                Ok(written) => {
+                    for warning in &written.warnings {
+                        warn!(object = %key, warning, "the API server warns");
+                    }
+                    self.context.status.trouble(&key.to_string(), None);
+                    if told && waits == Waits::Told {
+                        self.context.status.change(|source| source.under_way.remove(key).is_some());
+                    }
+                    return Ok(Ok(written.object));
+                }
+                Err(error) => error,
+            };
+            drop(room);
+            if !error.is_the_worlds() {
+                return Ok(Err(error));
+            }
+            let first = !std::mem::replace(&mut told, true);
+            let own = !matches!(error, ClusterError::Away { .. });
+            if own {
+                // Only this object is in trouble: what comes later in the order goes on.
+                self.turn.through();
+            }
+            if own && waits == Waits::Told {
+                self.tell_waiting(error.to_string(), first).await?;
+            } else {
+                self.context.in_the_way(key)(&error);
+                if first {
+                    self.step(StepKind::Waiting, &error.to_string()).await?;
+                }
+            }
+            let wait = backoff.after(&error);
+            logged.tell(&error, wait);
+            room = self
+                .unless_cancelled(async {
+                    tokio::time::sleep(wait).await;
+                    self.context.requests.room().await
+                })
+                .await?;
+        }
+    }
+
+    /// Says that the object waits, and for what: a namespace, a right, another object that a webhook wants.
+    async fn tell_waiting(&self, message: String, first: bool) -> Result<(), Cancelled> {
+        let wanted = &self.planned.wanted;
+        if first {
+            self.unless_cancelled(self.context.waits(self.record, &message)).await?;
+        }
+        let under_way = UnderWay {
+            commit: wanted.commit.id.clone(),
+            outcome: Outcome::Waiting,
+            counters: Default::default(),
+            message,
+            until: None,
+            in_the_way: None,
+        };
+        self.context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
+        Ok(())
+    }
+}
