@@ -1,15 +1,15 @@
 //! belay's own copy of a repository: bare, in the state folder, never checked out.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use git2::{Oid, Repository};
+use state::{MirrorFound, WHOSE};
 
 use super::credentials::Credentials;
-use super::damage::{clear_leftovers, files, of_the_machine, sync_folder, unreadable, unwritable, wrong_files};
+use super::damage::{clear_leftovers, of_the_machine, unreadable};
 use super::error::{GitError, while_doing, with_file};
 use super::graph::Graph;
 use super::limits::Limits;
@@ -17,12 +17,11 @@ use super::location::Location;
 use super::memory;
 use super::settings;
 
+mod state;
+
 /// How many open handles are kept. Each has its own view of the packs; one is enough for a daemon that asks one thing
 /// after the other.
 const HANDLES: usize = 3;
-/// Under which name the mirror remembers whose copy it is.
-const WHOSE: &str = "belay.repository";
-
 /// belay's own copy of a repository.
 ///
 /// It is bare and nothing of it is ever checked out: what is in it is read object by object, so that no path, link or
@@ -297,95 +296,6 @@ impl Mirror {
     fn beside(&self, what: &str) -> PathBuf {
         self.folder.join(format!("repository.git.{what}"))
     }
-
-    fn look(&self) -> Result<MirrorFound, GitError> {
-        let path = self.path();
-        match fs::symlink_metadata(&path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(MirrorFound::Nothing),
-            Err(error) => return Err(with_file("read", path)(error)),
-        }
-        let (examined, used) = memory::bounded(|| self.examine(&path));
-        let found = match examined {
-            Ok(MirrorFound::Fine) => match wrong_files(&path)? {
-                Some(wrong) => MirrorFound::Damaged(wrong),
-                None => MirrorFound::Fine,
-            },
-            Ok(found) => found,
-            Err(error) => match self.out_of_memory(self.damaged(&error), used.refused) {
-                GitError::DamagedMirror { message, .. } => MirrorFound::Damaged(message),
-                other => return Err(other),
-            },
-        };
-        if matches!(found, MirrorFound::Damaged(_)) {
-            // Damage is what is left when nothing of the machine's explains it.
-            unreadable(&path)?;
-        }
-        Ok(found)
-    }
-
-    /// Whose it is, and whether what its references name is there.
-    fn examine(&self, path: &Path) -> Result<MirrorFound, git2::Error> {
-        // Not `open`: the state folder is belay's own, and root may look at it too.
-        let repository = Repository::open_bare(path)?;
-        let whose = repository.config()?.get_string(WHOSE)?;
-        if whose != self.location.to_string() {
-            return Ok(MirrorFound::Other(whose));
-        }
-        let odb = repository.odb()?;
-        for reference in repository.references()? {
-            if let Some(target) = reference?.target() {
-                odb.read_header(target)?;
-            }
-        }
-        Ok(MirrorFound::Fine)
-    }
-
-    fn make(&self, found: MirrorFound) -> Result<Opened, GitError> {
-        if !matches!(found, MirrorFound::Fine) {
-            unwritable(&self.folder)?;
-        }
-        let opened = match found {
-            MirrorFound::Fine => return Ok(Opened::Existing),
-            MirrorFound::Nothing => Opened::Fresh,
-            MirrorFound::Other(was) => Opened::OtherRepository { was, set_aside: self.set_aside("of-another")? },
-            MirrorFound::Damaged(why) => Opened::Damaged { why, set_aside: self.set_aside("damaged")? },
-        };
-        // Made under another name, so that a belay that is killed here leaves nothing half made.
-        let new = self.beside("new");
-        remove(&new)?;
-        let made = Repository::init_bare(&new).and_then(|repository| {
-            let mut config = repository.config()?;
-            set_limits(&mut config)?;
-            // A redirect to another server is an error that says so; to another path of the same one it is followed.
-            config.set_bool("http.followRedirects", false)?;
-            // Nobody may clean up here: history names commits that no branch has any more.
-            config.set_i32("gc.auto", 0)?;
-            config.set_str(WHOSE, &self.location.to_string())
-        });
-        made.map_err(while_doing(format!("make a repository in {}", new.display())))?;
-        for file in files(&new)? {
-            File::open(&file).and_then(|file| file.sync_all()).map_err(with_file("sync", &file))?;
-        }
-        fs::rename(&new, self.path()).map_err(with_file("rename", new))?;
-        sync_folder(&self.folder)?;
-        Ok(opened)
-    }
-
-    fn set_aside(&self, name: &str) -> Result<PathBuf, GitError> {
-        let to = self.beside(name);
-        remove(&to)?;
-        fs::rename(self.path(), &to).map_err(with_file("rename", self.path()))?;
-        Ok(to)
-    }
-}
-
-/// What the copy's own configuration says of writing: references and packs are on the disk before they count, and what is
-/// packed anew takes little memory (libgit2 reads the limit for large objects from `pack.deltaCacheSize`, too).
-fn set_limits(config: &mut git2::Config) -> Result<(), git2::Error> {
-    config.set_bool("core.fsyncObjectFiles", true)?;
-    config.set_i64("pack.deltaCacheSize", 4 << 20)?;
-    config.set_i64("pack.windowMemory", 32 << 20)
 }
 
 /// The right to write the copy, until it is dropped.
@@ -401,22 +311,6 @@ impl Drop for Lock<'_> {
             tracing::warn!(%error, "failed to unlock the mirror");
         }
     }
-}
-
-enum MirrorFound {
-    Fine,
-    Nothing,
-    Other(String),
-    Damaged(String),
-}
-
-fn remove(path: &Path) -> Result<(), GitError> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(_) => Ok(()),
-    };
-    removed.map_err(with_file("remove", path))
 }
 
 /// The id that libgit2 knows a commit by.
