@@ -287,6 +287,7 @@ impl RolloutTask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::requests::Room;
 
     /// The size of the future that a function of this kind makes.
     fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
