@@ -70,6 +70,9 @@ impl Kept {
     }
 }
 
+/// Why a body could not be received. It is told in JSON, whatever the client accepts.
+struct BodyError(ApiError);
+
 /// The API server. Cheap to clone; all clones are one server.
 #[derive(Clone)]
 pub struct ApiServer(Arc<Inner>);
@@ -208,33 +211,55 @@ impl ApiServer {
             Ok(user) => call.user = user,
             Err(error) => return Reply::from(error).write(&Negotiated::for_errors(&call)),
         }
-        if call.method != Method::GET && call.method != Method::HEAD {
-            let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
-            let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
-            match read.unwrap_or_else(|_| late()) {
-                Ok(bytes) => {
-                    if let Err(error) = call.read(bytes) {
-                        return Reply::from(error).write(&Negotiated::for_errors(&call));
-                    }
-                }
-                Err(error) => return Reply::from(error).write(&Negotiated::plain(&call)),
-            }
-        }
         let how = Negotiated::for_errors(&call);
+        let in_json = Negotiated::plain(&call);
         let headers_alone = call.method == Method::HEAD;
-        let reply = AssertUnwindSafe(self.dispatch(&call)).catch_unwind().await.unwrap_or_else(|_| {
+        let reply = AssertUnwindSafe(self.reply(call, body)).catch_unwind().await.unwrap_or_else(|_| {
             let message = "This request caused apiserver to panic. ValueExt in the logs for details.";
-            Err(ApiError::new(500, "InternalError", message))
+            Ok(ApiError::new(500, "InternalError", message).into())
         });
-        let response = reply.unwrap_or_else(Reply::from).write(&how);
+        let response = match reply {
+            Ok(reply) => reply.write(&how),
+            Err(BodyError(error)) => Reply::from(error).write(&in_json),
+        };
         if headers_alone { response.map(|_| Body::full(Bytes::new())) } else { response }
     }
 
-    async fn dispatch(&self, call: &Call) -> Result<Reply, ApiError> {
+    /// Answers a call whose sender is known. Its body is read only once it is known that the sender may ask for this.
+    async fn reply<B>(&self, mut call: Call, body: B) -> Result<Reply, BodyError>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+    {
         let route = route(&self.registry(), &call.path);
-        if !matches!(route, Route::Objects(_) | Route::NotBelow(_)) {
-            self.authorize_path(call)?;
+        if let Err(refused) = self.permit(&call, &route) {
+            return Ok(refused);
         }
+        let carries_body = call.method != Method::GET && call.method != Method::HEAD;
+        if carries_body && matches!(route, Route::Objects(_)) {
+            let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
+            let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
+            let bytes = read.unwrap_or_else(|_| late()).map_err(BodyError)?;
+            if let Err(error) = call.read(bytes) {
+                return Ok(error.into());
+            }
+        }
+        Ok(self.dispatch(&call, route).await.unwrap_or_else(Reply::from))
+    }
+
+    /// Refuses what the sender may not ask for, before it is known whether there is such a thing.
+    fn permit(&self, call: &Call, route: &Route) -> Result<(), Reply> {
+        match route {
+            Route::Objects(target) => {
+                let allowed = self.authorize(call, target, served_verb(call, target).unwrap_or("get"));
+                allowed.map_err(|error| Reply::from(error).warn_first(target.resource.deprecation()))
+            }
+            Route::NotBelow(_) => Ok(()),
+            _ => self.authorize_path(call).map_err(Reply::from),
+        }
+    }
+
+    async fn dispatch(&self, call: &Call, route: Route) -> Result<Reply, ApiError> {
         match route {
             Route::Objects(target) => {
                 let reply = self.objects(call, &target).await;
@@ -266,15 +291,8 @@ impl ApiServer {
     async fn objects(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let single = target.name.is_some();
         let status = target.subresource.as_deref() == Some("status");
-        let verb = verb(call, target).filter(|verb| match &target.subresource {
-            Some(name) => {
-                target.resource.subresource(name).is_some_and(|known| known.verbs.iter().any(|has| has == verb))
-            }
-            None => target.resource.has_verb(verb),
-        });
+        let verb = served_verb(call, target);
         let plain = target.subresource.is_none();
-        // What is asked for is refused before it is known whether there is such a thing.
-        self.authorize(call, target, verb.unwrap_or("get"))?;
         if target.resource.is("", "componentstatuses") && call.method == Method::GET {
             return if single { self.component_status(call, target) } else { self.component_statuses(call, target) };
         }
@@ -305,6 +323,14 @@ impl ApiServer {
             _ => Err(ApiError::method_not_allowed()),
         }
     }
+}
+
+/// The verb that a call asks for, if the resource serves it.
+fn served_verb(call: &Call, target: &Target) -> Option<&'static str> {
+    verb(call, target).filter(|verb| match &target.subresource {
+        Some(name) => target.resource.subresource(name).is_some_and(|known| known.verbs.iter().any(|has| has == verb)),
+        None => target.resource.has_verb(verb),
+    })
 }
 
 /// The verb that discovery knows for a method on such a path.

@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt as _;
+
 use super::*;
 
 fn access() -> Access {
@@ -123,4 +128,23 @@ async fn only_those_who_may_act_as_others() {
     let groups = json!(["climbers", "system:authenticated"]);
     assert_eq!(review["status"]["userInfo"], json!({ "username": "carl", "groups": groups }));
     assert_eq!(who("bob-token", "root").await.0, 403);
+}
+
+/// A body that whoever may not write could make the server hold.
+#[tokio::test(start_paused = true)]
+async fn a_body_is_read_only_of_who_may_send_it() {
+    let (server, _) = server(access());
+    for (path, code) in [(PODS.to_owned(), 403), (format!("{PODS}/p/log"), 403), ("/nope".to_owned(), 403)] {
+        let pulled = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&pulled);
+        let pieces = futures::stream::repeat_with(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(http_body::Frame::data(Bytes::from_static(b"{")))
+        });
+        let body = http_body_util::StreamBody::new(pieces.take(10));
+        let request = Request::post(&path).extension(Peer::default()).header("authorization", "Bearer bob-token");
+        let response = server.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        assert_eq!(response.status(), code, "{path}");
+        assert_eq!(pulled.load(Ordering::Relaxed), 0, "{path}");
+    }
 }
