@@ -149,6 +149,7 @@ impl MiniCluster {
             kubelet.stop().await;
         }
         self.api.close();
+        self.api.saved().await;
     }
 }
 
@@ -259,6 +260,7 @@ impl Builder {
         if !self.root_certificate.is_empty() {
             api.publish_authority(&self.root_certificate).map_err(|error| StartError::Api(error.message))?;
         }
+        api.saved().await;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let root_certificate = self.root_certificate;
             let mut options =

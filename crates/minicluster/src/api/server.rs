@@ -112,6 +112,11 @@ impl ApiServer {
         self.store().failed()
     }
 
+    /// Returns when everything that is written by now is on the disk, or can't be kept: at once, where nothing is kept.
+    pub async fn saved(&self) {
+        self.store().saved().await;
+    }
+
     /// Ends every watch, now and from now on.
     pub fn close(&self) {
         self.0.store.close();
@@ -244,7 +249,10 @@ impl ApiServer {
                 return Ok(error.into());
             }
         }
-        Ok(self.dispatch(&call, route).await.unwrap_or_else(Reply::from))
+        let reply = self.dispatch(&call, route).await.unwrap_or_else(Reply::from);
+        // Nobody is answered with what is not in the file yet.
+        self.store().saved().await;
+        Ok(reply)
     }
 
     /// Refuses what the sender may not ask for, before it is known whether there is such a thing.

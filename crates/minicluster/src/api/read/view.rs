@@ -161,7 +161,7 @@ impl<'a> View<'a> {
             json!(self.resource.list_kind),
             json!(self.resource.api_version())
         );
-        let mut pieces = VecDeque::with_capacity(2 * objects.len() + 2);
+        let mut pieces = VecDeque::with_capacity(5 * objects.len() + 2);
         pieces.push_back(Bytes::from(head));
         for (index, object) in objects.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
@@ -177,7 +177,7 @@ impl<'a> View<'a> {
             } else {
                 // Items of built-in kinds do not repeat what the list says.
                 pieces.push_back(Bytes::from_static(if index == 0 { b"{" } else { b",{" }));
-                pieces.push_back(object.json_without_kind());
+                pieces.extend(object.json_without_kind());
             }
         }
         pieces.push_back(Bytes::from_static(b"]}"));

@@ -156,11 +156,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::store::{Change, Written};
+    use crate::api::store::Written;
 
     fn pod(phase: &str) -> Stored {
         let object = json!({ "metadata": { "name": "x", "namespace": "a" } });
-        let written = Written { change: Change::Added, object, path: "a/x".into(), fields: vec![phase.to_owned()] };
+        let written = Written { object, path: "a/x".into(), fields: vec![phase.to_owned()] };
         Stored::new(written, 1)
     }
 

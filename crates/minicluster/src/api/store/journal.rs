@@ -9,6 +9,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -63,6 +64,15 @@ pub(super) enum Entry {
     Revision(u64),
 }
 
+/// A write that is to be kept.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
+    pub(super) shelf: GroupResource,
+    /// The object from then on, or as it was when it was deleted.
+    pub(super) object: Arc<Stored>,
+    pub(super) deleted: bool,
+}
+
 /// The file while it is written.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -73,7 +83,6 @@ pub(super) struct Journal {
     /// The bytes of the file, and those it had when it was last written anew.
     length: u64,
     settled: u64,
-    body: Vec<u8>,
     failed: CancellationToken,
 }
 
@@ -107,7 +116,7 @@ impl Journal {
         };
         let failed = CancellationToken::new();
         let folder = folder.to_owned();
-        Ok(Journal { folder, file, _lock: lock, length, settled: length, body: Vec::new(), failed })
+        Ok(Journal { folder, file, _lock: lock, length, settled: length, failed })
     }
 
     /// Is cancelled when a write could not be kept.
@@ -115,37 +124,32 @@ impl Journal {
         self.failed.clone()
     }
 
-    /// Takes a write, to be kept with those that are made together with it.
-    pub(super) fn note(&mut self, shelf: &GroupResource, object: &Stored, deleted: bool) {
-        if deleted {
-            head(&mut self.body, b'-', shelf, &object.path, object.revision);
+    /// Appends writes, those in a list that were made together, and returns when they are on the disk.
+    pub(super) fn append(&mut self, writes: &[Vec<Noted>]) {
+        if self.failed.is_cancelled() {
             return;
         }
-        head(&mut self.body, b'+', shelf, &object.path, object.revision);
-        number(&mut self.body, object.fields.len());
-        object.fields.iter().for_each(|field| text(&mut self.body, field.as_bytes()));
-        text(&mut self.body, &object.json());
-    }
-
-    /// Keeps what was noted.
-    pub(super) fn commit(&mut self) {
-        let body = std::mem::take(&mut self.body);
-        if body.is_empty() || self.failed.is_cancelled() {
-            return;
+        let mut records = Vec::new();
+        for together in writes {
+            let mut body = Vec::new();
+            together.iter().for_each(|noted| noted.write(&mut body));
+            if body.len() > LONGEST {
+                return self.fail(&io::Error::from(io::ErrorKind::FileTooLarge));
+            }
+            record(&mut records, &body);
         }
-        let record = record(&body);
-        let written = if self.length.saturating_add(record.len() as u64) > LARGEST || body.len() > LONGEST {
+        let written = if self.length.saturating_add(records.len() as u64) > LARGEST {
             Err(io::Error::from(io::ErrorKind::FileTooLarge))
+        } else if records.is_empty() {
+            Ok(())
         } else {
             // Nothing that was answered may be lost with the power, nor may a later record be there without an earlier one.
-            self.file.write_all(&record).and_then(|()| self.file.sync_data())
+            self.file.write_all(&records).and_then(|()| self.file.sync_data())
         };
         match written {
-            Ok(()) => self.length += record.len() as u64,
+            Ok(()) => self.length += records.len() as u64,
             Err(error) => self.fail(&error),
         }
-        self.body = body;
-        self.body.clear();
     }
 
     /// Whether the file holds much that is out of date.
@@ -154,36 +158,31 @@ impl Journal {
     }
 
     /// Writes the file anew with these objects and nothing else. A kill leaves either the old file or the new one.
-    pub(super) fn settle<'o>(&mut self, revision: u64, objects: impl Iterator<Item = (&'o GroupResource, &'o Stored)>) {
+    pub(super) fn settle(&mut self, revision: u64, objects: &[Noted]) {
         if let Err(error) = self.write_anew(revision, objects) {
             self.fail(&error);
         }
     }
 
-    fn write_anew<'o>(
-        &mut self,
-        revision: u64,
-        objects: impl Iterator<Item = (&'o GroupResource, &'o Stored)>,
-    ) -> io::Result<()> {
+    fn write_anew(&mut self, revision: u64, objects: &[Noted]) -> io::Result<()> {
         let (new, path) = (self.folder.join(NEW_NAME), self.folder.join(NAME));
         let file = private().create(true).truncate(true).write(true).open(&new)?;
         let mut out = io::BufWriter::new(file);
         out.write_all(HEADER)?;
         let mut length = HEADER.len();
-        let mut put = |out: &mut io::BufWriter<File>, body: &[u8]| {
-            let record = record(body);
-            length += record.len();
-            out.write_all(&record)
-        };
-        let mut body = vec![b'='];
+        let (mut body, mut whole) = (vec![b'='], Vec::new());
         body.extend_from_slice(&revision.to_le_bytes());
-        put(&mut out, &body)?;
-        for (shelf, object) in objects {
-            self.body.clear();
-            self.note(shelf, object, false);
-            put(&mut out, &self.body)?;
+        record(&mut whole, &body);
+        for noted in objects {
+            length += whole.len();
+            out.write_all(&whole)?;
+            body.clear();
+            whole.clear();
+            noted.write(&mut body);
+            record(&mut whole, &body);
         }
-        self.body.clear();
+        length += whole.len();
+        out.write_all(&whole)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         fs::rename(&new, &path)?;
@@ -208,12 +207,29 @@ fn private() -> OpenOptions {
     options
 }
 
-fn record(body: &[u8]) -> Vec<u8> {
-    let mut record = Vec::with_capacity(HEAD + body.len());
-    number(&mut record, body.len());
-    record.extend_from_slice(&Sha256::digest(body)[..8]);
-    record.extend_from_slice(body);
-    record
+impl Noted {
+    /// Appends the write as it lies in a record's body.
+    fn write(&self, body: &mut Vec<u8>) {
+        let Noted { shelf, object, deleted } = self;
+        if *deleted {
+            return head(body, b'-', shelf, &object.path, object.revision);
+        }
+        head(body, b'+', shelf, &object.path, object.revision);
+        number(body, object.fields.len());
+        object.fields.iter().for_each(|field| text(body, field.as_bytes()));
+        let length = body.len();
+        number(body, 0);
+        object.write_json(body);
+        let written = u32::try_from(body.len() - length - 4).unwrap_or(u32::MAX);
+        body[length..length + 4].copy_from_slice(&written.to_le_bytes());
+    }
+}
+
+/// Appends a record.
+fn record(out: &mut Vec<u8>, body: &[u8]) {
+    number(out, body.len());
+    out.extend_from_slice(&Sha256::digest(body)[..8]);
+    out.extend_from_slice(body);
 }
 
 fn head(body: &mut Vec<u8>, what: u8, shelf: &GroupResource, path: &str, revision: u64) {

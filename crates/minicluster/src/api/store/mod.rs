@@ -11,19 +11,19 @@ mod stored;
 mod watcher;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
 pub use journal::KeepError;
 pub use resource_store::{Page, Snapshot};
-pub use stored::Stored;
-#[cfg(test)]
-pub use stored::Written;
+pub use stored::{Stored, Written};
 pub use watcher::{Next, Watcher};
 
-use journal::Journal;
+use journal::Noted;
+use persisted::{Keeper, Unsaved};
 use resource_store::ResourceStore;
+use stored::Draft;
 
 /// Events kept per resource; a watch or a list that needs older ones is refused with 410.
 const WINDOW: usize = 1024;
@@ -101,16 +101,32 @@ pub struct Gone {
 
 /// The store, shared by its clones.
 #[derive(Clone, Debug, Default)]
-pub struct Store(Arc<Mutex<Inner>>);
+pub struct Store(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Where writes are kept, if they are.
+    keeper: Option<Keeper>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
     revision: u64,
+    /// The revision up to which watches are told.
+    told: u64,
     shelves: BTreeMap<GroupResource, ResourceStore>,
     watchers_made: u64,
     closed: bool,
-    /// Where writes are kept, if they are.
-    journal: Option<Journal>,
+    unsaved: Unsaved,
+}
+
+/// A write whose object is written down already.
+struct Prepared {
+    shelf: GroupResource,
+    path: Arc<str>,
+    expected: Option<u64>,
+    draft: Option<Draft>,
 }
 
 /// The path of an object on its shelf. Shelves are ordered by it.
@@ -164,28 +180,21 @@ impl Store {
     /// # Errors
     /// Tells the first write whose object was not as expected.
     pub fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Stored>>, Stale> {
-        let mut inner = self.lock();
-        for (index, write) in writes.iter().enumerate() {
-            let present = inner.shelves.get(&write.shelf).and_then(|shelf| shelf.get(&write.path));
-            if present.map(|object| object.revision) != write.expected {
-                return Err(Stale(index));
-            }
-        }
-        let inner = &mut *inner;
-        let mut written = Vec::with_capacity(writes.len());
-        for write in writes {
-            inner.revision += 1;
-            let (name, deleted) = (write.shelf.clone(), write.object.is_none());
-            let shelf = inner.shelves.entry(write.shelf.clone()).or_default();
-            if let Some(object) = shelf.write(write, inner.revision) {
-                if let Some(journal) = &mut inner.journal {
-                    journal.note(&name, &object, deleted);
-                }
-                written.push(object);
-            }
-        }
-        inner.keep();
+        // Objects are written down before the lock is taken, or everybody would wait for it.
+        let writes: Vec<Prepared> = writes.into_iter().map(|write| self.prepare(write)).collect();
+        let written = self.lock().write(writes, self.0.keeper.is_some())?;
+        self.save();
         Ok(written)
+    }
+
+    fn prepare(&self, write: Write) -> Prepared {
+        let Write { shelf, path, expected, object, fields } = write;
+        let path: Arc<str> = path.into();
+        let draft = object.map(|object| {
+            let before = expected.and_then(|_| self.get(&shelf, &path));
+            Draft::new(Written { object, path: Arc::clone(&path), fields }, before.as_deref())
+        });
+        Prepared { shelf, path, expected, draft }
     }
 
     /// Tells of every change in a scope after a revision.
@@ -199,7 +208,7 @@ impl Store {
         let id = inner.watchers_made;
         let open = !inner.closed;
         let watched = inner.shelves.entry(shelf.clone()).or_default();
-        let backlog = watched.since(scope, after)?;
+        let backlog = watched.since(scope, after, inner.told)?;
         let receiver = watched.register(scope, id, open);
         Ok(Watcher::new(self.clone(), shelf.clone(), scope.clone(), id, backlog, receiver, after))
     }
@@ -225,8 +234,56 @@ impl Store {
         }
     }
 
+    /// The revision up to which watches are told. Where writes are kept it may be behind the latest.
+    fn told(&self) -> u64 {
+        self.lock().told
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
+    }
+}
+
+impl Inner {
+    /// Makes all the changes, or none. Where writes are `kept`, they are noted, and nobody is told of them yet.
+    fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
+        for (index, write) in writes.iter().enumerate() {
+            let present = self.shelves.get(&write.shelf).and_then(|shelf| shelf.get(&write.path));
+            if present.map(|object| object.revision) != write.expected {
+                return Err(Stale(index));
+            }
+        }
+        let mut events = Vec::with_capacity(writes.len());
+        for Prepared { shelf: name, path, draft, .. } in writes {
+            self.revision += 1;
+            let shelf = self.shelves.entry(name.clone()).or_default();
+            if let Some(event) = shelf.write(path, draft, self.revision) {
+                events.push((name, event));
+            }
+        }
+        let written = events.iter().map(|(_, event)| Arc::clone(&event.object)).collect();
+        if kept {
+            let noted = |(shelf, event): &(GroupResource, Arc<Event>)| Noted {
+                shelf: shelf.clone(),
+                object: Arc::clone(&event.object),
+                deleted: event.change == Change::Deleted,
+            };
+            self.unsaved.writes.push(events.iter().map(noted).collect());
+            self.unsaved.events.append(&mut events);
+        } else {
+            self.tell(self.revision, &events);
+        }
+        Ok(written)
+    }
+
+    /// Tells the watches of everything up to a revision.
+    fn tell(&mut self, revision: u64, events: &[(GroupResource, Arc<Event>)]) {
+        for (shelf, event) in events {
+            if let Some(shelf) = self.shelves.get_mut(shelf) {
+                shelf.tell(event);
+            }
+        }
+        self.told = revision;
     }
 }
 

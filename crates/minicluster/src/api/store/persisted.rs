@@ -1,20 +1,52 @@
-//! A store that outlives its process.
+//! A store that outlives its process. What is written is noted under the store's lock and nothing more; the file is
+//! written by one task at a time, on a thread that may wait for the disk, with everything that was noted until then.
+//! Nobody is answered or told of a write before it is in the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::journal::{Entry, Journal, KeepError};
+use super::journal::{Entry, Journal, KeepError, Noted};
 use super::stored::{Stored, Written};
-use super::{Change, GroupResource, Inner, Store};
+use super::{Event, GroupResource, Inner, Shared, Store};
 
 /// An object as it lies in the file.
 struct StoredRecord {
     revision: u64,
     fields: Vec<String>,
     object: Vec<u8>,
+}
+
+/// How a store keeps its writes.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    journal: Mutex<Journal>,
+    failed: CancellationToken,
+    /// The revision up to which everything is in the file.
+    saved: Arc<watch::Sender<u64>>,
+}
+
+/// What is not in the file yet.
+#[derive(Debug, Default)]
+pub(super) struct Unsaved {
+    /// The writes, those in a list that were made together.
+    pub(super) writes: Vec<Vec<Noted>>,
+    /// What watches are told of once it is in the file.
+    pub(super) events: Vec<(GroupResource, Arc<Event>)>,
+    /// Whether somebody is writing the file.
+    saving: bool,
+}
+
+/// What one visit to the file came to.
+struct Visit {
+    /// Everything up to this revision is in the file.
+    revision: u64,
+    /// Whether more was noted meanwhile, which is left to whoever made this visit.
+    more: bool,
 }
 
 impl Store {
@@ -40,43 +72,139 @@ impl Store {
             };
             revision = revision.max(at);
         })?;
-        let mut inner = Inner { revision, ..Inner::default() };
+        let mut inner = Inner { revision, told: revision, ..Inner::default() };
         for ((shelf, path), StoredRecord { revision: at, fields, object }) in kept {
             let Ok(object) = serde_json::from_slice(&object) else {
                 return Err(KeepError::Damaged { path: folder.to_owned(), at: 0 });
             };
-            let written = Written { change: Change::Added, object, path: path.into(), fields };
+            let written = Written { object, path: path.into(), fields };
             inner.shelves.entry(shelf).or_default().put_back(Arc::new(Stored::new(written, at)));
         }
         inner.shelves.values_mut().for_each(|shelf| shelf.compact(revision));
         if revision > 0 {
-            inner.settle(&mut journal);
+            journal.settle(revision, &inner.everything());
         }
-        inner.journal = Some(journal);
-        Ok(Store(Arc::new(Mutex::new(inner))))
+        let keeper = Keeper {
+            failed: journal.failed(),
+            journal: Mutex::new(journal),
+            saved: Arc::new(watch::Sender::new(revision)),
+        };
+        Ok(Store(Arc::new(Shared { inner: Mutex::new(inner), keeper: Some(keeper) })))
     }
 
     /// Is cancelled when a write could not be kept; never, where nothing is kept.
     #[must_use]
     pub fn failed(&self) -> CancellationToken {
-        self.lock().journal.as_ref().map(Journal::failed).unwrap_or_default()
+        self.0.keeper.as_ref().map(|keeper| keeper.failed.clone()).unwrap_or_default()
+    }
+
+    /// Returns when everything that is written by now is in the file, or the file can't be written: at once, where
+    /// nothing is kept.
+    pub async fn saved(&self) {
+        let Some(keeper) = &self.0.keeper else { return };
+        let (wanted, mut saved) = (self.revision(), keeper.saved.subscribe());
+        // The other end is held by this store.
+        drop(saved.wait_for(|saved| *saved >= wanted).await);
+    }
+
+    /// Has the file written, unless somebody is at it, who then writes this too. On a runtime it is written on a thread
+    /// that may block; elsewhere by the caller.
+    pub(super) fn save(&self) {
+        let Some(keeper) = &self.0.keeper else { return };
+        {
+            let unsaved = &mut self.0.lock().unsaved;
+            if unsaved.saving || unsaved.writes.is_empty() {
+                return;
+            }
+            unsaved.saving = true;
+        }
+        let saved = Arc::clone(&keeper.saved);
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(save_beside(Arc::downgrade(&self.0), saved))),
+            Err(_) => {
+                while let Some(visit) = self.0.visit() {
+                    saved.send_replace(visit.revision);
+                    if !visit.more {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the file until nothing more is to be written. Between two visits nothing here holds the store, or whoever drops
+/// it could not open the folder anew at once.
+async fn save_beside(store: Weak<Shared>, saved: Arc<watch::Sender<u64>>) {
+    let mut unfinished = Unfinished(Some(store));
+    while let Some(store) = unfinished.0.as_ref().and_then(Weak::upgrade) {
+        let Ok(Some(visit)) = tokio::task::spawn_blocking(move || store.visit()).await else { return };
+        if !visit.more {
+            unfinished.0 = None;
+        }
+        saved.send_replace(visit.revision);
+    }
+}
+
+/// Lets others write the file where the runtime ended before it was written.
+struct Unfinished(Option<Weak<Shared>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(store) = self.0.take().and_then(|store| store.upgrade()) {
+            store.lock().unsaved.saving = false;
+        }
+    }
+}
+
+impl Shared {
+    /// Writes what was noted to the file, then tells the watches of it.
+    fn visit(&self) -> Option<Visit> {
+        let keeper = self.keeper.as_ref()?;
+        // Whoever has the file takes what was noted, so that it is written in its order.
+        let mut journal = keeper.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let (writes, events, revision, everything) = {
+            let mut inner = self.lock();
+            let Unsaved { writes, events, .. } = &mut inner.unsaved;
+            let (writes, events) = (std::mem::take(writes), std::mem::take(events));
+            let everything = journal.is_due().then(|| inner.everything());
+            (writes, events, inner.revision, everything)
+        };
+        match everything {
+            Some(everything) => journal.settle(revision, &everything),
+            None => journal.append(&writes),
+        }
+        let mut inner = self.lock();
+        inner.tell(revision, &events);
+        let more = !inner.unsaved.writes.is_empty();
+        inner.unsaved.saving = more;
+        Some(Visit { revision, more })
+    }
+}
+
+impl Drop for Shared {
+    /// What nobody waited for is kept as well.
+    fn drop(&mut self) {
+        while self.visit().is_some_and(|visit| visit.more) {}
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Keeps the writes that were noted, and the whole anew where it is time.
-    pub(super) fn keep(&mut self) {
-        let Some(mut journal) = self.journal.take() else { return };
-        journal.commit();
-        if journal.is_due() {
-            self.settle(&mut journal);
-        }
-        self.journal = Some(journal);
-    }
-
-    fn settle(&self, journal: &mut Journal) {
+    /// Every object there is.
+    fn everything(&self) -> Vec<Noted> {
+        let noted = |(shelf, object): (&GroupResource, &Arc<Stored>)| Noted {
+            shelf: shelf.clone(),
+            object: Arc::clone(object),
+            deleted: false,
+        };
         let objects = self.shelves.iter().flat_map(|(name, shelf)| shelf.objects().map(move |object| (name, object)));
-        journal.settle(self.revision, objects);
+        objects.map(noted).collect()
     }
 }
 
@@ -130,6 +258,39 @@ mod tests {
             assert!(store.watch(&shelf(), &Scope::All, revision).is_ok());
             assert_eq!(&*store.get(&shelf(), "default/c").unwrap().fields, &["c".into()]);
         }
+    }
+
+    /// The thread that runs tasks writes no file; who waits for the file, and who watches, learns of it afterwards.
+    #[tokio::test(start_paused = true)]
+    async fn the_file_is_written_beside_the_tasks() {
+        use std::task::{Context, Waker};
+
+        use super::super::Next;
+
+        let folder = tempfile::tempdir().unwrap();
+        let length = || std::fs::metadata(folder.path().join("state")).unwrap().len();
+        let store = Store::open(folder.path()).unwrap();
+        let mut watcher = store.watch(&shelf(), &Scope::All, 0).unwrap();
+        let mut told = || {
+            let next = watcher.poll_next(&mut Context::from_waker(Waker::noop()));
+            matches!(next, std::task::Poll::Ready(Next::Event(_)))
+        };
+        let empty = length();
+        for number in 0..100 {
+            put(&store, "a", number);
+        }
+        assert_eq!(length(), empty, "nothing was written on this thread");
+        assert!(!told(), "nobody hears of what may be lost");
+        assert_eq!(store.watch(&shelf(), &Scope::All, 0).unwrap().revision(), 0);
+        store.saved().await;
+        assert!(length() > empty);
+        assert_eq!((0..101).filter(|_| told()).count(), 100, "each is told once");
+        // Whoever drops it can open it again at once, what was not waited for is kept too.
+        put(&store, "a", 100);
+        let before = all(&store);
+        drop(watcher);
+        drop(store);
+        assert_eq!(all(&Store::open(folder.path()).unwrap()), before);
     }
 
     /// However much of the last record a kill left, everything before it is there.

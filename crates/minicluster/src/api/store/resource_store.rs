@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::stored::{Stored, Written};
-use super::{Change, Event, Gone, Scope, WAITING, WINDOW, Write, namespace_of};
+use super::stored::{Draft, Stored};
+use super::{Change, Event, Gone, Scope, WAITING, WINDOW, namespace_of};
 
 /// Which objects of a scope are wanted.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Snapshot {
 
 #[derive(Debug, Default)]
 pub(super) struct ResourceStore {
-    objects: BTreeMap<Box<str>, Arc<Stored>>,
+    objects: BTreeMap<Arc<str>, Arc<Stored>>,
     window: VecDeque<Arc<Event>>,
     /// The newest revision of which the event is forgotten.
     compacted: u64,
@@ -50,8 +50,8 @@ impl ResourceStore {
     }
 
     /// All objects, by path.
-    pub(super) fn objects(&self) -> impl Iterator<Item = &Stored> {
-        self.objects.values().map(|object| &**object)
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Stored>> {
+        self.objects.values()
     }
 
     /// Puts an object back as it was, and tells nobody.
@@ -59,32 +59,29 @@ impl ResourceStore {
         self.objects.insert(object.path.clone(), object);
     }
 
-    /// Carries out a change whose expectation holds, and tells those who watch.
-    pub(super) fn write(&mut self, write: Write, revision: u64) -> Option<Arc<Stored>> {
-        let Write { path, object, fields, .. } = write;
-        let path: Box<str> = path.into();
-        let (change, previous, object) = if let Some(object) = object {
-            let previous = self.objects.get(&path).cloned();
-            let change = if previous.is_some() { Change::Modified } else { Change::Added };
-            let stored = Arc::new(Stored::new(Written { change, object, path: path.clone(), fields }, revision));
-            self.objects.insert(path, Arc::clone(&stored));
-            (change, previous, stored)
+    /// Carries out a change whose expectation holds; without a draft the object goes. Watches are told apart.
+    pub(super) fn write(&mut self, path: Arc<str>, draft: Option<Draft>, revision: u64) -> Option<Arc<Event>> {
+        let (change, previous, object) = if let Some(draft) = draft {
+            let stored = Arc::new(draft.at(revision));
+            let previous = self.objects.insert(path, Arc::clone(&stored));
+            (if previous.is_some() { Change::Modified } else { Change::Added }, previous, stored)
         } else {
             let previous = self.objects.remove(&path)?;
             let last = Arc::new(previous.at_revision(revision));
             (Change::Deleted, Some(previous), last)
         };
-        self.tell(&Arc::new(Event { change, object: Arc::clone(&object), previous }));
-        Some(object)
-    }
-
-    fn tell(&mut self, event: &Arc<Event>) {
+        let event = Arc::new(Event { change, object, previous });
         if self.window.len() == WINDOW
             && let Some(forgotten) = self.window.pop_front()
         {
             self.compacted = forgotten.object.revision;
         }
-        self.window.push_back(Arc::clone(event));
+        self.window.push_back(Arc::clone(&event));
+        Some(event)
+    }
+
+    /// Tells those who watch of an event.
+    pub(super) fn tell(&mut self, event: &Arc<Event>) {
         let path = &event.object.path;
         send(&mut self.everything, event);
         if let Some(watchers) = namespace_of(path).and_then(|namespace| self.namespaces.get_mut(namespace)) {
@@ -118,34 +115,35 @@ impl ResourceStore {
         Ok(Snapshot { revision: at, objects })
     }
 
-    fn range(&self, scope: &Scope, after: Option<&str>) -> impl Iterator<Item = (&Box<str>, &Arc<Stored>)> {
+    fn range<'s>(
+        &'s self,
+        scope: &Scope,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&'s Arc<str>, &'s Arc<Stored>)> + use<'s> {
         let (from, upto) = match scope {
             Scope::All => (Bound::Unbounded, None),
             // '0' follows '/'.
-            Scope::Namespace(namespace) => {
-                (Bound::Excluded(Box::from(format!("{namespace}/"))), Some(format!("{namespace}0")))
-            }
-            Scope::Object(path) => (Bound::Included(Box::from(path.as_str())), Some(format!("{path}\0"))),
+            Scope::Namespace(namespace) => (Bound::Excluded(format!("{namespace}/")), Some(format!("{namespace}0"))),
+            Scope::Object(path) => (Bound::Included(path.clone()), Some(format!("{path}\0"))),
         };
-        let from = match (after, from) {
-            (Some(after), Bound::Unbounded) => Bound::Excluded(Box::from(after)),
-            (Some(after), Bound::Excluded(from) | Bound::Included(from)) if *after >= *from => {
-                Bound::Excluded(Box::from(after))
-            }
-            (_, from) => from,
+        let from = match (after, &from) {
+            (Some(after), Bound::Unbounded) => Bound::Excluded(after),
+            (Some(after), Bound::Excluded(from) | Bound::Included(from)) if *after >= **from => Bound::Excluded(after),
+            (_, from) => from.as_ref().map(String::as_str),
         };
         self.objects
-            .range::<Box<str>, _>((from, Bound::Unbounded))
+            .range::<str, _>((from, Bound::Unbounded))
             .take_while(move |(path, _)| upto.as_deref().is_none_or(|upto| ***path < *upto))
     }
 
-    /// The events of a scope after a revision.
-    pub(super) fn since(&self, scope: &Scope, after: u64) -> Result<VecDeque<Arc<Event>>, Gone> {
+    /// The events of a scope after a revision, up to the one of which watches are told.
+    pub(super) fn since(&self, scope: &Scope, after: u64, told: u64) -> Result<VecDeque<Arc<Event>>, Gone> {
         if after < self.compacted {
             return Err(Gone { oldest: self.compacted });
         }
         let start = self.window.partition_point(|event| event.object.revision <= after);
-        Ok(self.window.range(start..).filter(|event| scope.contains(&event.object.path)).cloned().collect())
+        let events = self.window.range(start..).take_while(|event| event.object.revision <= told);
+        Ok(events.filter(|event| scope.contains(&event.object.path)).cloned().collect())
     }
 
     pub(super) fn register(&mut self, scope: &Scope, id: u64, open: bool) -> mpsc::Receiver<Arc<Event>> {

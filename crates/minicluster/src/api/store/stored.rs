@@ -1,6 +1,9 @@
-//! One object as it lies in the store: its text, and the little of it that is asked for without reading it.
+//! One object as it lies in the store: its text in parts, and the little of it that is asked for without reading it.
+//!
+//! The parts are those that change apart: who the object is, who manages its fields, what it is to be, how it is. A new
+//! version shares the parts that are as they were, so that a write of the status holds no second specification.
 
-use std::ops::Range;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -13,56 +16,74 @@ const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
 const DELETED: &[u8] = br#"{"type":"DELETED","object":"#;
 const END: &[u8] = b"}\n";
 
+/// The end of metadata without managed fields, and that of an object without a status.
+static ENDS: LazyLock<[Arc<[u8]>; 2]> = LazyLock::new(|| [Arc::from(*b"\"}"), Arc::from(*b"}")]);
+
+type Labels = [(Box<str>, Box<str>)];
+
 /// An object at a revision. Its text is written once and shared by everyone who reads or watches it.
 #[derive(Debug)]
 pub struct Stored {
     /// Its path on its shelf.
-    pub path: Box<str>,
+    pub path: Arc<str>,
     /// The revision of its last write.
     pub revision: u64,
     /// Its uid.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// Its labels, sorted.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    pub labels: Arc<Labels>,
     /// What field selectors can ask for, in the order of the resource's list of them.
-    pub fields: Box<[Box<str>]>,
-    frame: Bytes,
-    /// Where the object's text begins.
-    start: usize,
+    pub fields: Arc<[Box<str>]>,
+    text: Text,
+}
+
+/// An object's JSON. The revision stands between the first two parts.
+#[derive(Clone, Debug)]
+struct Text {
+    /// Kind, apiVersion, and metadata but for the managed fields, up to the revision.
+    identity: Arc<[u8]>,
+    /// The managed fields, and the end of the metadata.
+    managers: Arc<[u8]>,
+    /// Everything after the metadata, but for the status.
+    content: Arc<[u8]>,
+    /// The status, and the end of the object.
+    status: Arc<[u8]>,
     places: Places,
 }
 
-/// Where parts of an object lie in the text.
-#[derive(Debug, Default)]
+/// Where parts of an object begin in the first part of its text.
+#[derive(Clone, Copy, Debug, Default)]
 struct Places {
     after_kind: usize,
-    metadata: Range<usize>,
+    metadata: usize,
 }
 
 /// What a write asks to be stored.
 #[derive(Debug)]
 pub struct Written {
-    /// What happens to the object by it.
-    pub change: Change,
     /// The object.
     pub object: Value,
     /// Its path on its shelf.
-    pub path: Box<str>,
+    pub path: Arc<str>,
     /// What field selectors can ask for.
     pub fields: Vec<String>,
 }
 
-impl Stored {
-    /// Writes an object down. Its `metadata.resourceVersion` is set to the revision.
+/// An object that is written down but for its revision.
+#[derive(Debug)]
+pub struct Draft {
+    path: Arc<str>,
+    uid: Arc<str>,
+    labels: Arc<Labels>,
+    fields: Arc<[Box<str>]>,
+    text: Text,
+}
+
+impl Draft {
+    /// Writes an object down. What is as it was in `before` is shared with it.
     #[must_use]
-    pub fn new(written: Written, revision: u64) -> Stored {
-        let Written { change, mut object, path, fields } = written;
-        object["metadata"]["resourceVersion"] = Value::from(revision.to_string());
-        let mut frame = Vec::with_capacity(1024);
-        frame.extend_from_slice(prefix(change));
-        let start = frame.len();
-        let places = write_object(&mut frame, &object);
-        frame.extend_from_slice(END);
+    pub fn new(written: Written, before: Option<&Stored>) -> Draft {
+        let Written { object, path, fields } = written;
         let metadata = &object["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
             .as_object()
@@ -71,93 +92,104 @@ impl Stored {
             .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
             .collect();
         labels.sort();
-        Stored {
-            path,
-            revision,
-            uid: metadata["uid"].as_str().unwrap_or_default().into(),
-            labels: labels.into_boxed_slice(),
-            fields: fields.into_iter().map(String::into_boxed_str).collect(),
-            // A copy takes what it needs; a vector that has grown and shrinks keeps up to twice of that.
-            frame: Bytes::copy_from_slice(&frame),
-            start,
-            places,
+        let fields: Vec<Box<str>> = fields.into_iter().map(String::into_boxed_str).collect();
+        Draft {
+            path: before.map_or(path, |before| Arc::clone(&before.path)),
+            uid: shared(metadata["uid"].as_str().unwrap_or_default(), before.map(|before| &before.uid)),
+            labels: shared(labels, before.map(|before| &before.labels)),
+            fields: shared(fields, before.map(|before| &before.fields)),
+            text: Text::new(&object, before.map(|before| &before.text)),
         }
+    }
+
+    /// The object, once it is known which write it is.
+    #[must_use]
+    pub fn at(self, revision: u64) -> Stored {
+        let Draft { path, uid, labels, fields, text } = self;
+        Stored { path, revision, uid, labels, fields, text }
+    }
+}
+
+impl Stored {
+    /// An object at a revision, of which there is no earlier one.
+    #[must_use]
+    pub fn new(written: Written, revision: u64) -> Stored {
+        Draft::new(written, None).at(revision)
     }
 
     /// The object as JSON, with kind and apiVersion.
     #[must_use]
     pub fn json(&self) -> Bytes {
-        self.frame.slice(self.start..self.frame.len() - END.len())
+        self.joined(&[], 0, &[])
     }
 
-    /// The object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`.
+    /// Appends the object as JSON, with kind and apiVersion.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        let revision = self.revision.to_string();
+        let Text { identity, managers, content, status, .. } = &self.text;
+        [identity, revision.as_bytes(), managers, content, status].iter().for_each(|part| out.extend_from_slice(part));
+    }
+
+    /// The object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`. In
+    /// pieces, none of which is copied but the first.
     #[must_use]
-    pub fn json_without_kind(&self) -> Bytes {
-        self.frame.slice(self.places.after_kind..self.frame.len() - END.len())
+    pub fn json_without_kind(&self) -> [Bytes; 4] {
+        let Text { identity, managers, content, status, places } = &self.text;
+        let mut head = identity[places.after_kind..].to_vec();
+        head.extend_from_slice(self.revision.to_string().as_bytes());
+        [Bytes::from(head), lent(managers), lent(content), lent(status)]
     }
 
     /// The object's metadata as JSON.
     #[must_use]
     pub fn metadata_json(&self) -> Bytes {
-        self.frame.slice(self.places.metadata.clone())
+        let Text { identity, managers, places, .. } = &self.text;
+        let revision = self.revision.to_string();
+        Bytes::from([&identity[places.metadata..], revision.as_bytes(), managers].concat())
     }
 
-    /// The line of a watch that tells of a change with this object; of the change that wrote it, it is at hand.
+    /// The line of a watch that tells of a change with this object.
     #[must_use]
     pub fn frame_as(&self, change: Change) -> Bytes {
-        let prefix = prefix(change);
-        if self.frame.starts_with(prefix) {
-            return self.frame.clone();
-        }
-        let mut frame = Vec::with_capacity(prefix.len() + self.frame.len() - self.start);
-        frame.extend_from_slice(prefix);
-        frame.extend_from_slice(&self.frame[self.start..]);
-        Bytes::from(frame)
+        let prefix = match change {
+            Change::Added => ADDED,
+            Change::Modified => MODIFIED,
+            Change::Deleted => DELETED,
+        };
+        self.joined(prefix, prefix.len(), END)
+    }
+
+    fn joined(&self, prefix: &[u8], begins: usize, end: &[u8]) -> Bytes {
+        let Text { identity, managers, content, status, .. } = &self.text;
+        let parts = [identity, managers, content, status].iter().map(|part| part.len()).sum::<usize>();
+        // A revision has at most 20 digits.
+        let mut out = Vec::with_capacity(begins + parts + 20 + end.len());
+        out.extend_from_slice(prefix);
+        self.write_json(&mut out);
+        out.extend_from_slice(end);
+        Bytes::from(out)
     }
 
     /// The object, read.
     #[must_use]
     pub fn value(&self) -> Value {
         // What lies here was written from a value. To look at all of the text at once is quicker than string by string.
-        let text = std::str::from_utf8(&self.frame[self.start..self.frame.len() - END.len()]);
+        let json = self.json();
+        let text = std::str::from_utf8(&json);
         text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The same object with another revision, as the one that is deleted at it.
     #[must_use]
     pub fn at_revision(&self, revision: u64) -> Stored {
-        let said = self.place_of_revision();
-        let written = revision.to_string();
-        let mut frame = Vec::with_capacity(self.frame.len() + DELETED.len() - self.start + written.len() - said.len());
-        frame.extend_from_slice(DELETED);
-        frame.extend_from_slice(&self.frame[self.start..said.start]);
-        frame.extend_from_slice(written.as_bytes());
-        frame.extend_from_slice(&self.frame[said.end..]);
-        let moved = |place: usize| place - self.start + DELETED.len();
-        let places = Places {
-            after_kind: moved(self.places.after_kind),
-            metadata: moved(self.places.metadata.start)..moved(self.places.metadata.end) + written.len() - said.len(),
-        };
         Stored {
-            path: self.path.clone(),
+            path: Arc::clone(&self.path),
             revision,
-            uid: self.uid.clone(),
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            frame: Bytes::from(frame),
-            start: DELETED.len(),
-            places,
+            uid: Arc::clone(&self.uid),
+            labels: Arc::clone(&self.labels),
+            fields: Arc::clone(&self.fields),
+            text: self.text.clone(),
         }
-    }
-
-    /// Where the text says which revision it is. In a text such quotes stand behind a backslash, and of the keys of metadata
-    /// those that hold maps come before.
-    fn place_of_revision(&self) -> Range<usize> {
-        const KEY: &[u8] = br#""resourceVersion":""#;
-        let metadata = &self.frame[self.places.metadata.clone()];
-        let key = metadata.windows(KEY.len()).rposition(|part| part == KEY).unwrap_or_default();
-        let start = self.places.metadata.start + key + KEY.len();
-        start..start + self.revision.to_string().len()
     }
 
     /// The namespace that the object lives in.
@@ -178,57 +210,91 @@ impl Stored {
         let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         Some(&self.labels[index].1)
     }
-}
 
-fn prefix(change: Change) -> &'static [u8] {
-    match change {
-        Change::Added => ADDED,
-        Change::Modified => MODIFIED,
-        Change::Deleted => DELETED,
+    /// How many of the four parts of the text are the same memory as those of another version.
+    #[cfg(test)]
+    pub fn parts_shared_with(&self, other: &Stored) -> usize {
+        let parts = |text: &Text| [&text.identity, &text.managers, &text.content, &text.status].map(Arc::as_ptr);
+        parts(&self.text).iter().zip(parts(&other.text)).filter(|(one, other)| std::ptr::eq(**one, *other)).count()
     }
 }
 
-/// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning.
-fn write_object(out: &mut Vec<u8>, object: &Value) -> Places {
-    let empty = Map::new();
-    let fields = object.as_object().unwrap_or(&empty);
-    out.push(b'{');
-    let mut first = true;
-    for key in ["kind", "apiVersion"] {
-        if let Some(value) = fields.get(key) {
-            write_member(out, &mut first, key, value);
+impl Text {
+    /// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning.
+    fn new(object: &Value, before: Option<&Text>) -> Text {
+        let empty = Map::new();
+        let fields = object.as_object().unwrap_or(&empty);
+        let mut out = vec![b'{'];
+        for key in ["kind", "apiVersion"] {
+            if let Some(value) = fields.get(key) {
+                write_member(&mut out, key, value);
+                out.push(b',');
+            }
         }
-    }
-    let others: Vec<_> = fields.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion")).collect();
-    if !first && !others.is_empty() {
-        out.push(b',');
-    }
-    let mut places = Places { after_kind: out.len(), metadata: 0..0 };
-    first = true;
-    for (key, value) in others {
-        let value_start = write_member(out, &mut first, key, value);
-        if key == "metadata" {
-            places.metadata = value_start..out.len();
+        let mut places = Places { after_kind: out.len(), metadata: 0 };
+        out.extend_from_slice(br#""metadata":"#);
+        places.metadata = out.len();
+        out.push(b'{');
+        let metadata = fields.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        for (key, value) in
+            metadata.iter().filter(|(key, _)| !matches!(key.as_str(), "managedFields" | "resourceVersion"))
+        {
+            write_member(&mut out, key, value);
+            out.push(b',');
         }
+        out.extend_from_slice(br#""resourceVersion":""#);
+        let identity = part(&mut out, before.map(|before| &before.identity));
+        out.push(b'"');
+        if let Some(managed) = metadata.get("managedFields") {
+            out.push(b',');
+            write_member(&mut out, "managedFields", managed);
+        }
+        out.push(b'}');
+        let managers = part(&mut out, before.map(|before| &before.managers));
+        let others = |key: &str| !matches!(key, "kind" | "apiVersion" | "metadata" | "status");
+        for (key, value) in fields.iter().filter(|(key, _)| others(key)) {
+            out.push(b',');
+            write_member(&mut out, key, value);
+        }
+        let content = part(&mut out, before.map(|before| &before.content));
+        if let Some(status) = fields.get("status") {
+            out.push(b',');
+            write_member(&mut out, "status", status);
+        }
+        out.push(b'}');
+        let status = part(&mut out, before.map(|before| &before.status));
+        Text { identity, managers, content, status, places }
     }
-    out.push(b'}');
-    places
 }
 
-/// Returns where the value begins.
-fn write_member(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> usize {
-    if !std::mem::take(first) {
-        out.push(b',');
+/// What was just written, as it was before if it is the same.
+fn part(written: &mut Vec<u8>, before: Option<&Arc<[u8]>>) -> Arc<[u8]> {
+    let known = before.into_iter().chain(ENDS.iter()).find(|known| ***known == **written);
+    let part = known.map_or_else(|| Arc::from(written.as_slice()), Arc::clone);
+    written.clear();
+    part
+}
+
+/// A value as it was before if it is the same.
+fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: Option<&Arc<T>>) -> Arc<T> {
+    match before.filter(|before| ***before == *value.as_ref()) {
+        Some(before) => Arc::clone(before),
+        None => value.into(),
     }
+}
+
+fn lent(part: &Arc<[u8]>) -> Bytes {
+    if part.is_empty() { Bytes::new() } else { Bytes::from_owner(Arc::clone(part)) }
+}
+
+fn write_member(out: &mut Vec<u8>, key: &str, value: &Value) {
     write_json(out, key);
     out.push(b':');
-    let start = out.len();
     write_json(out, value);
-    start
 }
 
 /// Appends a value's JSON.
-pub(super) fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     // Neither a vector refuses to grow nor has a JSON value keys that are not text.
     serde_json::to_writer(out, value).unwrap_or_default();
 }

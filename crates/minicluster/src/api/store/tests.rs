@@ -49,7 +49,8 @@ fn an_object_is_written_once_and_read_in_parts() {
     assert!(stored.json().starts_with(br#"{"kind":"Pod","apiVersion":"v1","metadata":{"#));
     let metadata: Value = serde_json::from_slice(&stored.metadata_json()).unwrap();
     assert_eq!(metadata, stored.value()["metadata"]);
-    assert!(stored.json_without_kind().starts_with(br#""metadata":{"#));
+    assert!(stored.json_without_kind().concat().starts_with(br#""metadata":{"#));
+    assert!(stored.json().ends_with(&stored.json_without_kind().concat()));
     assert!(stored.frame_as(Change::Added).starts_with(br#"{"type":"ADDED","object":{"kind":"Pod""#));
     assert!(stored.frame_as(Change::Deleted).starts_with(br#"{"type":"DELETED","object":{"kind":"Pod""#));
     let line: Value = serde_json::from_slice(&stored.frame_as(Change::Modified)).unwrap();
@@ -74,13 +75,41 @@ fn what_is_deleted_is_the_same_at_a_later_revision() {
         expected["metadata"]["resourceVersion"] = json!(revision.to_string());
         assert_eq!(later.value(), expected);
         assert_eq!(serde_json::from_slice::<Value>(&later.metadata_json()).unwrap(), expected["metadata"]);
-        assert!(later.json_without_kind().starts_with(br#""metadata":{"#));
+        assert!(later.json_without_kind().concat().starts_with(br#""metadata":{"#));
         let line: Value = serde_json::from_slice(&later.frame_as(Change::Deleted)).unwrap();
         assert_eq!(line, json!({ "type": "DELETED", "object": expected }));
         assert_eq!((later.revision, later.label("resourceVersion")), (revision, Some("1")));
         // And once more from there.
         assert_eq!(later.at_revision(7).value()["metadata"]["resourceVersion"], "7");
     }
+}
+
+#[test]
+fn versions_share_what_did_not_change() {
+    let store = Store::default();
+    let full = |replicas: u64, ready: u64, time: &str| {
+        let mut object = object("a/x", &json!({ "app": "x" }));
+        object["metadata"]["managedFields"] = json!([{ "manager": "m", "time": time }]);
+        object["spec"] = json!({ "replicas": replicas });
+        object["status"] = json!({ "ready": ready });
+        object
+    };
+    let put = |object: Value| {
+        let expected = store.get(&shelf(), "a/x").map(|object| object.revision);
+        let fields = vec!["Running".to_owned()];
+        let write = Write { shelf: shelf(), path: "a/x".to_owned(), expected, object: Some(object), fields };
+        store.write(vec![write]).unwrap().remove(0)
+    };
+    let first = put(full(1, 0, "t1"));
+    let status = put(full(1, 1, "t2"));
+    assert_eq!(status.parts_shared_with(&first), 2, "who it is, and what it is to be");
+    assert!(Arc::ptr_eq(&status.labels, &first.labels) && Arc::ptr_eq(&status.fields, &first.fields));
+    let spec = put(full(2, 1, "t2"));
+    assert_eq!(spec.parts_shared_with(&status), 3, "all but what it is to be");
+    let mut expected = full(2, 1, "t2");
+    expected["metadata"]["resourceVersion"] = json!("3");
+    assert_eq!(spec.value(), expected);
+    assert_eq!(spec.at_revision(4).parts_shared_with(&spec), 4);
 }
 
 #[test]

@@ -66,11 +66,11 @@ impl Watcher {
         self.backlog.is_empty() && self.receiver.is_empty()
     }
 
-    /// The latest revision of the store. Whoever has taken all events that were waiting after this call has seen every
+    /// The latest revision of the store of which watches are told. Whoever has taken all events that were waiting after this call has seen every
     /// change of the scope up to it.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        self.store.revision()
+        self.store.told()
     }
 }
 
