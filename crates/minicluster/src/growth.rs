@@ -1,5 +1,7 @@
-//! What can be counted of the promises of speed: how many requests the parts of a cluster make for so many workloads.
+//! What can be counted of the promises of speed: how many requests the parts of a cluster make for so many workloads, and how
+//! often they look at something.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +19,33 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{MiniCluster, NodeSpec, Part, PodLogs, Random, controllers, kubelet};
 use crate::Clock;
+
+/// What is counted while tests run, apart for each thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Counted {
+    /// An object of the store was read as a value.
+    Read,
+    /// An object of the store was held against what a list or a watch asks for.
+    Selected,
+    /// Labels were held against a selector.
+    Matched,
+    /// All nodes were looked at for a pod.
+    Placed,
+}
+
+thread_local! {
+    static COUNTS: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
+}
+
+/// Counts one more.
+pub fn count(what: Counted) {
+    COUNTS.with(|counts| counts[what as usize].set(counts[what as usize].get() + 1));
+}
+
+/// How many were counted on this thread since the last call.
+pub fn counted(what: Counted) -> usize {
+    COUNTS.with(|counts| counts[what as usize].take())
+}
 
 /// How many requests of each kind were made: `POST pods/binding`.
 type Counts = BTreeMap<String, usize>;
@@ -173,4 +202,97 @@ async fn a_watch_of_one_namespace_sleeps_through_writes_in_others() {
     let Poll::Ready(Some(Ok(frame))) = events.as_mut().poll_frame(&mut context) else { panic!("no event came") };
     assert!(String::from_utf8_lossy(frame.data_ref().unwrap()).contains("\"ADDED\""));
     cluster.stop().await;
+}
+
+async fn post(cluster: &MiniCluster, path: &str, object: &Value) {
+    let request = http::Request::post(path).header("Content-Type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).unwrap();
+    let _: Value = cluster.client().request(request).await.unwrap();
+}
+
+async fn get(cluster: &MiniCluster, path: &str) -> Value {
+    cluster.client().request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_port_is_found_without_reading_the_services() {
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let mut reads = Vec::new();
+    for number in 0..60 {
+        let service = json!({
+            "metadata": { "name": format!("s-{number}") }, "spec": { "type": "NodePort", "ports": [{ "port": 80 }] },
+        });
+        counted(Counted::Read);
+        post(&cluster, "/api/v1/namespaces/default/services", &service).await;
+        reads.push(counted(Counted::Read));
+    }
+    assert_eq!(reads[5], reads[55], "{reads:?}");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_looks_at_no_more_than_it_shows() {
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let collection = "/api/v1/namespaces/default/configmaps";
+    for number in 0..95 {
+        post(&cluster, collection, &json!({ "metadata": { "name": format!("c-{number:02}") } })).await;
+    }
+    let (mut next, mut names, mut left) = (String::new(), Vec::new(), Vec::new());
+    loop {
+        counted(Counted::Selected);
+        let page = get(&cluster, &format!("{collection}?limit=10&continue={next}")).await;
+        assert!(counted(Counted::Selected) <= 11);
+        names.extend(page["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone()));
+        left.extend(page["metadata"]["remainingItemCount"].as_u64());
+        // What happens meanwhile is not in the list, which is of one moment.
+        post(&cluster, collection, &json!({ "metadata": { "name": format!("c-{:02}-new", names.len()) } })).await;
+        match page["metadata"]["continue"].as_str() {
+            Some(token) => next = token.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(names, (0..95).map(|number| json!(format!("c-{number:02}"))).collect::<Vec<_>>());
+    assert_eq!(left, [85, 75, 65, 55, 45, 35, 25, 15, 5]);
+    cluster.stop().await;
+}
+
+/// How often labels are held against selectors when one pod of a service becomes ready, beside so many others, each with a
+/// service and a budget of its own.
+async fn matches_of_one_pod(others: usize) -> usize {
+    let cluster = MiniCluster::builder().clock(Clock::tokio(Timestamp::UNIX_EPOCH));
+    let cluster = cluster.without(Part::Kubelet).start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for number in 0..=others {
+        let labels = json!({ "app": format!("web-{number}"), "tier": "front" });
+        let metadata = json!({ "name": format!("web-{number}"), "labels": labels });
+        let service = json!({ "metadata": metadata, "spec": { "selector": labels, "ports": [{ "port": 80 }] } });
+        post(&cluster, "/api/v1/namespaces/default/services", &service).await;
+        let selector = json!({ "matchLabels": labels });
+        let budget = json!({ "metadata": metadata, "spec": { "selector": selector, "minAvailable": 1 } });
+        post(&cluster, "/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget).await;
+        let spec = json!({ "nodeName": "node-1", "containers": [{ "name": "c", "image": "i" }] });
+        post(&cluster, "/api/v1/namespaces/default/pods", &json!({ "metadata": metadata, "spec": spec })).await;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    counted(Counted::Matched);
+    let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let status = json!({ "status": { "phase": "Running", "podIPs": [{ "ip": "10.1.0.1" }], "conditions": [ready] } });
+    let request = http::Request::patch("/api/v1/namespaces/default/pods/web-0/status");
+    let request = request.header("Content-Type", "application/merge-patch+json");
+    let _: Value = cluster.client().request(request.body(status.to_string().into_bytes()).unwrap()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let matched = counted(Counted::Matched);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slices = get(&cluster, &format!("{slices}?labelSelector=kubernetes.io/service-name%3Dweb-0")).await;
+    assert_eq!(slices["items"][0]["endpoints"][0]["addresses"], json!(["10.1.0.1"]));
+    let budget = get(&cluster, "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web-0").await;
+    assert_eq!(budget["status"]["currentHealthy"], 1);
+    cluster.stop().await;
+    matched
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_a_pod_is_no_matter_to_other_services_and_budgets() {
+    let few = matches_of_one_pod(5).await;
+    assert_eq!(matches_of_one_pod(50).await, few);
 }

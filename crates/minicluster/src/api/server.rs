@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::access::{Access, Peer};
+use super::admission::NodePorts;
 use super::body::Body;
 use super::call::{Call, User, read_body};
 use super::negotiate::Negotiated;
@@ -83,7 +84,9 @@ struct Inner {
     settings: Settings,
     key: [u8; 32],
     /// Held while a service is given ports and stored: no object stands for a port, as one does for an address.
-    ports: Mutex<()>,
+    giving_out_ports: Mutex<()>,
+    /// Held while services are written, so that it is always as they are.
+    node_ports: Mutex<NodePorts>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -101,7 +104,9 @@ impl ApiServer {
         key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
         let key = settings.signing_key.unwrap_or(key);
         let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
-        let server = ApiServer(Arc::new(Inner { store, registry, settings, key, ports: Mutex::new(()) }));
+        let node_ports = Mutex::new(NodePorts::of(&store));
+        let giving_out_ports = Mutex::new(());
+        let server = ApiServer(Arc::new(Inner { store, registry, settings, key, giving_out_ports, node_ports }));
         server.serve_definitions();
         server
     }
@@ -161,7 +166,13 @@ impl ApiServer {
 
     /// Keeps others from giving out ports, where a write gives out some.
     pub(super) fn giving_out_ports(&self, target: &Target) -> Option<MutexGuard<'_, ()>> {
-        target.resource.is("", "services").then(|| self.0.ports.lock().unwrap_or_else(PoisonError::into_inner))
+        let guard = || self.0.giving_out_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        target.resource.is("", "services").then(guard)
+    }
+
+    /// The ports of nodes that services have.
+    pub(super) fn node_ports(&self) -> MutexGuard<'_, NodePorts> {
+        self.0.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn admits_accounts(&self) -> bool {

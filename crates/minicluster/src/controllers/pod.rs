@@ -205,6 +205,7 @@ impl Cached for Pod {
         let mut tags = vec![Tag::of_owner(&self.metadata)];
         tags.extend(self.spec.node_name.clone().map(Tag::Node));
         tags.extend(self.claims().map(|claim| Tag::Claim(Key::new(namespace_of(&self.metadata), claim))));
+        tags.extend(Tag::of_labels(&self.metadata));
         tags
     }
 }

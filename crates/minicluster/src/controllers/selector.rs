@@ -63,6 +63,16 @@ impl Selector {
         Ok(Selector(Some(requirements)))
     }
 
+    /// A label that everything has which is selected, if there is one that can be named.
+    pub fn needed_label(&self) -> Option<(String, String)> {
+        self.0.iter().flatten().find_map(|requirement| match &requirement.test {
+            Test::In(values) if values.len() == 1 => {
+                values.first().map(|value| (requirement.label.clone(), value.clone()))
+            }
+            _ => None,
+        })
+    }
+
     /// Whether the selector has no requirement, so that it selects everything.
     pub fn is_everything(&self) -> bool {
         self.0.as_ref().is_some_and(Vec::is_empty)
@@ -70,6 +80,8 @@ impl Selector {
 
     /// Whether something with these labels is selected.
     pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
+        #[cfg(test)]
+        crate::growth::count(crate::growth::Counted::Matched);
         let Some(requirements) = &self.0 else { return false };
         requirements.iter().all(|requirement| {
             let value = labels.and_then(|labels| labels.get(&requirement.label));

@@ -13,7 +13,7 @@ mod service_account;
 mod services;
 mod storage_class;
 
-pub use services::{RANGE as SERVICE_RANGE, take_back_ports};
+pub use services::{NodePorts, RANGE as SERVICE_RANGE, take_back_ports, written_ports};
 
 use std::sync::Arc;
 

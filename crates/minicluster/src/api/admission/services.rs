@@ -1,5 +1,6 @@
 //! Addresses of services: each is an object of its own, so that it can't be given out twice.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::api::object::{
     self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
 };
 use crate::api::route::Target;
-use crate::api::store::{self, GroupResource, Scope};
+use crate::api::store::{self, GroupResource, Page, Scope, path};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_meaning, text};
 use crate::api::{ApiError, ApiServer, Cause};
@@ -72,7 +73,8 @@ impl ApiServer {
         service: &mut Value,
         effect: Effect,
     ) -> Result<(), ApiError> {
-        let mut allocator = Allocator { server: self, old, ports: None, effect };
+        let own = path(target.namespace.as_deref(), target.name.as_deref().unwrap_or_default());
+        let mut allocator = Allocator { server: self, old, own, given: Vec::new(), effect };
         assign_addresses(service, old, &mut allocator).map_err(|refused| {
             if refused.field.ends_with(HEALTH_CHECK) {
                 return no_health_check(refused.wanted.as_i64().unwrap_or_default(), &refused.why);
@@ -169,11 +171,69 @@ fn addresses(service: &Value) -> Vec<String> {
     list.filter(|address| *address != "None").map(str::to_owned).collect()
 }
 
+/// Which ports of nodes are given out: kept beside the services, so that nobody reads them all to find a free one.
+#[derive(Debug, Default)]
+pub struct NodePorts {
+    /// The ports of each service, by its path.
+    services: BTreeMap<String, Vec<i64>>,
+    /// How many services have each port.
+    taken: BTreeMap<i64, usize>,
+}
+
+impl NodePorts {
+    /// Those of the services that are stored.
+    pub fn of(store: &store::Store) -> NodePorts {
+        let mut all = NodePorts::default();
+        let services = store.snapshot(&services(), &Scope::All, &Page::default());
+        for service in services.map(|snapshot| snapshot.objects).unwrap_or_default() {
+            all.set(&service.path, ports(&service.value()));
+        }
+        all
+    }
+
+    /// From now on a service has these ports, and no others.
+    pub fn set(&mut self, service: &str, ports: Vec<i64>) {
+        for port in self.services.remove(service).unwrap_or_default() {
+            if let Some(count) = self.taken.get_mut(&port) {
+                *count -= 1;
+                if *count == 0 {
+                    self.taken.remove(&port);
+                }
+            }
+        }
+        for port in &ports {
+            *self.taken.entry(*port).or_default() += 1;
+        }
+        if !ports.is_empty() {
+            self.services.insert(service.to_owned(), ports);
+        }
+    }
+
+    /// Whether a service other than this one has a port.
+    fn is_taken(&self, port: i64, but_by: Option<&str>) -> bool {
+        let own = but_by.and_then(|service| self.services.get(service)).map_or(&[][..], Vec::as_slice);
+        let own = own.iter().filter(|known| **known == port).count();
+        self.taken.get(&port).is_some_and(|count| *count > own)
+    }
+}
+
+/// What changes write of services: the path of each and the ports that it has from then on.
+pub fn written_ports(changes: &[store::Write]) -> Vec<(String, Vec<i64>)> {
+    let of_services = changes.iter().filter(|change| change.shelf == services());
+    of_services.map(|change| (change.path.clone(), change.object.as_ref().map(ports).unwrap_or_default())).collect()
+}
+
+fn services() -> GroupResource {
+    GroupResource { group: "".into(), resource: "services".into() }
+}
+
 struct Allocator<'a> {
     server: &'a ApiServer,
     old: Option<&'a Value>,
-    /// The ports that are taken, once they have been looked up.
-    ports: Option<Vec<i64>>,
+    /// The path of the service.
+    own: String,
+    /// The ports that the service has been given already.
+    given: Vec<i64>,
     effect: Effect,
 }
 
@@ -182,14 +242,9 @@ impl Allocator<'_> {
         self.server.store().get(&shelf(), address).is_none()
     }
 
-    fn taken_ports(&mut self) -> &mut Vec<i64> {
-        let (server, old) = (self.server, self.old);
-        self.ports.get_or_insert_with(|| {
-            let own = old.map(|old| text(old, "/metadata/uid")).unwrap_or_default();
-            let services = server.all("", "services", &Scope::All);
-            let others = services.iter().filter(|service| *service.uid != *own);
-            others.flat_map(|service| ports(&service.value())).collect()
-        })
+    fn is_taken(&self, port: i64) -> bool {
+        let own = self.old.is_some().then_some(self.own.as_str());
+        self.given.contains(&port) || self.server.node_ports().is_taken(port, own)
     }
 }
 
@@ -235,20 +290,19 @@ impl Allocate for Allocator<'_> {
             if self.effect == Effect::Stored {
                 check_range(wanted)?;
             }
-            if self.taken_ports().contains(&wanted) {
+            if self.is_taken(wanted) {
                 return Err("provided port is already allocated".to_owned());
             }
-            self.taken_ports().push(wanted);
+            self.given.push(wanted);
             return Ok(wanted);
         }
         let count = NODE_PORTS.end() - NODE_PORTS.start() + 1;
         let draw = self.server.random().below(count.unsigned_abs());
         let start = i64::try_from(draw).unwrap_or_default();
-        let taken = self.taken_ports();
         let free =
-            (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !taken.contains(port));
+            (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !self.is_taken(*port));
         let port = free.ok_or_else(|| "range is full".to_owned())?;
-        taken.push(port);
+        self.given.push(port);
         Ok(port)
     }
 }

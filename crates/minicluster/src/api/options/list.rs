@@ -62,6 +62,8 @@ pub struct Continue {
     pub revision: Option<u64>,
     /// After this path.
     pub after: String,
+    /// How many objects follow, where that is known.
+    pub left: Option<usize>,
 }
 
 const MATCH: &str = "resourceVersionMatch";
@@ -195,14 +197,18 @@ impl Continue {
         if after.is_empty() || revision == 0 {
             return Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
-        Ok(Continue { revision: u64::try_from(revision).ok(), after: after.to_owned() })
+        let left = value["left"].as_u64().and_then(|left| usize::try_from(left).ok());
+        Ok(Continue { revision: u64::try_from(revision).ok(), after: after.to_owned(), left })
     }
 
     /// The token that a client sends to go on from here.
     #[must_use]
     pub fn token(&self) -> String {
         let revision = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);
-        let value = json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}\0", self.after) });
+        let mut value = json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("/{}\0", self.after) });
+        if let Some(left) = self.left {
+            value["left"] = json!(left);
+        }
         URL_SAFE_NO_PAD.encode(value.to_string())
     }
 }
@@ -242,11 +248,14 @@ mod tests {
 
     #[test]
     fn a_token_leads_back_to_its_place() {
-        let place = Continue { revision: Some(892), after: "a/s2".to_owned() };
+        let place = Continue { revision: Some(892), after: "a/s2".to_owned(), left: Some(3) };
         assert_eq!(Continue::read(&place.token()).unwrap(), place);
-        let lost = Continue { revision: None, after: "s2".to_owned() };
+        let lost = Continue { revision: None, after: "s2".to_owned(), left: None };
         assert_eq!(Continue::read(&lost.token()).unwrap(), lost);
         let theirs = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODkyLCJzdGFydCI6Ii9zMlx1MDAwMCJ9";
-        assert_eq!(Continue::read(theirs).unwrap(), Continue { revision: Some(892), after: "s2".to_owned() });
+        assert_eq!(
+            Continue::read(theirs).unwrap(),
+            Continue { revision: Some(892), after: "s2".to_owned(), left: None }
+        );
     }
 }

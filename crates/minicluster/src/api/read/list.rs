@@ -8,7 +8,7 @@ use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::options::{Continue, ListOptions, Match, Start};
 use crate::api::reply::Reply;
 use crate::api::route::Target;
-use crate::api::store::{Page, Scope, Snapshot, Stored};
+use crate::api::store::{Page, PartOfList, Scope, Snapshot, Stored};
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
@@ -54,8 +54,33 @@ impl ApiServer {
         if let Some(revision) = page.at {
             self.not_in_the_future(revision)?;
         }
-        let snapshot = self.store().snapshot(&target.resource.shelf, &scope, &page);
-        Ok(cut(snapshot.map_err(|_| expired(options.next.as_ref()))?, options))
+        let shelf = &target.resource.shelf;
+        let too_old = |_| expired(options.next.as_ref());
+        let wanted = |object: &Stored| selected(object, options);
+        if options.limit == 0 {
+            let Snapshot { revision, mut objects } = self.store().snapshot(shelf, &scope, &page).map_err(too_old)?;
+            objects.retain(|object| wanted(object));
+            return Ok((objects, ListFacts { revision, ..ListFacts::default() }));
+        }
+        let part = self.store().part(shelf, &scope, &page, options.limit, wanted).map_err(too_old)?;
+        let PartOfList { revision, objects, more } = part;
+        let mut facts = ListFacts { revision, ..ListFacts::default() };
+        if more {
+            let after = objects.last().map(|object| object.path.to_string()).unwrap_or_default();
+            if !options.selects() {
+                // Counted once for a list: of a revision, each page leaves as many less as it has.
+                let known = options.next.as_ref().filter(|next| next.revision.is_some()).and_then(|next| next.left);
+                facts.remaining = Some(match known {
+                    Some(left) => left.saturating_sub(objects.len()),
+                    None => {
+                        let rest = Page { at: Some(revision), after: Some(after.clone()) };
+                        self.store().count(shelf, &scope, &rest).map_err(too_old)?
+                    }
+                });
+            }
+            facts.next = Some(Continue { revision: Some(revision), after, left: facts.remaining }.token());
+        }
+        Ok((objects, facts))
     }
 }
 
@@ -73,26 +98,10 @@ pub(super) fn scope(target: &Target, options: &ListOptions) -> Scope {
     }
 }
 
-/// Cuts what was asked for out of a snapshot.
-fn cut(snapshot: Snapshot, options: &ListOptions) -> (Vec<Arc<Stored>>, ListFacts) {
-    let Snapshot { revision, objects } = snapshot;
-    let mut facts = ListFacts { revision, ..ListFacts::default() };
-    let mut wanted = objects.into_iter().filter(|object| selected(object, options));
-    if options.limit == 0 {
-        return (wanted.collect(), facts);
-    }
-    let objects: Vec<Arc<Stored>> = wanted.by_ref().take(options.limit).collect();
-    let remaining = wanted.count();
-    if remaining > 0 {
-        let after = objects.last().map(|object| object.path.to_string()).unwrap_or_default();
-        facts.next = Some(Continue { revision: Some(revision), after }.token());
-        facts.remaining = (!options.selects()).then_some(remaining);
-    }
-    (objects, facts)
-}
-
 /// Whether an object is asked for.
 pub(super) fn selected(object: &Stored, options: &ListOptions) -> bool {
+    #[cfg(test)]
+    crate::growth::count(crate::growth::Counted::Selected);
     options.labels.matches(|key| object.label(key)) && options.fields.matches(object)
 }
 

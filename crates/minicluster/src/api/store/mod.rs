@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::Value;
 
 pub use journal::KeepError;
-pub use resource_store::{Page, Snapshot};
+pub use resource_store::{Page, PartOfList, Snapshot};
 pub use stored::{Stored, Written};
 pub use watcher::{Next, Watcher};
 
@@ -173,6 +173,37 @@ impl Store {
             Some(shelf) => shelf.snapshot(scope, page, inner.revision),
             None => Ok(Snapshot { revision: page.at.unwrap_or(inner.revision), objects: Vec::new() }),
         }
+    }
+
+    /// The first so many of the wanted objects of a scope. No more is looked at than that takes.
+    ///
+    /// # Errors
+    /// The window does not reach back to the revision.
+    pub fn part(
+        &self,
+        shelf: &GroupResource,
+        scope: &Scope,
+        page: &Page,
+        limit: usize,
+        wanted: impl Fn(&Stored) -> bool,
+    ) -> Result<PartOfList, Gone> {
+        let inner = self.lock();
+        match inner.shelves.get(shelf) {
+            Some(shelf) => shelf.part(scope, page, inner.revision, limit, wanted),
+            None => {
+                let revision = page.at.unwrap_or(inner.revision);
+                Ok(PartOfList { revision, objects: Vec::new(), more: false })
+            }
+        }
+    }
+
+    /// How many objects of a scope there are from after a path on.
+    ///
+    /// # Errors
+    /// The window does not reach back to the revision.
+    pub fn count(&self, shelf: &GroupResource, scope: &Scope, page: &Page) -> Result<usize, Gone> {
+        let inner = self.lock();
+        inner.shelves.get(shelf).map_or(Ok(0), |shelf| shelf.count(scope, page, inner.revision))
     }
 
     /// Makes all the changes, or none.

@@ -27,6 +27,17 @@ pub struct Snapshot {
     pub objects: Vec<Arc<Stored>>,
 }
 
+/// The beginning of a list.
+#[derive(Debug)]
+pub struct PartOfList {
+    /// The revision.
+    pub revision: u64,
+    /// The objects, by path.
+    pub objects: Vec<Arc<Stored>>,
+    /// Whether others follow.
+    pub more: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct ResourceStore {
     objects: BTreeMap<Arc<str>, Arc<Stored>>,
@@ -93,26 +104,55 @@ impl ResourceStore {
     }
 
     pub(super) fn snapshot(&self, scope: &Scope, page: &Page, present: u64) -> Result<Snapshot, Gone> {
+        let objects = self.view(scope, page, present)?.cloned().collect();
+        Ok(Snapshot { revision: page.at.unwrap_or(present), objects })
+    }
+
+    /// The first so many of the objects that are wanted; what follows is not looked at, but for the next one.
+    pub(super) fn part(
+        &self,
+        scope: &Scope,
+        page: &Page,
+        present: u64,
+        limit: usize,
+        wanted: impl Fn(&Stored) -> bool,
+    ) -> Result<PartOfList, Gone> {
+        let mut rest = self.view(scope, page, present)?.filter(|object| wanted(object));
+        let objects: Vec<Arc<Stored>> = rest.by_ref().take(limit).cloned().collect();
+        Ok(PartOfList { revision: page.at.unwrap_or(present), objects, more: rest.next().is_some() })
+    }
+
+    pub(super) fn count(&self, scope: &Scope, page: &Page, present: u64) -> Result<usize, Gone> {
+        Ok(self.view(scope, page, present)?.count())
+    }
+
+    /// The objects of a scope by path, one after the other.
+    fn view<'s>(
+        &'s self,
+        scope: &Scope,
+        page: &Page,
+        present: u64,
+    ) -> Result<impl Iterator<Item = &'s Arc<Stored>> + use<'s>, Gone> {
         let at = page.at.unwrap_or(present);
         if at < self.compacted {
             return Err(Gone { oldest: self.compacted });
         }
         // What the objects written since were then, newest first: the oldest of these events says it last.
-        let mut earlier: BTreeMap<&str, Option<Arc<Stored>>> = BTreeMap::new();
+        let mut earlier: BTreeMap<&'s str, Option<&'s Arc<Stored>>> = BTreeMap::new();
         for event in self.window.iter().rev().take_while(|event| event.object.revision > at) {
-            earlier.insert(&event.object.path, event.previous.clone());
+            earlier.insert(&event.object.path, event.previous.as_ref());
         }
         let wanted = |path: &str| page.after.as_deref().is_none_or(|after| path > after) && scope.contains(path);
-        let mut objects: Vec<Arc<Stored>> = self
-            .range(scope, page.after.as_deref())
-            .filter(|(path, _)| !earlier.contains_key(&***path))
-            .map(|(_, object)| Arc::clone(object))
-            .collect();
-        if !earlier.is_empty() {
-            objects.extend(earlier.into_iter().filter(|(path, _)| wanted(path)).filter_map(|(_, object)| object));
-            objects.sort_by(|one, other| one.path.cmp(&other.path));
-        }
-        Ok(Snapshot { revision: at, objects })
+        let then: Vec<&Arc<Stored>> =
+            earlier.iter().filter(|(path, _)| wanted(path)).filter_map(|(_, object)| *object).collect();
+        let mut then = then.into_iter().peekable();
+        let now = self.range(scope, page.after.as_deref());
+        let mut now = now.filter(move |(path, _)| !earlier.contains_key(&***path)).map(|(_, object)| object).peekable();
+        Ok(std::iter::from_fn(move || match (now.peek(), then.peek()) {
+            (Some(one), Some(other)) if other.path < one.path => then.next(),
+            (None, _) => then.next(),
+            _ => now.next(),
+        }))
     }
 
     fn range<'s>(

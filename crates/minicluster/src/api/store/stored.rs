@@ -173,6 +173,8 @@ impl Stored {
     /// The object, read.
     #[must_use]
     pub fn value(&self) -> Value {
+        #[cfg(test)]
+        crate::growth::count(crate::growth::Counted::Read);
         // What lies here was written from a value. To look at all of the text at once is quicker than string by string.
         let json = self.json();
         let text = std::str::from_utf8(&json);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::admission::written_ports;
 use super::convert;
 use super::object::{Effect, FieldValidation, Write};
 use super::options::WriteOptions;
@@ -96,7 +97,15 @@ impl ApiServer {
     pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
         let touched =
             changes.first().map(|change| (change.shelf.clone(), change.path.clone(), change.object.is_none()));
-        let mut written = self.store().write(changes)?;
+        let ports = written_ports(&changes);
+        let mut written = if ports.is_empty() {
+            self.store().write(changes)?
+        } else {
+            let mut all = self.node_ports();
+            let written = self.store().write(changes)?;
+            ports.into_iter().for_each(|(service, ports)| all.set(&service, ports));
+            written
+        };
         if let Some((shelf, path, removed)) = touched {
             self.definitions_after(&shelf, removed);
             self.quotas_after(&shelf, &path);

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::Value;
 
 use super::error::Error;
 use super::events::{EventType, Recorder};
-use super::informer::{Change, Informer};
+use super::informer::{Cached, Change, Informer, Tag};
 use super::key::{Key, is_terminating, name_of, namespace_of};
 use super::pod::Pod;
 use super::pod_control::Pods;
@@ -67,7 +67,7 @@ pub fn prepare(context: &Context) -> Start {
 
 impl Disruption {
     fn add_budget_of(&self, pod: &Pod) {
-        for budget in self.budgets.in_namespace(namespace_of(&pod.metadata)) {
+        for budget in self.budgets.may_select(&pod.metadata) {
             if selector(&budget).is_ok_and(|selector| selector.matches(pod.metadata.labels.as_ref())) {
                 self.queue.add(Key::of(&budget.metadata));
             }
@@ -75,10 +75,7 @@ impl Disruption {
     }
 
     fn pods(&self, budget: &PodDisruptionBudget) -> Result<Pods, Error> {
-        let selector = selector(budget)?;
-        let mut pods = self.context.informers.pods.in_namespace(namespace_of(&budget.metadata));
-        pods.retain(|pod| selector.matches(pod.metadata.labels.as_ref()));
-        Ok(pods)
+        Ok(self.context.informers.pods.selected(namespace_of(&budget.metadata), &selector(budget)?))
     }
 
     async fn count(&self, key: &Key, budget: &Arc<PodDisruptionBudget>) -> Result<(), Error> {
@@ -239,6 +236,21 @@ fn set_condition(status: &mut PodDisruptionBudgetStatus, value: &str, reason: &s
     match conditions.iter_mut().find(|one| one.type_ == ALLOWED) {
         Some(present) => *present = condition,
         None => conditions.push(condition),
+    }
+}
+
+impl Cached for PodDisruptionBudget {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        let selects = selector(self).ok().and_then(|selector| Tag::of_selector(&self.metadata, &selector));
+        std::iter::once(Tag::of_owner(&self.metadata)).chain(selects).collect()
     }
 }
 

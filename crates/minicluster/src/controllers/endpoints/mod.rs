@@ -10,8 +10,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::informer::{Change, Informer};
+use super::informer::{Cached, Change, Informer, Tag};
 use super::key::{Key, namespace_of, uid_of};
 use super::pod::Pod;
 use super::selector::Selector;
@@ -91,7 +92,7 @@ fn follow(watched: &Watched) {
 }
 
 fn add_services(queue: &WorkQueue<Key>, services: &Informer<Service>, pod: &Pod) {
-    for service in services.in_namespace(namespace_of(&pod.metadata)) {
+    for service in services.may_select(&pod.metadata) {
         if selector(&service).matches(pod.metadata.labels.as_ref()) {
             queue.add(Key::of(&service.metadata));
         }
@@ -113,10 +114,7 @@ impl Watched {
     }
 
     fn selected(&self, service: &Service) -> Vec<Arc<Pod>> {
-        let selector = selector(service);
-        let mut pods = self.context.informers.pods.in_namespace(namespace_of(&service.metadata));
-        pods.retain(|pod| selector.matches(pod.metadata.labels.as_ref()));
-        pods
+        self.context.informers.pods.selected(namespace_of(&service.metadata), &selector(service))
     }
 
     /// What has changed first since the last look.
@@ -129,6 +127,21 @@ impl Slices {
     /// The slices that this controller has made for a Service.
     fn of(&self, service: &Service) -> Vec<Arc<EndpointSlice>> {
         self.slices.controlled_by(uid_of(&service.metadata))
+    }
+}
+
+impl Cached for Service {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        let selects = Tag::of_selector(&self.metadata, &selector(self));
+        std::iter::once(Tag::of_owner(&self.metadata)).chain(selects).collect()
     }
 }
 

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
+use super::selector::Selector;
 use crate::Random;
 use cache::Cache;
 pub use cache::Change;
@@ -51,7 +52,14 @@ pub enum Tag {
     Node(String),
     /// A claim, `namespace/name`, that a pod names.
     Claim(Key),
+    /// A label that an object has, in this namespace.
+    Label(String, Label),
+    /// A label without which its selector takes nothing, in this namespace; `None` if there is no such label.
+    Selects(String, Option<Label>),
 }
+
+/// A label's name and value.
+pub type Label = (String, String);
 
 impl Tag {
     /// The tag for who controls the object, or that nobody does.
@@ -60,6 +68,18 @@ impl Tag {
             Some(owner) => Tag::Controller(owner.uid.clone()),
             None => Tag::Orphan(namespace_of(metadata).to_owned()),
         }
+    }
+
+    /// The tag for what a selector takes, of an object that has one; `None` where it takes nothing.
+    pub fn of_selector(metadata: &ObjectMeta, selector: &Selector) -> Option<Tag> {
+        let selects = || Tag::Selects(namespace_of(metadata).to_owned(), selector.needed_label());
+        (*selector != Selector::nothing()).then(selects)
+    }
+
+    /// The tags for an object's labels.
+    pub fn of_labels(metadata: &ObjectMeta) -> impl Iterator<Item = Tag> {
+        let labels = metadata.labels.iter().flatten();
+        labels.map(|(name, value)| Tag::Label(namespace_of(metadata).to_owned(), (name.clone(), value.clone())))
     }
 }
 
@@ -193,6 +213,29 @@ impl<K: Cached> Informer<K> {
     /// The objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         lock(&self.0.cache).in_namespace(namespace)
+    }
+
+    /// The objects of a namespace that a selector takes, by name; of kinds that are tagged with their labels.
+    pub fn selected(&self, namespace: &str, selector: &Selector) -> Vec<Arc<K>> {
+        let mut objects = match selector.needed_label() {
+            Some(label) => self.tagged(&Tag::Label(namespace.to_owned(), label)),
+            None if *selector == Selector::nothing() => Vec::new(),
+            None => self.in_namespace(namespace),
+        };
+        objects.retain(|object| selector.matches(object.metadata().labels.as_ref()));
+        objects
+    }
+
+    /// The objects whose selectors may take something with this metadata, by name; of kinds that are tagged with what
+    /// they select.
+    pub fn may_select(&self, metadata: &ObjectMeta) -> Vec<Arc<K>> {
+        let namespace = namespace_of(metadata);
+        let mut objects = self.tagged(&Tag::Selects(namespace.to_owned(), None));
+        for (name, value) in metadata.labels.iter().flatten() {
+            objects.extend(self.tagged(&Tag::Selects(namespace.to_owned(), Some((name.clone(), value.clone())))));
+        }
+        objects.sort_by(|one, other| one.metadata().name.cmp(&other.metadata().name));
+        objects
     }
 
     /// All objects, by namespace and name.

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::cluster::Cluster;
+use super::groups::keeps_away;
 use super::labels::{Labels, selects, tolerates, wants_node};
 use crate::kubelet::pod::SeenPod;
 
@@ -58,7 +59,7 @@ impl<'a> Neighbours<'a> {
             .flat_map(|near| required(near.required_during_scheduling_ignored_during_execution.as_ref()))
         {
             let domains = domains_of(term, pod, cluster);
-            let first = domains.is_empty() && matches(term, pod, pod);
+            let first = domains.is_empty() && matches(term, pod, &pod.namespace, &pod.labels);
             neighbours
                 .near
                 .push((&term.topology_key, (!first).then(|| domains.into_iter().map(|(_, value)| value).collect())));
@@ -72,16 +73,17 @@ impl<'a> Neighbours<'a> {
         let disliked = far.and_then(|far| far.preferred_during_scheduling_ignored_during_execution.as_ref());
         for (terms, sign) in [(liked, 1), (disliked, -1)] {
             for weighted in terms.into_iter().flatten() {
-                for domain in each_domain_of(&weighted.pod_affinity_term, pod, cluster) {
-                    *neighbours.liked.entry(domain).or_default() += sign * i64::from(weighted.weight);
+                for (domain, count) in each_domain_of(&weighted.pod_affinity_term, pod, cluster) {
+                    *neighbours.liked.entry(domain).or_default() += sign * count * i64::from(weighted.weight);
                 }
             }
         }
-        for other in cluster.shy() {
-            let far = other.pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-            let terms = far.and_then(|far| far.required_during_scheduling_ignored_during_execution.as_ref());
-            for term in required(terms).filter(|term| matches(term, &other.pod, pod)) {
-                neighbours.unwanted.extend(domain(&term.topology_key, &other.node, cluster));
+        for others in cluster.groups().shy() {
+            let terms = required(keeps_away(&others.pod));
+            let keys = terms.filter(|term| matches(term, &others.pod, &pod.namespace, &pod.labels));
+            for term in keys {
+                let nodes = others.nodes.keys();
+                neighbours.unwanted.extend(nodes.filter_map(|node| domain(&term.topology_key, node, cluster)));
             }
         }
         let spreads = pod.spec.topology_spread_constraints.iter().flatten();
@@ -140,14 +142,14 @@ pub fn minds(pod: &SeenPod, other: &SeenPod) -> bool {
     let terms = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
     let spreads = pod.spec.topology_spread_constraints.iter().flatten();
     let counted = |constraint: &TopologySpreadConstraint| selects(constraint.label_selector.as_ref(), &other.labels);
-    required(terms).any(|term| matches(term, pod, other))
+    required(terms).any(|term| matches(term, pod, &other.namespace, &other.labels))
         || (pod.namespace == other.namespace && spreads.into_iter().any(counted))
 }
 
 impl<'a> Spread<'a> {
     fn new(constraint: &'a TopologySpreadConstraint, pod: &'a SeenPod, cluster: &'a Cluster) -> Spread<'a> {
         let selector = with_keys(constraint, pod);
-        let mut counts = BTreeMap::new();
+        let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
         for (name, facts) in cluster.nodes() {
             let affinity = constraint.node_affinity_policy.as_deref() == Some("Ignore")
                 || wants_node(&pod.spec, name, &facts.labels);
@@ -163,12 +165,13 @@ impl<'a> Spread<'a> {
                 counts.entry(value.as_str()).or_insert(0);
             }
         }
-        for placed in cluster.placed() {
-            let matches = placed.pod.namespace == pod.namespace
-                && placed.pod.deletion.is_none()
-                && selects(selector.as_ref(), &placed.pod.labels);
-            if matches && let Some((_, value)) = domain(&constraint.topology_key, &placed.node, cluster) {
-                counts.entry(value).and_modify(|count| *count += 1);
+        for (traits, nodes) in cluster.groups().alike() {
+            let counts_here =
+                traits.namespace == pod.namespace && !traits.leaving && selects(selector.as_ref(), &traits.labels);
+            for (node, there) in nodes.iter().filter(|_| counts_here) {
+                if let Some((_, value)) = domain(&constraint.topology_key, node, cluster) {
+                    counts.entry(value).and_modify(|count| *count += there);
+                }
             }
         }
         let enough = constraint
@@ -201,33 +204,36 @@ fn required(terms: Option<&Vec<PodAffinityTerm>>) -> impl Iterator<Item = &PodAf
 
 /// The domains of the pods that a term of `of` is about.
 fn domains_of<'a>(term: &'a PodAffinityTerm, of: &SeenPod, cluster: &'a Cluster) -> BTreeSet<Domain<'a>> {
-    each_domain_of(term, of, cluster).collect()
+    each_domain_of(term, of, cluster).map(|(domain, _)| domain).collect()
 }
 
+/// The same, node by node, with the number of these pods there.
 fn each_domain_of<'a>(
     term: &'a PodAffinityTerm,
     of: &SeenPod,
     cluster: &'a Cluster,
-) -> impl Iterator<Item = Domain<'a>> {
-    let about = cluster.placed().filter(move |placed| matches(term, of, &placed.pod));
-    about.filter_map(|placed| domain(&term.topology_key, &placed.node, cluster))
+) -> impl Iterator<Item = (Domain<'a>, i64)> {
+    let about =
+        cluster.groups().alike().filter(move |(traits, _)| matches(term, of, &traits.namespace, &traits.labels));
+    let nodes = about.flat_map(|(_, nodes)| nodes);
+    nodes.filter_map(|(node, count)| Some((domain(&term.topology_key, node, cluster)?, *count)))
 }
 
 fn domain<'a>(key: &'a str, node: &str, cluster: &'a Cluster) -> Option<Domain<'a>> {
     Some((key, cluster.node(node)?.labels.get(key)?))
 }
 
-/// Whether a term of `of` is about `other`.
-fn matches(term: &PodAffinityTerm, of: &SeenPod, other: &SeenPod) -> bool {
+/// Whether a term of `of` is about pods of a namespace with these labels.
+fn matches(term: &PodAffinityTerm, of: &SeenPod, namespace: &String, labels: &Labels) -> bool {
     let named = term.namespaces.as_deref().unwrap_or_default();
     let in_namespace = match &term.namespace_selector {
-        None if named.is_empty() => of.namespace == other.namespace,
-        None => named.contains(&other.namespace),
+        None if named.is_empty() => of.namespace == *namespace,
+        None => named.contains(namespace),
         Some(selector) => {
             // Of namespaces' labels only the one is known that every namespace has.
-            let labels = [("kubernetes.io/metadata.name".to_owned(), other.namespace.clone())].into();
-            named.contains(&other.namespace) || selects(Some(selector), &labels)
+            let of_namespace = [("kubernetes.io/metadata.name".to_owned(), namespace.clone())].into();
+            named.contains(namespace) || selects(Some(selector), &of_namespace)
         }
     };
-    in_namespace && selects(term.label_selector.as_ref(), &other.labels)
+    in_namespace && selects(term.label_selector.as_ref(), labels)
 }

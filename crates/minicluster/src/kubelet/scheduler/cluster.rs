@@ -1,8 +1,9 @@
 //! All nodes and all pods that are on them, or are about to be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::groups::{Groups, traits};
 use super::node::{Load, NodeFacts, Placed};
 
 /// All nodes and all pods that are on them.
@@ -12,23 +13,27 @@ pub struct Cluster {
     /// Also of nodes that are not known yet, or no longer.
     loads: BTreeMap<String, Load>,
     placed: BTreeMap<String, Placed>,
-    /// Pods that do not want others near them.
-    shy: BTreeSet<String>,
+    groups: Groups,
+    /// Counts changes.
+    version: u64,
 }
 
 impl Cluster {
     /// A node came or changed; whether that may matter to pods that wait.
     pub fn set_node(&mut self, name: &str, facts: NodeFacts) -> bool {
+        self.version += 1;
         self.nodes.insert(name.to_owned(), facts.clone()) != Some(facts)
     }
 
     /// A node is gone. Its pods stay, as long as they are.
     pub fn remove_node(&mut self, name: &str) {
+        self.version += 1;
         self.nodes.remove(name);
     }
 
     /// A pod is on a node, or will be.
     pub fn place(&mut self, placed: Placed) {
+        self.version += 1;
         let uid = placed.pod.uid.clone();
         // Where nothing changes that is counted, only the pod's latest state is kept.
         let counted = |placed: &Placed| (placed.node.clone(), placed.pod.generation, placed.pod.owner.clone());
@@ -36,22 +41,25 @@ impl Cluster {
             && counted(before) == counted(&placed)
             && placed.pod.generation.is_some()
         {
+            // Labels and deletion change without that.
+            if traits(&before.pod) != traits(&placed.pod) {
+                self.groups.remove(before);
+                self.groups.add(&placed);
+            }
             *before = placed;
             return;
         }
         self.remove(&uid);
         self.loads.entry(placed.node.clone()).or_default().add(&placed);
-        let far = placed.pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-        if far.is_some_and(|far| far.required_during_scheduling_ignored_during_execution.is_some()) {
-            self.shy.insert(uid.clone());
-        }
+        self.groups.add(&placed);
         self.placed.insert(uid, placed);
     }
 
     /// A pod is on no node any more; whether it was.
     pub fn remove(&mut self, uid: &str) -> bool {
-        self.shy.remove(uid);
         let Some(placed) = self.placed.remove(uid) else { return false };
+        self.version += 1;
+        self.groups.remove(&placed);
         if let Some(load) = self.loads.get_mut(&placed.node) {
             load.remove(&placed);
             if load.pods.is_empty() {
@@ -82,18 +90,18 @@ impl Cluster {
         self.loads.get(name)
     }
 
-    /// All pods that are on nodes.
-    pub fn placed(&self) -> impl Iterator<Item = &Placed> {
-        self.placed.values()
-    }
-
     /// A pod that is on a node.
     pub fn find(&self, uid: &str) -> Option<&Placed> {
         self.placed.get(uid)
     }
 
-    /// The pods that do not want others near them.
-    pub fn shy(&self) -> impl Iterator<Item = &Placed> {
-        self.shy.iter().filter_map(|uid| self.placed.get(uid))
+    /// All pods that are on nodes, in groups.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Differs from what it was whenever anything has changed.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 }

@@ -10,6 +10,8 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Whether labels match a selector; one that is not there matches nothing, an empty one everything.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
+    #[cfg(test)]
+    crate::growth::count(crate::growth::Counted::Matched);
     let Some(selector) = selector else { return false };
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     let expressions = selector.match_expressions.iter().flatten();

@@ -3,6 +3,7 @@
 mod affinity;
 mod cluster;
 mod filters;
+mod groups;
 mod labels;
 mod message;
 mod node;
@@ -61,6 +62,18 @@ pub struct Scheduler {
     bound: BTreeMap<String, Arc<SeenPod>>,
     /// The node after which nodes are looked at, where there are many.
     last: String,
+    /// Of each controller the last pod for which there was no room, as long as nothing has changed.
+    refused: BTreeMap<String, Refused>,
+}
+
+/// A pod for which there was no room: there is none for another like it, until something changes.
+#[derive(Debug)]
+struct Refused {
+    pod: Arc<SeenPod>,
+    /// What was refused it.
+    message: String,
+    /// The state of the cluster.
+    version: u64,
 }
 
 type Rank = (Reverse<i32>, Option<Timestamp>, String, String, String);
@@ -139,6 +152,10 @@ impl Scheduler {
         }
         let (_, pod) = self.queue.pop_first()?;
         self.ranks.remove(&pod.uid);
+        if let Some(message) = self.known_refusal(&pod) {
+            self.waiting.insert(pod.uid.clone(), pod.clone());
+            return Some(Decision::Wait { pod, message });
+        }
         let asked = Resources::asked_by(&pod.spec);
         Some(match self.choose(&pod, &asked) {
             Ok(node) => {
@@ -151,8 +168,17 @@ impl Scheduler {
         })
     }
 
+    /// Why there is no room for a pod, where that is known from one like it.
+    fn known_refusal(&self, pod: &SeenPod) -> Option<String> {
+        let known = self.refused.get(pod.owner.as_deref()?)?;
+        let same = known.version == self.cluster.version() && are_alike(&known.pod, pod);
+        same.then(|| known.message.clone())
+    }
+
     /// The best node for a pod, or why each can't take it.
     fn choose(&mut self, pod: &SeenPod, asked: &Resources) -> Result<String, Vec<(String, Refusal)>> {
+        #[cfg(test)]
+        crate::growth::count(crate::growth::Counted::Placed);
         let neighbours = Neighbours::new(pod, &self.cluster);
         let nothing = Load::default();
         let mut refusals = Vec::new();
@@ -194,7 +220,14 @@ impl Scheduler {
                 let victims = victims.into_iter().map(|placed| placed.pod.clone()).collect();
                 Decision::Preempt { pod, node, victims, message }
             }
-            None => Decision::Wait { pod, message },
+            None => {
+                if let Some(owner) = pod.owner.clone() {
+                    let (pod, message, version) = (pod.clone(), message.clone(), self.cluster.version());
+                    self.refused.retain(|_, known| known.version == version);
+                    self.refused.insert(owner, Refused { pod, message, version });
+                }
+                Decision::Wait { pod, message }
+            }
         }
     }
 
@@ -230,6 +263,26 @@ impl Scheduler {
         self.ranks.insert(pod.uid.clone(), rank.clone());
         self.queue.insert(rank, pod);
     }
+}
+
+/// Whether two pods of one controller can go to the same nodes.
+fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
+    let (left, right) = (&one.spec, &other.spec);
+    let containers = |pod: &SeenPod| {
+        let parts = pod.spec.containers.iter().chain(pod.spec.init_containers.iter().flatten());
+        parts.map(|part| (part.resources.clone(), part.ports.clone(), part.restart_policy.clone())).collect::<Vec<_>>()
+    };
+    one.namespace == other.namespace
+        && one.labels == other.labels
+        && left.priority == right.priority
+        && left.preemption_policy == right.preemption_policy
+        && left.node_selector == right.node_selector
+        && left.affinity == right.affinity
+        && left.tolerations == right.tolerations
+        && left.topology_spread_constraints == right.topology_spread_constraints
+        && left.overhead == right.overhead
+        && left.resources == right.resources
+        && containers(one) == containers(other)
 }
 
 fn rank(pod: &SeenPod) -> Rank {

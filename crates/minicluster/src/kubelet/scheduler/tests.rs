@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Decision, Scheduler};
+use crate::growth::{Counted, counted};
 use crate::kubelet::pod::SeenPod;
 
 #[derive(Deserialize)]
@@ -89,6 +90,79 @@ fn many_nodes_are_all_used() {
     }
     assert_eq!(used.len(), 250);
     assert!(used.values().all(|count| (1..=3).contains(count)), "{used:?}");
+}
+
+/// How often labels are held against selectors while so many pods of one template are placed, each as far from the others
+/// as can be.
+fn matches_of_spread(pods: usize) -> usize {
+    let mut scheduler = Scheduler::default();
+    for number in 0..20 {
+        scheduler.node_seen(node(&format!("node-{number:03}"), &json!({})));
+    }
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
+    let spec = json!({
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": selector,
+        }],
+        "affinity": {"podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}},
+            ],
+        }},
+    });
+    counted(Counted::Matched);
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    for number in 0..pods {
+        let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+        see(&mut scheduler, pod, &format!("web-{number:03}"), &mut String::new());
+        while let Some(decision) = scheduler.next() {
+            let Decision::Bind { node, .. } = decision else { panic!("{decision:?}") };
+            *used.entry(node).or_default() += 1;
+        }
+    }
+    assert_eq!(used.into_values().collect::<Vec<_>>(), vec![pods / 20; 20], "they are spread");
+    counted(Counted::Matched)
+}
+
+#[test]
+fn a_pod_that_is_spread_is_as_much_work_as_the_one_before() {
+    let [first, second, third] = [100, 200, 300].map(matches_of_spread);
+    assert_eq!(third - second, second - first, "{first} {second} {third}");
+}
+
+#[test]
+fn one_pod_that_goes_makes_room_for_one_look_at_those_who_wait() {
+    let mut scheduler = Scheduler::default();
+    scheduler.node_seen(node("node-1", &json!({"status": {"allocatable": {"pods": "10"}}})));
+    let owner = json!({"controller": true, "kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "web", "uid": "rs"});
+    for number in 0..200 {
+        let pod = json!({"metadata": {"ownerReferences": [owner]}});
+        see(&mut scheduler, pod, &format!("web-{number:03}"), &mut String::new());
+    }
+    let decide = |scheduler: &mut Scheduler| {
+        let (mut bound, mut waiting) = (0, 0);
+        while let Some(decision) = scheduler.next() {
+            match decision {
+                Decision::Bind { .. } => bound += 1,
+                Decision::Wait { message, .. } => {
+                    assert_eq!(message.split('.').next(), Some("0/1 nodes are available: 1 Too many pods"));
+                    waiting += 1;
+                }
+                Decision::Preempt { .. } => panic!("nobody is more important"),
+            }
+        }
+        (bound, waiting, counted(Counted::Placed))
+    };
+    counted(Counted::Placed);
+    assert_eq!(decide(&mut scheduler), (10, 190, 11));
+    scheduler.pod_gone("web-000");
+    assert_eq!(decide(&mut scheduler), (1, 189, 2), "one gets the place, one more is told that there is none");
+    // Others than those of its controller are looked at for themselves.
+    see(&mut scheduler, json!({"metadata": {}}), "single", &mut String::new());
+    assert_eq!(decide(&mut scheduler), (0, 1, 1));
 }
 
 fn play(case: Case) -> String {
