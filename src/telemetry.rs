@@ -1,6 +1,8 @@
-//! Logs, and what systemd wants to hear.
+//! Logs, what systemd wants to hear, and what is counted.
 
 mod journal;
+mod metrics;
+mod process;
 
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::unix::net::UnixDatagram;
@@ -10,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use journal::Journal;
+pub use metrics::{Metrics, Took};
+pub use process::Process;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 

@@ -12,10 +12,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("manifest", &[]),
     ("rollout", &["manifest"]),
     ("git", &[]),
-    ("cluster", &["clock"]),
+    ("cluster", &["clock", "telemetry"]),
     ("history", &[]),
-    ("daemon", &["git", "cluster", "history", "config", "clock"]),
-    ("web", &["daemon", "history", "clock"]),
+    ("daemon", &["git", "cluster", "history", "config", "clock", "telemetry"]),
+    ("web", &["daemon", "history", "clock", "telemetry"]),
 ];
 
 /// Words that have one home.

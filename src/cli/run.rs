@@ -22,7 +22,7 @@ use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
 use crate::telemetry::{self, LogFormat, Systemd};
-use crate::web::Web;
+use crate::web::{Shown, Web};
 use belay_core::rollout::Outcome;
 use minicluster::MiniCluster;
 
@@ -110,8 +110,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
+    let shown = Shown { status: status.clone(), metrics: daemon.metrics(), clock: clock.clone() };
     let web = match config.web.listen {
-        Some(address) => Some(Web::open(address, &config.web.allowed_hosts, status.clone(), clock.clone()).await?),
+        Some(address) => Some(Web::open(address, &config.web.allowed_hosts, shown).await?),
         None => None,
     };
     if let Some(web) = &web {

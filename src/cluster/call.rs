@@ -112,7 +112,7 @@ impl Cluster {
     ) -> Result<bool, ClusterError> {
         let request = request.build(purpose)?;
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
+            let response = self.send(request).await?;
             let code = response.status().as_u16();
             let mut body = response.into_body();
             if !(200..300).contains(&code) {
@@ -132,6 +132,14 @@ impl Cluster {
         self.in_time(purpose, exchange).await?.1
     }
 
+    /// Sends a request and counts it by its answer.
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, String> {
+        let verb = request.method().clone();
+        let answer = self.client.send(request).await;
+        self.metrics.requested(verb.as_str(), answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+        answer.map_err(|error| without_credentials(&error))
+    }
+
     /// Boxed where it is called: thousands of rollouts wait side by side, and few of them for an answer.
     async fn exchange(
         &self,
@@ -141,7 +149,7 @@ impl Cluster {
         let request = request.build(purpose)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|error| without_credentials(&error))?;
+            let response = self.send(request).await?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
             let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
             let bytes = body.map_err(broke_off)?.to_bytes();

@@ -221,7 +221,7 @@ impl Scope {
         );
         let request = get(&path).build(purpose).map_err(Over::Trouble)?;
         let exchange = async {
-            let answer = self.cluster.client.send(request).await.map_err(|error| without_credentials(&error))?;
+            let answer = self.cluster.send(request).await?;
             Ok((answer.status().as_u16(), answer.into_body()))
         };
         let (code, body) = self.cluster.in_time(purpose, exchange).await.map_err(Over::Trouble)?;

@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use kube::Client;
 
 use crate::clock::Clock;
+use crate::telemetry::Metrics;
 use belay_core::rollout::Outages;
 
 pub use apply::{Mode, Written};
@@ -61,6 +62,8 @@ pub struct Cluster {
     outage: Arc<outage::Outage>,
     /// Until when it may be written to, where that is not always.
     entitled: Option<Arc<Entitled>>,
+    /// Where its requests are counted.
+    metrics: Metrics,
     /// When its API server did not answer, as far as belay has noticed.
     outages: Arc<Mutex<Outages>>,
 }
@@ -76,6 +79,7 @@ impl Cluster {
             request_timeout: REQUEST_TIMEOUT,
             outage: Arc::default(),
             entitled: None,
+            metrics: Metrics::default(),
             outages: Arc::default(),
         }
     }
@@ -84,6 +88,12 @@ impl Cluster {
     #[must_use]
     pub fn with_request_timeout(self, limit: Duration) -> Cluster {
         Cluster { request_timeout: limit, ..self }
+    }
+
+    /// Counts its requests there.
+    #[must_use]
+    pub fn counted_in(self, metrics: Metrics) -> Cluster {
+        Cluster { metrics, ..self }
     }
 
     /// When its API server did not answer lately, as far as belay has noticed.

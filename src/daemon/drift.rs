@@ -21,8 +21,8 @@ use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, Hold, Note, Outcome, Reason, Record, RecordId, Replicas, Step, StepKind, Trigger, Wanted, Workload,
-    marks,
+    Action, Commit, Hold, LiveWorkload, Note, Outcome, Reason, Record, RecordId, Replicas, Step, StepKind, Trigger,
+    Wanted, Workload, marks,
 };
 
 /// The first wait before an object is put right again that was put right before.
@@ -55,7 +55,9 @@ impl Source {
             Seen::Gone(key) => {
                 self.live.remove(&key);
                 self.orphan_is_gone(&key);
-                self.context.status.change(|source| source.held.remove(&key).is_some());
+                self.context
+                    .status
+                    .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
                 match self.rollouts.get(&key) {
                     Some(rollout) => {
                         rollout.live.send_replace(None);
@@ -125,6 +127,8 @@ impl Source {
             self.take_up_revisions(key, live);
         }
         if Workload::of(key).is_some() {
+            let told = LiveWorkload::of(key, live);
+            self.context.status.change(|source| put_or_remove(&mut source.workloads, key, Some(told)));
             self.note_restart(key, live);
             self.note_scaling(key, live);
         }

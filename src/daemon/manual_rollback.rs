@@ -209,7 +209,7 @@ impl Source {
         // A moment that is before its beginning is another machine's clock.
         ids.into_iter()
             .try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))?;
-        self.count(done.trigger.word(), done.outcome);
+        self.context.status.rollout_ended(done.trigger.word(), done.outcome, None);
         Ok(())
     }
 }

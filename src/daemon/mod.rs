@@ -76,6 +76,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
+use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use autoscalers::Autoscalers;
@@ -134,6 +135,7 @@ pub struct Daemon {
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
     beside: Beside,
+    metrics: Metrics,
     sources: JoinSet<()>,
 }
 
@@ -152,6 +154,7 @@ impl Daemon {
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
             beside: Beside::default(),
+            metrics: Metrics::default(),
             sources: JoinSet::new(),
         }
     }
@@ -193,6 +196,12 @@ impl Daemon {
         self.status.subscribe()
     }
 
+    /// What it counts.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
+    }
+
     /// Follows one more source, with its mirror below `state`.
     ///
     /// # Errors
@@ -216,8 +225,8 @@ impl Daemon {
             asked.await_it();
             Before { asked, status: self.status.subscribe(), name: before }
         });
-        let status = Publisher::new(&name, self.status.clone());
-        let mut cluster = cluster.clone();
+        let status = Publisher::new(&name, self.status.clone(), self.metrics.clone());
+        let mut cluster = cluster.clone().counted_in(self.metrics.clone());
         let leader = self.identity.clone().map(|who| {
             let (entitled, may_write) = watch::channel(None);
             let unrestricted = cluster.clone();

@@ -275,6 +275,7 @@ impl Source {
     }
 
     fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
+        self.context.status.fetched(looked.is_ok());
         let trouble = match looked {
             Ok(Looked::Same(None)) => {
                 let trouble = self.take_in(Looked::Same(None), began);
@@ -331,8 +332,12 @@ impl Source {
                 if outcome == Outcome::Complete {
                     self.corrected.remove(key);
                 }
+                let trigger = self.set_off(&rollout, outcome);
                 if rollout.judged {
-                    self.count(self.set_off(&rollout, outcome).word(), outcome);
+                    self.count(rollout.record, &trigger, outcome);
+                }
+                if outcome == Outcome::Complete && matches!(trigger, Trigger::Drift(_)) {
+                    self.context.status.drift_corrected();
                 }
                 self.publish_end(rollout.record, outcome);
                 self.ended(key, rollout.record, outcome);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
@@ -10,6 +11,7 @@ use super::head_change::HeadChange;
 use super::source::{Done, Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
 use crate::history::{ObjectStanding, Query};
+use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, Trigger, Workload, is_well, marks};
 
@@ -62,13 +64,16 @@ impl Source {
         }
     }
 
-    /// Counts a rollout that has ended.
-    pub(super) fn count(&self, trigger: &'static str, outcome: Outcome) {
-        self.context.status.change(|source| {
-            let counted = source.rollouts.entry(trigger).or_default().entry(outcome.word()).or_default();
-            *counted = counted.saturating_add(1);
-            true
+    /// Counts a rollout that belay has judged, and how long it took.
+    pub(super) fn count(&self, id: RecordId, trigger: &Trigger, outcome: Outcome) {
+        let took = self.context.history.record(id).ok().flatten().and_then(|record| {
+            let seconds = |since: Timestamp| Some(record.ended?.duration_since(since).as_secs_f64());
+            let commit = || self.context.history.commit(&record.commit).ok().flatten();
+            let authored = (outcome == Outcome::Complete && trigger.is_commit()).then(commit).flatten();
+            let since_commit = authored.and_then(|commit| seconds(commit.authored));
+            Some(Took { seconds: seconds(record.started)?, since_commit })
         });
+        self.context.status.rollout_ended(trigger.word(), outcome, took);
     }
 
     /// What set a rollout off: what looked like drift may have turned out to be an undo by hand.

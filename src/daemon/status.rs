@@ -8,9 +8,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::history::{ObjectStanding, SourceStanding};
+use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    CommitId, Counters, ObjectFacts, ObjectState, Outcome, Reason, SourceFacts, SourceState, StateCounts,
+    CommitId, Counters, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, SourceFacts, SourceState, StateCounts,
+    Trigger,
 };
 
 /// The daemon's state at a moment.
@@ -43,6 +45,9 @@ pub struct SourceStatus {
     /// back, orphaned and the like.
     #[serde(serialize_with = "by_name")]
     pub ended: BTreeMap<ObjectKey, ObjectStanding>,
+    /// The live workloads of this source, by object.
+    #[serde(skip)]
+    pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
     /// How many rollouts are planned or begun; of some of them `under_way` does not tell yet.
     pub open: usize,
     /// How many objects there are in the repository.
@@ -54,8 +59,6 @@ pub struct SourceStatus {
     pub complete: Option<Timestamp>,
     /// What all of it waits for: another source, or another daemon.
     pub waits: Option<String>,
-    /// How many rollouts have ended since the daemon started, by what set them off and how they ended.
-    pub rollouts: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
     /// refused credential.
     pub unreadable: Option<String>,
@@ -75,6 +78,19 @@ impl SourceStatus {
             ended: self.ended.get(key).map(|ended| ended.state),
             held: self.held.contains_key(key),
             ..ObjectFacts::default()
+        })
+    }
+
+    /// The state of a live workload, by what it says itself too.
+    #[must_use]
+    pub fn state_of_workload(&self, key: &ObjectKey) -> ObjectState {
+        let live = self.workloads.get(key);
+        ObjectState::of(&ObjectFacts {
+            open: self.under_way.get(key).map(|way| way.outcome.state()),
+            ended: self.ended.get(key).map(|ended| ended.state),
+            held: live.is_some_and(|live| live.hold.is_some()),
+            suspended: live.is_some_and(|live| live.suspended.is_some()),
+            live: live.and_then(|live| live.standing),
         })
     }
 
@@ -188,14 +204,31 @@ pub struct HeldStatus {
 pub(super) struct Publisher {
     source: String,
     status: watch::Sender<Status>,
+    metrics: Metrics,
 }
 
 impl Publisher {
     /// A publisher for `source`.
-    pub(super) fn new(source: &str, status: watch::Sender<Status>) -> Publisher {
-        let publisher = Publisher { source: source.to_owned(), status };
+    pub(super) fn new(source: &str, status: watch::Sender<Status>, metrics: Metrics) -> Publisher {
+        let publisher = Publisher { source: source.to_owned(), status, metrics };
         publisher.change(|_| true);
+        publisher.metrics.source(source, &Trigger::WORDS);
         publisher
+    }
+
+    /// The repository was looked at.
+    pub(super) fn fetched(&self, reached: bool) {
+        self.metrics.fetched(&self.source, reached);
+    }
+
+    /// A rollout has ended.
+    pub(super) fn rollout_ended(&self, trigger: &'static str, outcome: Outcome, took: Option<Took>) {
+        self.metrics.rollout_ended(&self.source, trigger, outcome.word(), took);
+    }
+
+    /// What somebody else changed was put right.
+    pub(super) fn drift_corrected(&self) {
+        self.metrics.drift_corrected(&self.source);
     }
 
     /// Changes what is published. `change` says whether anything differs by it; only then do readers hear of it. It is

@@ -3,12 +3,30 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{StatusCode, header};
 
-use super::answer::{TEXT, respond};
+use super::answer::text;
+
+/// The address of this machine that a connection has reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own(pub Option<IpAddr>);
+
+/// Answers only who asks by a name that is this server's.
+pub(super) async fn known_host(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    let own = request.extensions().get::<Own>().and_then(|own| own.0);
+    match hosts.allow(&request, own) {
+        true => next.run(request).await,
+        false => text(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server is not known by that name: add it to allowed_hosts under [web]\n",
+        ),
+    }
+}
 
 /// The names that are answered to.
 #[derive(Debug)]
@@ -20,14 +38,12 @@ impl Hosts {
         Hosts(allowed.iter().map(|host| name_of(host)).collect())
     }
 
-    /// The answer to a request by a name that is none of this server's; `own` is the address that was reached.
-    pub(super) fn refuse<T>(&self, request: &Request<T>, own: Option<IpAddr>) -> Option<Response<Full<Bytes>>> {
+    /// Whether a request is by a name of this server's; `own` is the address that was reached.
+    fn allow(&self, request: &Request, own: Option<IpAddr>) -> bool {
         let header = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = request.uri().authority().map(|authority| authority.as_str()).or(header);
         // What asks without a name (HTTP 1.0) is no browser.
-        let known = host.is_none_or(|host| self.knows(&name_of(host), own));
-        let message = "this server is not known by that name: add it to allowed_hosts under [web]\n";
-        (!known).then(|| respond(StatusCode::MISDIRECTED_REQUEST, TEXT, message.to_owned()))
+        host.is_none_or(|host| self.knows(&name_of(host), own))
     }
 
     fn knows(&self, name: &str, own: Option<IpAddr>) -> bool {

@@ -6,11 +6,11 @@ mod metrics;
 mod page;
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,12 +20,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use crate::clock::Clock;
 use crate::daemon::Status;
-use answer::answer;
-use hosts::Hosts;
+use crate::telemetry::Metrics;
+use hosts::{Hosts, Own};
 
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
 /// open for longest is what is slow or idle, and can't keep others out.
@@ -60,23 +61,18 @@ impl Web {
     ///
     /// # Errors
     /// Where the address is taken, or not this machine's.
-    pub async fn open(
-        address: SocketAddr,
-        allowed_hosts: &[String],
-        status: watch::Receiver<Status>,
-        clock: Clock,
-    ) -> Result<Web, WebError> {
+    pub async fn open(address: SocketAddr, allowed_hosts: &[String], shown: Shown) -> Result<Web, WebError> {
         let wrong = |source| WebError { address, source };
         let listener = TcpListener::bind(address).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let shown = Shown { hosts: Arc::new(Hosts::new(allowed_hosts)), status, clock };
+        let router = answer::router(shown, Hosts::new(allowed_hosts));
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 () = stopped.cancelled() => {}
-                () = accept(listener, shown) => {}
+                () = accept(listener, router) => {}
             }
         });
         Ok(Web { address, stop })
@@ -95,15 +91,25 @@ impl Drop for Web {
     }
 }
 
-/// What is shown, and to whom.
-#[derive(Clone)]
-struct Shown {
-    hosts: Arc<Hosts>,
-    status: watch::Receiver<Status>,
-    clock: Clock,
+/// What is shown.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// What the daemon says of itself.
+    pub status: watch::Receiver<Status>,
+    /// What it has counted.
+    pub metrics: Metrics,
+    /// What time it is.
+    pub clock: Clock,
 }
 
-async fn accept(listener: TcpListener, shown: Shown) {
+impl Shown {
+    /// Whether the daemon runs: it publishes until it ends.
+    fn lives(&self) -> bool {
+        self.status.has_changed().is_ok()
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router) {
     let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
     loop {
         match listener.accept().await {
@@ -115,9 +121,9 @@ async fn accept(listener: TcpListener, shown: Shown) {
                     debug!("closed the oldest connection: too many are open");
                     oldest.abort();
                 }
-                let shown = shown.clone();
+                let router = router.clone();
                 let serve = async move {
-                    if tokio::time::timeout(LONGEST, serve(stream, shown)).await.is_err() {
+                    if tokio::time::timeout(LONGEST, serve(stream, router)).await.is_err() {
                         debug!("closed a connection that had been open for long");
                     }
                 };
@@ -132,17 +138,11 @@ async fn accept(listener: TcpListener, shown: Shown) {
     }
 }
 
-async fn serve(stream: TcpStream, shown: Shown) {
-    let own = stream.local_addr().ok().map(|address| address.ip());
-    let Shown { hosts, status, clock } = shown;
-    let service = service_fn(move |request: Request<Incoming>| {
-        // The daemon publishes until it ends.
-        let lives = status.has_changed().is_ok();
-        let response = match hosts.refuse(&request, own) {
-            Some(refusal) => refusal,
-            None => answer(request.method(), request.uri().path(), &status.borrow(), lives, clock.now()),
-        };
-        async move { Ok::<_, Infallible>(response) }
+async fn serve(stream: TcpStream, router: Router) {
+    let own = Own(stream.local_addr().ok().map(|address| address.ip()));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(own);
+        router.clone().oneshot(request.map(Body::new))
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEADER_BYTES);
@@ -160,7 +160,8 @@ mod tests {
         let (sender, status) = watch::channel(Status::default());
         let allowed: Vec<String> = allowed.iter().map(|&host| host.to_owned()).collect();
         let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, status, clock).await.unwrap(), sender)
+        let shown = Shown { status, metrics: Metrics::default(), clock };
+        (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
     }
 
     async fn first_line(web: &Web, path: &str, host: &str) -> String {

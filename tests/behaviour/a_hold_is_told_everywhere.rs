@@ -81,7 +81,7 @@ async fn told(world: &World, hold: &Hold, bad: &str, log: &str) {
     let (key, held) = status.held.first_key_value().expect("the status says so");
     assert_eq!((key.to_string().as_str(), held.commit.as_str()), ("Deployment default/web", bad));
     assert_eq!((&held.reason, held.since), (&hold.reason, hold.since));
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
     let metrics = metrics(&web).await;
     assert!(metrics.contains("belay_holds{source=\"shop\"} 1\n"), "{metrics}");
     let line = log.lines().find(|line| line.contains("Git and the cluster differ")).unwrap_or_else(|| panic!("{log}"));

@@ -24,6 +24,7 @@ async fn scaling_by_hand_is_put_right_and_recorded() {
     let record = world.records().pop().unwrap();
     assert_eq!(record.trigger, Trigger::Drift("kubectl-scale".to_owned()));
     assert_eq!(record.outcome, Outcome::Complete);
+    assert_eq!(world.metrics().drift_corrections("shop"), 1);
 }
 
 #[tokio::test(start_paused = true)]

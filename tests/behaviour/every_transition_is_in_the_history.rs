@@ -144,9 +144,9 @@ async fn by_what_a_commit_changes() {
         let record = world.record(&commit, "Deployment default/web");
         assert_eq!((record.trigger, record.outcome), (trigger, Outcome::Complete), "version {number}");
     }
-    let counted = world.status().rollouts;
-    assert_eq!(counted["new-image"]["complete"], 2, "{counted:?}");
-    assert_eq!(counted["config-change"]["complete"], 2, "{counted:?}");
+    let counted = world.metrics();
+    assert_eq!(counted.rollouts("shop", "new-image", "complete"), 2);
+    assert_eq!(counted.rollouts("shop", "config-change", "complete"), 2);
 }
 
 /// Taken up again, it is the same record.
@@ -219,7 +219,7 @@ async fn by_an_autoscaler() {
     let told: Vec<&str> = others.iter().map(|record| record.reason.as_ref().unwrap().message.as_str()).collect();
     assert_eq!(told, ["from 3 to 6 replicas", "from 8 to 4 replicas"]);
     assert!(others.iter().all(|record| record.trigger == by && record.commit.as_str() == first), "{others:#?}");
-    assert_eq!(world.status().rollouts["autoscaler"]["complete"], 2);
+    assert_eq!(world.metrics().rollouts("shop", "autoscaler", "complete"), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ async fn a_hold_is_seen_by_machines_and_people() {
     let mut world = World::embedded().await;
     let good = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
     world.through(&good).await;
     assert!(get(&web, "/readyz").await.starts_with("HTTP/1.1 200 OK"));
     assert!(get(&web, "/metrics").await.contains("belay_holds{source=\"shop\"} 0\n"));
@@ -37,6 +37,26 @@ async fn a_hold_is_seen_by_machines_and_people() {
     assert!(metrics.contains(&hold), "{metrics}");
     let counted = "belay_rollouts_total{source=\"shop\",trigger=\"new-image\",outcome=\"rolled-back\"} 1\n";
     assert!(metrics.contains(counted), "{metrics}");
+    for line in [
+        format!(
+            "belay_workload_info{{source=\"shop\",kind=\"Deployment\",namespace=\"default\",name=\"web\",state=\"held\",\
+             commit=\"{good}\"}} 1\n"
+        ),
+        "belay_rollout_duration_seconds_count{source=\"shop\",outcome=\"rolled-back\"} 1\n".to_owned(),
+        "belay_commit_to_complete_seconds_count{source=\"shop\"} 1\n".to_owned(),
+        "belay_drift_corrections_total{source=\"shop\"} 0\n".to_owned(),
+        "belay_fetches_total{source=\"shop\",result=\"error\"} 0\n".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    for counted in [
+        "belay_fetches_total{source=\"shop\",result=\"ok\"}",
+        "belay_api_requests_total{verb=\"patch\",code=\"200\"}",
+        "belay_api_requests_total{verb=\"get\",code=\"200\"}",
+    ] {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(counted)?.trim().parse::<u64>().ok());
+        assert!(value.is_some_and(|value| value > 0), "{counted}: {metrics}");
+    }
     let page = get(&web, "/").await;
     assert!(page.contains("Git and the cluster differ, by rollback, since 2026-01-01"), "{page}");
     world.stop().await;
@@ -56,7 +76,7 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
     world.repository.write("key.yaml", secret(&format!("{SECRET}-1")));
     world.push("web.yaml", &uses(deployment("web", "web:1", "")), "First version");
     world.start();
-    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.listen(), world.clock.clone()).await.unwrap();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
     let first = world.repository.tip().unwrap();
     world.through(&first).await;
     world.repository.write("key.yaml", secret(&format!("{SECRET}-2")));

@@ -24,6 +24,7 @@ mod docs;
 mod editing;
 mod globals;
 mod image;
+mod monitoring;
 mod operating;
 mod pushing;
 mod reading;

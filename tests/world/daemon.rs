@@ -7,6 +7,8 @@ use belay::cluster::Cluster;
 use belay::config::SourceConfig;
 use belay::daemon::{Daemon, Pruning, Status};
 use belay::history::{History, Query, Retention};
+use belay::telemetry::Metrics;
+use belay::web::Shown;
 use belay_core::rollout::{Outcome, Record, Trigger};
 use jiff::Timestamp;
 use minicluster::{MiniCluster, Part};
@@ -45,6 +47,7 @@ struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
     status: watch::Receiver<Status>,
+    metrics: Metrics,
     history: History,
 }
 
@@ -147,9 +150,9 @@ impl World {
         for config in [&self.config].into_iter().chain(&self.more) {
             daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
         }
-        let status = daemon.status();
+        let (status, metrics) = (daemon.status(), daemon.metrics());
         let task = tokio::spawn(daemon.run());
-        self.running = Some(Running { stop, task, status, history });
+        self.running = Some(Running { stop, task, status, metrics, history });
     }
 
     /// Asks belay to stop, and waits until it has.
@@ -184,6 +187,16 @@ impl World {
     /// Hears what belay says of itself.
     pub fn listen(&self) -> watch::Receiver<Status> {
         self.running.as_ref().expect("belay runs").status.clone()
+    }
+
+    /// What belay shows over HTTP.
+    pub fn shown(&self) -> Shown {
+        Shown { status: self.listen(), metrics: self.metrics(), clock: self.clock.clone() }
+    }
+
+    /// What belay counts.
+    pub fn metrics(&self) -> Metrics {
+        self.running.as_ref().expect("belay runs").metrics.clone()
     }
 
     /// What belay says of its source.

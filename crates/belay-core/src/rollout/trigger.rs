@@ -45,6 +45,22 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// The words of all of them.
+    pub const WORDS: [&str; 12] = [
+        "commit",
+        "new-image",
+        "config-change",
+        "restart",
+        "autoscaler",
+        "retry",
+        "undo-by-hand",
+        "drift",
+        "together",
+        "after",
+        "rolling-update",
+        "rebuilt",
+    ];
+
     /// The word for it, as programs read it too.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -1,0 +1,91 @@
+//! What a live workload says of itself, in the few words that a status needs.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::health::{Counters, Standing};
+use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
+use crate::manifest::ObjectKey;
+
+/// A live workload, as far as a status tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveWorkload {
+    /// The commit that made its pod template; `None` where none is named.
+    pub commit: Option<CommitId>,
+    /// The hold that is on it, where it is about the template that is live.
+    pub hold: Option<Hold>,
+    /// Why somebody asked belay to leave it alone; `None` where nobody has.
+    pub suspended: Option<String>,
+    /// Where it stands; `None` for kinds that do not say.
+    pub standing: Option<Standing>,
+    /// Its pods.
+    pub counters: Counters,
+    /// One sentence for people.
+    pub message: String,
+    /// What it says of a failure.
+    pub failure: Option<String>,
+    /// When its rollout has made no progress for too long, as its controller counts; of Deployments.
+    pub deadline: Option<Timestamp>,
+}
+
+impl LiveWorkload {
+    /// What a live object says.
+    #[must_use]
+    pub fn of(key: &ObjectKey, live: &Value) -> LiveWorkload {
+        // A hold that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
+        let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
+        let health = health::health(key, live);
+        let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
+        let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
+        LiveWorkload {
+            commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
+            hold: Hold::on(live).filter(holds),
+            suspended: marks::annotation(live, marks::SUSPEND).map(str::to_owned),
+            standing,
+            counters: health.as_ref().map(|health| health.counters).unwrap_or_default(),
+            message: health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
+            failure: health.and_then(|health| health.failure).map(|failure| failure.reason.message),
+            deadline: deadline(key, live),
+        }
+    }
+}
+
+/// When a Deployment's rollout has made no progress for too long, as its controller counts.
+fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
+    let seconds = progress_deadline_seconds(key, live)?;
+    let conditions = live["status"]["conditions"].as_array()?;
+    let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
+    let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
+    moved.checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_deployment_says_where_it_is() {
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "web".to_owned(),
+        };
+        let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+        let mut object = json!({
+            "metadata": {"generation": 2, "annotations": {marks::COMMIT: commit}},
+            "spec": {"replicas": 3, "progressDeadlineSeconds": 60},
+            "status": {"observedGeneration": 2, "replicas": 4, "updatedReplicas": 1, "readyReplicas": 3,
+                "availableReplicas": 3, "conditions": [
+                    {"type": "Progressing", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]}});
+        let live = LiveWorkload::of(&key, &object);
+        assert_eq!(live.commit.unwrap().as_str(), commit);
+        assert_eq!((live.counters.desired, live.counters.total, live.counters.updated), (3, 4, 1));
+        assert_eq!(live.standing, Some(Standing::Moving));
+        assert_eq!(live.deadline, Some("2026-01-01T00:01:00Z".parse().unwrap()));
+        object["metadata"]["annotations"] = json!({marks::COMMIT: "<script>", marks::SUSPEND: "a fair"});
+        let live = LiveWorkload::of(&key, &object);
+        assert_eq!((live.commit, live.suspended.as_deref()), (None, Some("a fair")));
+    }
+}

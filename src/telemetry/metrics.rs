@@ -1,0 +1,161 @@
+//! What has happened since the process was started, as counters and histograms. They begin at 0 with it and never go back.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The upper ends of the buckets of a rollout's duration, in seconds: from what starts at once to what takes hours.
+const ROLLOUT_BUCKETS: [f64; 13] =
+    [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0];
+/// The same of the time from a commit to its completion: a review may lie between, so up to a week.
+const LEAD_BUCKETS: [f64; 12] =
+    [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0, 28_800.0, 86_400.0, 604_800.0];
+
+/// What a rollout ends with that is counted.
+const ENDS: [&str; 4] = ["complete", "failed", "rolled-back", "rollback-failed"];
+/// How a look at a repository ends.
+const FETCHES: [&str; 2] = ["ok", "error"];
+
+/// Labels are known words, and names from the configuration.
+type Labels<const N: usize> = [(&'static str, String); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Histograms<const N: usize> = Family<Labels<N>, Histogram, Buckets>;
+
+/// The counters and histograms of this process. Cheap to clone: all clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Families>);
+
+#[derive(Debug)]
+struct Families {
+    rollouts: Counters<3>,
+    durations: Histograms<2>,
+    lead_times: Histograms<1>,
+    corrections: Counters<1>,
+    fetches: Counters<2>,
+    requests: Counters<2>,
+}
+
+impl Default for Families {
+    fn default() -> Families {
+        Families {
+            rollouts: Family::default(),
+            durations: Family::new_with_constructor(Buckets(&ROLLOUT_BUCKETS)),
+            lead_times: Family::new_with_constructor(Buckets(&LEAD_BUCKETS)),
+            corrections: Family::default(),
+            fetches: Family::default(),
+            requests: Family::default(),
+        }
+    }
+}
+
+/// A histogram's buckets.
+#[derive(Clone, Copy, Debug)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// How long a rollout took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// Seconds from its beginning to its end.
+    pub seconds: f64,
+    /// Seconds from the writing of the commit until it was complete; `None` where no commit set it off, or it failed.
+    pub since_commit: Option<f64>,
+}
+
+impl Metrics {
+    /// Begins the counters of a source at 0, so that the first rollback is an increase and no new line. `triggers` are the
+    /// words for what may set a rollout off.
+    pub fn source(&self, source: &str, triggers: &[&'static str]) {
+        for outcome in ENDS {
+            for trigger in triggers {
+                drop(self.0.rollouts.get_or_create(&rollout(source, trigger, outcome)));
+            }
+            drop(self.0.durations.get_or_create(&[("source", source.to_owned()), ("outcome", outcome.to_owned())]));
+        }
+        drop(self.0.lead_times.get_or_create(&of_source(source)));
+        drop(self.0.corrections.get_or_create(&of_source(source)));
+        for result in FETCHES {
+            drop(self.0.fetches.get_or_create(&[("source", source.to_owned()), ("result", result.to_owned())]));
+        }
+    }
+
+    /// A rollout has ended, or what a person did in its place; `took` where belay judged it.
+    pub fn rollout_ended(&self, source: &str, trigger: &'static str, outcome: &'static str, took: Option<Took>) {
+        self.0.rollouts.get_or_create(&rollout(source, trigger, outcome)).inc();
+        let Some(Took { seconds, since_commit }) = took else { return };
+        let labels = [("source", source.to_owned()), ("outcome", outcome.to_owned())];
+        // Another machine's clock may be ahead.
+        self.0.durations.get_or_create(&labels).observe(seconds.max(0.0));
+        if let Some(seconds) = since_commit {
+            self.0.lead_times.get_or_create(&of_source(source)).observe(seconds.max(0.0));
+        }
+    }
+
+    /// How many rollouts have ended so.
+    #[must_use]
+    pub fn rollouts(&self, source: &str, trigger: &'static str, outcome: &'static str) -> u64 {
+        self.0.rollouts.get(&rollout(source, trigger, outcome)).map_or(0, |counter| counter.get())
+    }
+
+    /// What somebody else changed was put right.
+    pub fn drift_corrected(&self, source: &str) {
+        self.0.corrections.get_or_create(&of_source(source)).inc();
+    }
+
+    /// How many objects of a source were put right.
+    #[must_use]
+    pub fn drift_corrections(&self, source: &str) -> u64 {
+        self.0.corrections.get(&of_source(source)).map_or(0, |counter| counter.get())
+    }
+
+    /// The repository was looked at: with `ok`, or it could not be reached.
+    pub fn fetched(&self, source: &str, reached: bool) {
+        let result = if reached { "ok" } else { "error" };
+        self.0.fetches.get_or_create(&[("source", source.to_owned()), ("result", result.to_owned())]).inc();
+    }
+
+    /// A request to the API server was answered; with no code where it was not.
+    pub fn requested(&self, verb: &str, code: Option<u16>) {
+        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        self.0.requests.get_or_create(&[("verb", verb.to_ascii_lowercase()), ("code", code)]).inc();
+    }
+
+    /// Registers them.
+    pub fn register(&self, registry: &mut Registry) {
+        let Families { rollouts, durations, lead_times, corrections, fetches, requests } = &*self.0;
+        registry.register(
+            "belay_rollouts",
+            "Rollouts that have ended since belay was started, by what set them off",
+            rollouts.clone(),
+        );
+        registry.register("belay_rollout_duration_seconds", "How long rollouts took, in seconds", durations.clone());
+        registry.register(
+            "belay_commit_to_complete_seconds",
+            "Seconds from the writing of a commit until a workload was complete with it",
+            lead_times.clone(),
+        );
+        registry.register(
+            "belay_drift_corrections",
+            "Objects that somebody else had changed and that belay put right",
+            corrections.clone(),
+        );
+        registry.register("belay_fetches", "Looks at the repository, by how they ended", fetches.clone());
+        registry.register("belay_api_requests", "Requests to the API server, by their answers", requests.clone());
+    }
+}
+
+fn of_source(source: &str) -> Labels<1> {
+    [("source", source.to_owned())]
+}
+
+fn rollout(source: &str, trigger: &str, outcome: &str) -> Labels<3> {
+    [("source", source.to_owned()), ("trigger", trigger.to_owned()), ("outcome", outcome.to_owned())]
+}
