@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 
-use super::answer::{HistoryAnswer, RecordAnswer};
+use super::answer::HistoryAnswer;
 use super::exit::Exit;
 use super::history_view::HistoryView;
 use super::nearest::there_is;
@@ -17,7 +17,7 @@ use super::workload::Named;
 use super::{Globals, target};
 use crate::clock::Clock;
 use crate::config::Span;
-use crate::history::{History, HistoryError, Query};
+use crate::history::{FAILED, History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, Trigger};
 
@@ -61,8 +61,6 @@ pub struct Args {
 
 /// Of how long numbers are given where nothing else is said.
 const STATS: Duration = Duration::from_secs(30 * 86_400);
-
-const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
@@ -151,7 +149,7 @@ pub(super) fn open(globals: &Globals) -> anyhow::Result<History> {
 pub(super) fn print(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> anyhow::Result<()> {
     match format {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| RecordAnswer::of(book, record)).collect();
+            let records = records.iter().map(|record| book.answer(record)).collect();
             say_value(&HistoryAnswer { records, missing: book.missing.clone() }, format)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),

@@ -12,8 +12,9 @@ use super::service::Service;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::recollect;
+use crate::history::answers::{RecordAnswer, Told};
 use crate::history::{History, HistoryError, Query};
-use belay_core::rollout::{Commit, CommitId, Person, Rebuilt, Record, read_change_cause};
+use belay_core::rollout::{Commit, CommitId, Rebuilt, Record, read_change_cause};
 
 /// A history that can be read, and what is missing in it.
 pub(super) struct HistoryView {
@@ -108,29 +109,18 @@ impl HistoryView {
         Ok(records)
     }
 
+    /// A record as programs read it.
+    pub(super) fn answer(&self, record: &Record) -> RecordAnswer {
+        RecordAnswer::of(&self.history, record, self.told(&record.commit))
+    }
+
     /// What is known of a commit.
     pub(super) fn told(&self, id: &CommitId) -> Option<Told> {
-        if let Ok(Some(commit)) = self.history.commit(id) {
-            return Some(Told::from(&commit));
+        if let Ok(Some(told)) = self.history.told(id) {
+            return Some(told);
         }
         let cause = self.causes.get(id)?;
         Some(Told { subject: cause.subject.clone(), author: cause.author.clone(), email: None, authored: None })
-    }
-}
-
-/// What is known of a commit, where not everything may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub subject: String,
-    pub author: String,
-    pub email: Option<String>,
-    pub authored: Option<jiff::Timestamp>,
-}
-
-impl From<&Commit> for Told {
-    fn from(commit: &Commit) -> Told {
-        let Person { name, email } = commit.author.clone();
-        Told { subject: commit.subject.clone(), author: name, email: Some(email), authored: Some(commit.authored) }
     }
 }
 

@@ -30,7 +30,6 @@ mod pick;
 mod plan;
 mod progress;
 mod pushing;
-mod remembered;
 mod repositories;
 mod restart;
 mod retry;
@@ -69,6 +68,7 @@ pub use exit::Exit;
 
 use crate::config::ConfigError;
 use crate::git::InvalidLocation;
+use crate::history::memory as remembered;
 use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.

@@ -110,7 +110,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
-    let shown = Shown { status: status.clone(), metrics: daemon.metrics(), clock: clock.clone() };
+    let shown = Shown { status: status.clone(), metrics: daemon.metrics(), state: state.clone(), clock: clock.clone() };
     let web = match config.web.listen {
         Some(address) => Some(Web::open(address, &config.web.allowed_hosts, shown).await?),
         None => None,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 
-use super::answer::{RecordAnswer, ShowAnswer};
+use super::answer::ShowAnswer;
 use super::exit::Exit;
 use super::history_view::HistoryView;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
@@ -40,7 +40,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let why = if records.is_empty() { Some(why::nothing(&book.history, &git, &id)?) } else { None };
     match output {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
+            let records = records.iter().map(|record| book.answer(record)).collect();
             say_value(&ShowAnswer { commit: known, records, why, missing: book.missing }, output)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.object.to_string())),

@@ -2,8 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::{LineAnswer, SpreadAnswer, StatsAnswer};
+use super::answer::{LineAnswer, StatsAnswer};
 use super::output::{Format, Table, duration, say, say_value};
+use crate::history::answers::{failure_rate, per_day};
 use crate::history::{By, History, Spread, Stats, StatsQuery};
 
 /// What one line of numbers is for.
@@ -36,7 +37,7 @@ pub(super) fn print(
     let time = now.duration_since(since);
     match format {
         Format::Json | Format::Yaml => {
-            let stats = all.iter().map(|line| answer(line, time)).collect();
+            let stats = all.iter().map(|line| LineAnswer::of(line, time)).collect();
             say_value(&StatsAnswer { since, until: now, stats }, format)?;
         }
         Format::Name => all.iter().for_each(|line| say(&line.of)),
@@ -78,34 +79,4 @@ fn table(all: &[Stats], time: SignedDuration, each: Each, format: Format) -> Tab
         table.row(row);
     }
     table
-}
-
-fn answer(line: &Stats, time: SignedDuration) -> LineAnswer {
-    let spread = |spread: Option<Spread>| {
-        spread.map(|spread| SpreadAnswer {
-            count: spread.count,
-            median_seconds: spread.median.as_secs_f64(),
-            ninth_tenth_seconds: spread.ninth_tenth.as_secs_f64(),
-            longest_seconds: spread.longest.as_secs_f64(),
-        })
-    };
-    LineAnswer {
-        of: line.of.clone(),
-        rollouts: line.deployments,
-        failures: line.failures,
-        per_day: per_day(line, time),
-        change_failure_rate: failure_rate(line),
-        lead_time: spread(line.lead_time),
-        time_to_restore: spread(line.time_to_restore),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
-fn per_day(line: &Stats, time: SignedDuration) -> f64 {
-    line.deployments as f64 / (time.as_secs_f64() / 86_400.0).max(1.0)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
-fn failure_rate(line: &Stats) -> f64 {
-    if line.deployments == 0 { 0.0 } else { line.failures as f64 / line.deployments as f64 }
 }

@@ -1,10 +1,8 @@
 //! `belay status`
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
-use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
@@ -12,19 +10,15 @@ use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
 use super::progress::Screen;
-use super::remembered::{Memory, SourceMemory};
+use super::remembered::Memory;
 use super::workload::Named;
 use super::{Globals, history, remembered, revision_table, signals, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
-use crate::history::{History, Trouble};
+use crate::history::History;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::health::Standing;
-use belay_core::rollout::{
-    CommitId, Hold, ObjectFacts, ObjectState, Workload, health, marks, progress_deadline_seconds, template,
-    template_hash,
-};
+use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Workload, marks};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -125,9 +119,15 @@ impl Look {
         // A history that can't be read now (its daemon is just making it) adds nothing.
         let memory = self.history.as_ref().and_then(|history| Memory::read(history, &names).ok()).unwrap_or_default();
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
-        self.add_what_is_not_live(&memory, &mut rows);
+        // Labels are asked of the cluster, which does not know those of what is not live.
+        if self.labels == marks::SOURCE {
+            let here = |key: &ObjectKey| {
+                self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace
+            };
+            rows.extend(memory.rows_besides(&rows, here));
+        }
         if let Some(history) = &self.history {
-            refine(history, &mut rows);
+            remembered::refine(history, &mut rows);
         }
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
@@ -136,33 +136,6 @@ impl Look {
             revision_table::add(&self.cluster, &live, &mut rows).await;
         }
         Ok((memory, rows))
-    }
-
-    /// Adds the objects of which the history knows that they wait, are rejected, orphaned and the like, and that are not
-    /// among the live workloads. Labels are asked of the cluster, which does not know those of these.
-    fn add_what_is_not_live(&self, memory: &Memory, rows: &mut Vec<WorkloadAnswer>) {
-        let here =
-            |key: &ObjectKey| self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace;
-        if self.labels != marks::SOURCE {
-            return;
-        }
-        let known: BTreeSet<(String, ObjectKey)> =
-            rows.iter().map(|row| (row.source.clone(), row.object.clone())).collect();
-        for (name, source) in &memory.sources {
-            let keys: BTreeSet<&ObjectKey> = source.open.keys().chain(source.ended.keys()).collect();
-            for key in keys.into_iter().filter(|key| here(key)) {
-                let state = ObjectState::of(&source.facts(key));
-                // What was only just planned is not worth a line of its own: there may be thousands.
-                let soon =
-                    matches!(state, ObjectState::Pending | ObjectState::Progressing) && Workload::of(key).is_none();
-                if soon || known.contains(&(name.clone(), key.clone())) {
-                    continue;
-                }
-                let mut row = WorkloadAnswer::of_object(key, name, state);
-                source.tell(&mut row);
-                rows.push(row);
-            }
-        }
     }
 
     /// Refuses a workload or a commit that there is none of, naming those that there are.
@@ -267,19 +240,15 @@ fn name(row: &WorkloadAnswer) -> String {
 
 /// Where each source stands, also as a line or more for people.
 fn heads(memory: &Memory, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
-    let (mut answers, mut lines) = (Vec::new(), Vec::new());
-    for (name, source) in memory.sources.iter().filter(|(_, source)| source.is_known()) {
-        let (state, counts) = (source.state(), source.counts());
-        let head = source.heads.recorded.clone();
+    let answers = memory.source_answers();
+    let mut lines = Vec::new();
+    for SourceAnswer { source, head, state, objects, trouble, troubles } in &answers {
         let is_at = head.as_ref().map(|head| at(history, head));
         let is_at = is_at.unwrap_or_else(|| "is at no commit yet".to_owned());
-        let summary = if counts.0.is_empty() { state.to_string() } else { format!("{state} ({counts})") };
-        lines.push(plain(&format!("{name} {is_at}: {summary}")));
-        lines.extend(source.trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
-        lines.extend(source.troubles().map(|(place, message)| plain(&format!("  {place}: {message}"))));
-        let trouble = source.trouble.clone().map(|Trouble { message, since }| TroubleAnswer { message, since });
-        let troubles = source.troubles().map(|(place, message)| (place.clone(), message.clone())).collect();
-        answers.push(SourceAnswer { source: name.clone(), head, state, objects: counts, trouble, troubles });
+        let summary = if objects.0.is_empty() { state.to_string() } else { format!("{state} ({objects})") };
+        lines.push(plain(&format!("{source} {is_at}: {summary}")));
+        lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
+        lines.extend(troubles.iter().map(|(place, message)| plain(&format!("  {place}: {message}"))));
     }
     if !lines.is_empty() {
         lines.push(String::new());
@@ -295,113 +264,14 @@ fn at(history: Option<&History>, head: &CommitId) -> String {
 }
 
 /// What is in the way, and for how long.
-fn in_the_way(trouble: &Trouble) -> String {
+fn in_the_way(trouble: &TroubleAnswer) -> String {
     let age = age(trouble.since, Clock::system().now());
     format!("  nothing newer is rolled out ({age}): {}", trouble.message)
 }
 
-/// Adds what is worth a question of its own: holds that a newer commit has gone back to, and drift that is left alone.
-fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
-    for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
-        if let Ok(Some(message)) = remembered::held_again(history, &row.source, &row.object) {
-            row.message = message;
-        }
-    }
-    let sources: BTreeSet<String> = rows.iter().map(|row| row.source.clone()).collect();
-    for source in sources {
-        for drifted in history.drifts(&source).unwrap_or_default() {
-            if let Some(row) = rows.iter_mut().find(|row| row.source == source && row.object == drifted.object) {
-                row.message = format!("changed by {}, and left so, as configured", drifted.by);
-                row.since = Some(drifted.since);
-                row.drifted_by = Some(drifted.by);
-            }
-        }
-    }
-}
-
-impl SourceMemory {
-    /// Adds to a row what is known of its object here.
-    fn tell(&self, row: &mut WorkloadAnswer) {
-        if let Some(open) = self.open.get(&row.object) {
-            row.waits_for.clone_from(&open.waits_for);
-            row.place.clone_from(&open.record.place);
-            if row.commit.is_empty() {
-                row.commit = open.record.commit.to_string();
-            }
-            if let Some(waits_for) = &open.waits_for {
-                row.message = format!("commit {} {waits_for}", open.record.commit.short());
-                row.since = Some(open.record.started);
-            }
-        } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
-            row.place.clone_from(&ended.place);
-            row.since = Some(ended.since);
-            let told = remembered::told(ended.place.as_ref(), ended.reason.as_ref());
-            row.message = if row.commit == ended.commit.as_str() || row.commit.is_empty() {
-                told
-            } else {
-                format!("commit {}: {told}", ended.commit.short())
-            };
-            if row.state == ObjectState::Waiting {
-                row.waits_for = ended.reason.as_ref().map(|reason| reason.message.clone());
-            }
-            if row.commit.is_empty() {
-                row.commit = ended.commit.to_string();
-            }
-        }
-    }
-}
-
 fn row(key: &ObjectKey, live: &Value, memory: &Memory) -> WorkloadAnswer {
-    let source = marks::label(live, marks::SOURCE).unwrap_or_default().to_owned();
-    // One that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
-    let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
-    let hold = Hold::on(live).filter(holds);
-    let health = health(key, live);
-    let suspended = marks::annotation(live, marks::SUSPEND);
-    let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
-    let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
-    let known = memory.sources.get(&source);
-    let facts = ObjectFacts {
-        held: hold.is_some(),
-        suspended: suspended.is_some(),
-        live: standing,
-        ..known.map(|known| known.facts(key)).unwrap_or_default()
-    };
-    let state = ObjectState::of(&facts);
-    let mut row = WorkloadAnswer::of_object(key, &source, state);
-    row.commit = marks::annotation(live, marks::COMMIT).unwrap_or_default().to_owned();
-    row.since = hold.as_ref().map(|hold| hold.since);
-    row.paused = standing == Some(Standing::Paused);
-    row.deadline = matches!(state, ObjectState::Progressing | ObjectState::RollingBack)
-        .then(|| deadline(key, live))
-        .flatten()
-        .filter(|_| !row.paused);
-    let counters = health.as_ref().map(|health| health.counters).unwrap_or_default();
-    (row.updated, row.ready) = (counters.updated, counters.ready);
-    (row.available, row.desired) = (counters.available, counters.desired);
-    row.message = match (&hold, suspended, state) {
-        (_, Some(why), ObjectState::Suspended) => why.to_owned(),
-        (Some(hold), _, ObjectState::Held) => format!("commit {} is held: {}", hold.commit.short(), hold.reason),
-        _ => health
-            .map(|health| match health.failure {
-                Some(failure) if state == ObjectState::Failed => failure.reason.message,
-                _ => health.message,
-            })
-            .unwrap_or_default(),
-    };
-    if let Some(known) = known {
-        known.tell(&mut row);
-    }
-    row
-}
-
-/// When a Deployment's rollout has made no progress for too long, as its controller counts.
-fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
-    let seconds = progress_deadline_seconds(key, live)?;
-    let conditions = live["status"]["conditions"].as_array()?;
-    let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
-    let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
-    moved.checked_add(SignedDuration::from_secs(seconds)).ok()
+    let source = marks::label(live, marks::SOURCE).unwrap_or_default();
+    WorkloadAnswer::of_live(key, source, &LiveWorkload::of(key, live), memory.sources.get(source))
 }
 
 fn table(rows: &[WorkloadAnswer], format: Format) -> Table {

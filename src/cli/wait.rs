@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::answer::{RecordAnswer, WaitAnswer};
+use super::answer::WaitAnswer;
 use super::exit::Exit;
 use super::history_view::HistoryView;
 use super::output::{Format, counted, progress, say, say_value};
@@ -106,7 +106,7 @@ fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Ex
     match output {
         Format::Json | Format::Yaml => {
             let book = HistoryView::from(history);
-            let records = found.records.iter().map(|record| RecordAnswer::of(&book, record)).collect();
+            let records = found.records.iter().map(|record| book.answer(record)).collect();
             let commit = found.commit.to_string();
             let complete = found.exit == Exit::Done;
             say_value(&WaitAnswer { commit, complete, timed_out: false, messages: found.lines, records }, output)?;

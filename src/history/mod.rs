@@ -2,6 +2,7 @@
 //!
 //! The file may be lost and nothing else changes: what belay must remember is in the cluster, on the objects.
 
+pub mod answers;
 mod aside;
 #[cfg(test)]
 mod cost;
@@ -11,6 +12,7 @@ mod entry;
 mod error;
 mod file;
 mod format;
+pub mod memory;
 mod private;
 mod read;
 mod rebuild;
@@ -20,17 +22,19 @@ mod rows;
 mod states;
 mod stats;
 mod templates;
+mod timeline;
 mod write;
 
 pub use drift::Drifted;
 pub use entry::Entry;
 pub use error::HistoryError;
 pub use file::{History, OpenedHistory};
-pub use read::{Arrival, Heads, Query, Resolved};
+pub use read::{Arrival, FAILED, Heads, Query, Resolved};
 pub use rebuild::{Followed, Trouble};
 pub use replaced::Replaced;
 pub use retention::Retention;
 pub use states::{ObjectStanding, SourceStanding};
 pub use stats::{By, Spread, Stats, StatsQuery};
 pub use templates::{KeptTemplate, LastGood};
+pub use timeline::Turn;
 pub use write::Update;

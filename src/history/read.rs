@@ -18,6 +18,9 @@ const CANDIDATES: i64 = 20;
 const TROUBLE: [Outcome; 5] =
     [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Held];
 
+/// The outcomes of what failed.
+pub const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
+
 /// Which records are asked for: those that fit everything that is said here, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {

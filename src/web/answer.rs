@@ -8,35 +8,32 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use prometheus_client::registry::Registry;
 
 use super::hosts::{Hosts, known_host};
-use super::{Shown, metrics, page};
+use super::{Room, Shown, api, metrics, page};
 use crate::daemon::Status;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 
-/// What every answer needs.
-#[derive(Clone)]
-struct Room {
-    shown: Shown,
-    registry: Arc<Registry>,
-}
-
 /// The pages. It only reads, and answers to these names only.
 pub(super) fn router(shown: Shown, hosts: Hosts) -> Router {
-    let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
     Router::new()
         .route("/", get(overview))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/workloads", get(api::workloads))
+        .route("/api/v1/history", get(api::history))
+        .route("/api/v1/commits/{digits}", get(api::commit))
+        .route("/api/v1/stats", get(api::stats))
+        .route("/api/v1/openapi.json", get(api::document))
         .fallback(nothing)
         .layer(from_fn(only_reads))
         .layer(from_fn_with_state(Arc::new(hosts), known_host))
         .layer(from_fn(with_headers))
-        .with_state(Room { shown, registry })
+        .with_state(Room::new(shown))
 }
 
 async fn overview(State(Room { shown, .. }): State<Room>) -> Response {
@@ -71,7 +68,7 @@ async fn scrape(State(Room { registry, .. }): State<Room>, headers: HeaderMap) -
 }
 
 async fn nothing() -> Response {
-    text(StatusCode::NOT_FOUND, "there is /, /metrics, /healthz and /readyz\n")
+    text(StatusCode::NOT_FOUND, "there is /, /api/v1/openapi.json, /metrics, /healthz and /readyz\n")
 }
 
 async fn only_reads(request: Request, next: Next) -> Response {
@@ -125,7 +122,10 @@ mod tests {
         let source = SourceStatus { planned: planned.then_some(commit), ..SourceStatus::default() };
         let (daemon, status) = watch::channel(Status { sources: [("shop".to_owned(), source)].into() });
         let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        let router = router(Shown { status, metrics: Metrics::default(), clock }, Hosts::new(&[]));
+        let router = router(
+            Shown { status, metrics: Metrics::default(), state: std::path::PathBuf::new(), clock },
+            Hosts::new(&[]),
+        );
         let _daemon = lives.then_some(daemon);
         let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()

@@ -1,12 +1,20 @@
-//! SHOW. Status and metrics over HTTP: `/healthz`, `/readyz`, `/metrics` and a page for people. It only reads.
+//! SHOW. Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
+//! people. It only reads.
 
 mod answer;
+mod api;
+mod books;
 mod hosts;
 mod metrics;
+mod openapi;
 mod page;
+mod problem;
+mod query;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,6 +24,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -26,6 +35,7 @@ use tracing::{debug, warn};
 use crate::clock::Clock;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
+use books::Books;
 use hosts::{Hosts, Own};
 
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
@@ -98,8 +108,25 @@ pub struct Shown {
     pub status: watch::Receiver<Status>,
     /// What it has counted.
     pub metrics: Metrics,
+    /// The folder of the history.
+    pub state: PathBuf,
     /// What time it is.
     pub clock: Clock,
+}
+
+/// What every answer needs.
+#[derive(Clone)]
+struct Room {
+    shown: Shown,
+    books: Books,
+    registry: Arc<Registry>,
+}
+
+impl Room {
+    fn new(shown: Shown) -> Room {
+        let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
+        Room { books: Books::new(shown.state.clone()), registry, shown }
+    }
 }
 
 impl Shown {
@@ -160,7 +187,7 @@ mod tests {
         let (sender, status) = watch::channel(Status::default());
         let allowed: Vec<String> = allowed.iter().map(|&host| host.to_owned()).collect();
         let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        let shown = Shown { status, metrics: Metrics::default(), clock };
+        let shown = Shown { status, metrics: Metrics::default(), state: PathBuf::new(), clock };
         (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
     }
 

@@ -2,6 +2,9 @@
 //! real Git repository in a temporary folder, time paused.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
+#[path = "../command_line/schema.rs"]
+#[allow(dead_code, reason = "commands are looked at elsewhere")]
+mod schema;
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -22,6 +25,7 @@ mod accidents_are_refused;
 mod an_idle_daemon_asks_for_nothing;
 mod an_undo_is_respected_in_every_state;
 mod an_undo_with_kubectl_is_respected;
+mod answers_in_json_over_http;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;
 mod charges_the_newest_commit;

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::world::daemon::{World, broken, deployment};
 
-async fn get(web: &Web, path: &str) -> String {
+pub async fn get(web: &Web, path: &str) -> String {
     ask(web, "GET", path).await
 }
 
@@ -84,11 +84,12 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
     world.through(&bad).await;
     assert_eq!(world.status().held.len(), 2, "the Deployment, and the Secret that went back with it");
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        for path in ["/", "/metrics", "/healthz", "/webhook"] {
+        for path in ["/", "/metrics", "/healthz", "/webhook", "/api/v1/status", "/api/v1/commits/abc"] {
             assert!(ask(&web, method, path).await.starts_with("HTTP/1.1 405"), "{method} {path}");
         }
     }
-    for path in ["/", "/metrics", "/readyz"] {
+    let commits = format!("/api/v1/commits/{bad}");
+    for path in ["/", "/metrics", "/readyz", "/api/v1/status", "/api/v1/workloads", "/api/v1/history", &commits] {
         let shown = get(&web, path).await;
         assert!(!shown.contains(SECRET) && !shown.contains(&base64(SECRET)), "{path}: {shown}");
     }

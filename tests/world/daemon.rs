@@ -191,7 +191,12 @@ impl World {
 
     /// What belay shows over HTTP.
     pub fn shown(&self) -> Shown {
-        Shown { status: self.listen(), metrics: self.metrics(), clock: self.clock.clone() }
+        Shown {
+            status: self.listen(),
+            metrics: self.metrics(),
+            state: self.repository.beside("state"),
+            clock: self.clock.clone(),
+        }
     }
 
     /// What belay counts.

@@ -1,0 +1,140 @@
+//! JSON under `/api/v1/`: the answers of `-o json`, of the running daemon.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::problem::Problem;
+use super::query::{Asked, HistoryAsked, StatsAsked};
+use super::{Room, openapi};
+use crate::daemon::Status;
+use crate::history::answers::{
+    HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
+};
+use crate::history::memory::{Memory, refine};
+use crate::history::{History, HistoryError, Query, Resolved};
+use belay_core::rollout::{Record, Workload};
+
+/// What `/api/v1/workloads` answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct WorkloadsAnswer {
+    /// The workloads that belay has applied, or is to apply; as `belay status --watch -o json` prints each.
+    pub workloads: Vec<WorkloadAnswer>,
+}
+
+/// Which workloads are asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct WorkloadsAsked {
+    /// Only of this source.
+    pub source: Option<String>,
+    /// Only in this namespace.
+    pub namespace: Option<String>,
+    /// Only of this name.
+    pub name: Option<String>,
+    /// Only in this state.
+    pub state: Option<String>,
+}
+
+pub(super) async fn status(State(room): State<Room>) -> Result<Json<StatusAnswer>, Problem> {
+    room.status().await.map(Json)
+}
+
+pub(super) async fn workloads(
+    State(room): State<Room>,
+    Asked(asked): Asked<WorkloadsAsked>,
+) -> Result<Json<WorkloadsAnswer>, Problem> {
+    let WorkloadsAsked { source, namespace, name, state } = asked;
+    let mut workloads = room.status().await?.workloads;
+    workloads.retain(|row| {
+        source.as_ref().is_none_or(|source| *source == row.source)
+            && (namespace.is_none() || namespace == row.object.namespace)
+            && name.as_ref().is_none_or(|name| *name == row.object.name)
+            && state.as_ref().is_none_or(|state| state == row.state.word())
+    });
+    Ok(Json(WorkloadsAnswer { workloads }))
+}
+
+pub(super) async fn history(
+    State(room): State<Room>,
+    Asked(asked): Asked<HistoryAsked>,
+) -> Result<Json<HistoryAnswer>, Problem> {
+    let query = asked.query(room.shown.clock.now())?;
+    let records = room.books.ask(move |history| answers(history, &history.records(&query)?)).await?;
+    Ok(Json(HistoryAnswer { records, missing: Vec::new() }))
+}
+
+pub(super) async fn commit(State(room): State<Room>, Path(digits): Path<String>) -> Result<Json<ShowAnswer>, Problem> {
+    show(&room, digits).await.map(Json)
+}
+
+pub(super) async fn stats(
+    State(room): State<Room>,
+    Asked(asked): Asked<StatsAsked>,
+) -> Result<Json<StatsAnswer>, Problem> {
+    let query = asked.query(room.shown.clock.now())?;
+    let (since, until) = (query.since, query.until);
+    let all = room.books.ask(move |history| history.stats(&query)).await?;
+    let time = until.duration_since(since);
+    Ok(Json(StatsAnswer { since, until, stats: all.iter().map(|line| LineAnswer::of(line, time)).collect() }))
+}
+
+pub(super) async fn document() -> Json<Value> {
+    Json(openapi::document())
+}
+
+/// What became of a commit, by the digits that its id begins with.
+pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Problem> {
+    let asked = digits.clone();
+    let found = room.books.ask(move |history| {
+        let id = match history.resolve(&asked)? {
+            Resolved::One(id) => id,
+            Resolved::Several(ids) => return Ok(Err(ids)),
+            Resolved::None => return Ok(Err(Vec::new())),
+        };
+        let mut records = history.records(&Query { commit: Some(id.to_string()), ..Query::default() })?;
+        records.reverse();
+        let why = records.is_empty().then(|| {
+            "It changed no manifest that a source follows, or a newer commit took its place; `belay show` may know more."
+                .to_owned()
+        });
+        let commit = history.commit(&id)?;
+        Ok(Ok(ShowAnswer { commit, records: answers(history, &records)?, why, missing: Vec::new() }))
+    });
+    found.await?.map_err(|ids| match ids.as_slice() {
+        [] => Problem::Nothing("belay has seen no commit that begins so".to_owned()),
+        ids => {
+            let ids: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
+            Problem::Unclear(format!("several commits begin so: {}", ids.join(", ")))
+        }
+    })
+}
+
+/// The records as programs read them.
+pub(super) fn answers(history: &History, records: &[Record]) -> Result<Vec<RecordAnswer>, HistoryError> {
+    let answer = |record: &Record| Ok(RecordAnswer::of(history, record, history.told(&record.commit)?));
+    records.iter().map(answer).collect()
+}
+
+impl Room {
+    /// What `belay status -A -o json` prints, of what the daemon watches.
+    pub(super) async fn status(&self) -> Result<StatusAnswer, Problem> {
+        let status = self.shown.status.borrow().clone();
+        self.books.ask(move |history| status_answer(history, &status)).await
+    }
+}
+
+fn status_answer(history: &History, status: &Status) -> Result<StatusAnswer, HistoryError> {
+    let memory = Memory::read(history, &status.sources.keys().cloned().collect())?;
+    let mut rows: Vec<WorkloadAnswer> = Vec::new();
+    for (source, of) in &status.sources {
+        let known = memory.sources.get(source);
+        rows.extend(of.workloads.iter().map(|(key, live)| WorkloadAnswer::of_live(key, source, live, known)));
+    }
+    rows.extend(memory.rows_besides(&rows, |_| true));
+    refine(history, &mut rows);
+    let (workloads, objects) = rows.into_iter().partition(|row| Workload::of(&row.object).is_some());
+    Ok(StatusAnswer { sources: memory.source_answers(), workloads, objects })
+}

@@ -1,0 +1,51 @@
+//! Reads the history for an answer: beside the daemon, by a reader of its own, a few at once, and not for ever.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::problem::Problem;
+use crate::history::{History, HistoryError};
+
+/// How many answers may read the history at once. SQLite reads are short; more would only wait for the disk together.
+const AT_ONCE: usize = 4;
+/// How long an answer may wait for its turn and read.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The history, for reading. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    folder: PathBuf,
+    room: Arc<Semaphore>,
+}
+
+impl Books {
+    pub(super) fn new(folder: PathBuf) -> Books {
+        Books { folder, room: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Asks the history, beside the runtime's threads. It is opened each time: the daemon may have begun a fresh one.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&History) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let asked = async {
+            let turn = Arc::clone(&self.room).acquire_owned().await;
+            let folder = self.folder.clone();
+            tokio::task::spawn_blocking(move || {
+                // Kept until it is read, also where nobody waits for it any more.
+                let _turn = turn;
+                question(&History::read_only(&folder)?)
+            })
+            .await
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(Problem::Unavailable(error.to_string())),
+            Ok(Err(error)) => Err(Problem::Unavailable(format!("belay's own fault: {error}"))),
+            Err(_) => Err(Problem::Unavailable(format!("the history did not answer within {PATIENCE:?}"))),
+        }
+    }
+}
