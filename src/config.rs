@@ -164,6 +164,11 @@ pub struct WebConfig {
     /// address that it has reached; `belay.example.com`. Others get 421, so that no web site of somebody else's can read
     /// the pages through a visitor's browser.
     pub allowed_hosts: Vec<String>,
+    /// Where the forge shows a commit, with `{commit}` in the place of its id:
+    /// `https://git.example.com/shop/commit/{commit}`. Left out, it follows from the repository of GitHub, GitLab,
+    /// Bitbucket, Gitea, Forgejo and Codeberg.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_url: Option<String>,
 }
 
 /// What is done when a rollout fails.
@@ -230,6 +235,14 @@ pub enum ConfigError {
         name: String,
         /// What is wrong with it.
         message: String,
+    },
+    /// The address of a commit is none.
+    #[error("{file}: [web] commit_url {url:?} is no http or https address with {{commit}} in it")]
+    CommitUrl {
+        /// The file.
+        file: String,
+        /// What was said.
+        url: String,
     },
     /// There is nothing to follow.
     #[error("{file}: no [[source]]: name at least one repository")]
@@ -358,7 +371,10 @@ impl Config {
                 return Err(wrong("there are two sources of that name".to_owned()));
             }
         }
-        Ok(config)
+        match config.web.commit_url.as_ref().filter(|url| !is_commit_url(url)) {
+            Some(url) => Err(ConfigError::CommitUrl { file: file.to_owned(), url: url.clone() }),
+            None => Ok(config),
+        }
     }
 
     /// Checks one source that was not read from a file.
@@ -369,6 +385,10 @@ impl Config {
         let name = source.name.clone();
         source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
     }
+}
+
+fn is_commit_url(url: &str) -> bool {
+    ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme)) && url.contains("{commit}")
 }
 
 #[cfg(test)]
@@ -385,6 +405,15 @@ mod tests {
         assert_eq!(config.source, [SourceConfig::of("/srv/git/shop.git")]);
         assert_eq!(config.source[0].interval.to_string(), "30s");
         assert_eq!(config.source[0].rollback_budget.to_string(), "5m");
+    }
+
+    #[test]
+    fn a_commit_has_an_address() {
+        let with = |url: &str| format!("[[source]]\nrepository = \"/srv\"\n[web]\ncommit_url = \"{url}\"\n");
+        assert!(Config::parse(&with("https://git.example.com/shop/commit/{commit}"), "belay.toml").is_ok());
+        for url in ["https://git.example.com/shop/commit/", "javascript:alert('{commit}')"] {
+            assert!(wrong(&with(url)).contains("commit_url"), "{url}");
+        }
     }
 
     #[test]

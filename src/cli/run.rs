@@ -1,5 +1,6 @@
 //! `belay run`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
 use crate::telemetry::{self, LogFormat, Systemd};
-use crate::web::{Shown, Web};
+use crate::web::{Shown, Web, forge};
 use belay_core::rollout::Outcome;
 use minicluster::MiniCluster;
 
@@ -102,15 +103,25 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let identity = identity::of(&state)?;
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.remembering(retention(&config.state)).pruning(pruning);
+    let mut clusters = BTreeMap::new();
     for source in &config.source {
         let (source, cluster) = match &embedded {
             Some(embedded) => (source.clone(), Cluster::new(embedded.cluster.client_as("belay"), clock.clone())),
             None => connected(globals, &config, source).await?,
         };
+        clusters.insert(source.name.clone(), cluster.clone());
         daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
-    let shown = Shown { status: status.clone(), metrics: daemon.metrics(), state: state.clone(), clock: clock.clone() };
+    let commit_urls = commit_urls(&config);
+    let shown = Shown {
+        status: status.clone(),
+        metrics: daemon.metrics(),
+        state: state.clone(),
+        clusters,
+        commit_urls,
+        clock: clock.clone(),
+    };
     let web = match config.web.listen {
         Some(address) => Some(Web::open(address, &config.web.allowed_hosts, shown).await?),
         None => None,
@@ -144,6 +155,12 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
         false => Ok(Exit::Done),
     }
+}
+
+/// Where the forges of the sources show a commit.
+fn commit_urls(config: &Config) -> BTreeMap<String, String> {
+    let url = |source: &SourceConfig| config.web.commit_url.clone().or_else(|| forge::commit_url(&source.repository));
+    config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
 }
 
 /// A source with the cluster that its configuration names, and with its Lease in belay's own namespace where it names none.

@@ -10,16 +10,26 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::hosts::{Hosts, known_host};
-use super::{Room, Shown, api, metrics, page};
+use super::{Room, api, assets, live, metrics, pages};
 use crate::daemon::Status;
 
+/// A page loads what is served here, and nothing that is written into it is run.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
 
 /// The pages. It only reads, and answers to these names only.
-pub(super) fn router(shown: Shown, hosts: Hosts) -> Router {
+pub(super) fn router(room: Room, hosts: Hosts) -> Router {
     Router::new()
-        .route("/", get(overview))
+        .route("/", get(pages::overview))
+        .route("/timeline", get(pages::timeline))
+        .route("/commits/{digits}", get(pages::commit))
+        .route("/workloads/{source}/{kind}/{namespace}/{name}", get(pages::workload))
+        .route("/figures", get(pages::figures))
+        .route("/style.css", get(assets::style))
+        .route("/script.js", get(assets::script))
+        .route("/icon/{name}", get(assets::icon))
+        .route("/events", get(live::events))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
@@ -33,12 +43,7 @@ pub(super) fn router(shown: Shown, hosts: Hosts) -> Router {
         .layer(from_fn(only_reads))
         .layer(from_fn_with_state(Arc::new(hosts), known_host))
         .layer(from_fn(with_headers))
-        .with_state(Room::new(shown))
-}
-
-async fn overview(State(Room { shown, .. }): State<Room>) -> Response {
-    let html = page::page(&shown.status.borrow(), shown.clock.now());
-    ([(header::CONTENT_TYPE, HTML)], html).into_response()
+        .with_state(room)
 }
 
 async fn healthz(State(Room { shown, .. }): State<Room>) -> Response {
@@ -67,8 +72,8 @@ async fn scrape(State(Room { registry, .. }): State<Room>, headers: HeaderMap) -
     }
 }
 
-async fn nothing() -> Response {
-    text(StatusCode::NOT_FOUND, "there is /, /api/v1/openapi.json, /metrics, /healthz and /readyz\n")
+async fn nothing(State(room): State<Room>) -> Response {
+    pages::nothing(&room)
 }
 
 async fn only_reads(request: Request, next: Next) -> Response {
@@ -79,9 +84,11 @@ async fn only_reads(request: Request, next: Next) -> Response {
 }
 
 async fn with_headers(request: Request, next: Next) -> Response {
-    const HEADERS: [(HeaderName, &str); 3] = [
+    const HEADERS: [(HeaderName, &str); 5] = [
         (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     let mut response = next.run(request).await;
@@ -110,8 +117,10 @@ mod tests {
     use crate::clock::Clock;
     use crate::daemon::SourceStatus;
     use crate::telemetry::Metrics;
+    use crate::web::Shown;
     use axum::body::Body;
     use belay_core::rollout::CommitId;
+    use std::collections::BTreeMap;
     use tokio::sync::watch;
     use tower::ServiceExt as _;
 
@@ -122,10 +131,15 @@ mod tests {
         let source = SourceStatus { planned: planned.then_some(commit), ..SourceStatus::default() };
         let (daemon, status) = watch::channel(Status { sources: [("shop".to_owned(), source)].into() });
         let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        let router = router(
-            Shown { status, metrics: Metrics::default(), state: std::path::PathBuf::new(), clock },
-            Hosts::new(&[]),
-        );
+        let shown = Shown {
+            status,
+            metrics: Metrics::default(),
+            state: std::path::PathBuf::new(),
+            clusters: BTreeMap::new(),
+            commit_urls: BTreeMap::new(),
+            clock,
+        };
+        let router = router(Room::new(shown), Hosts::new(&[]));
         let _daemon = lives.then_some(daemon);
         let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()

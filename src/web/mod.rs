@@ -3,15 +3,20 @@
 
 mod answer;
 mod api;
+mod assets;
 mod books;
+mod course;
+pub mod forge;
 mod hosts;
+mod live;
 mod metrics;
 mod openapi;
-mod page;
+mod pages;
 mod problem;
 mod query;
+mod revisions;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,16 +31,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use crate::clock::Clock;
+use crate::cluster::Cluster;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
 use books::Books;
+use course::Course;
 use hosts::{Hosts, Own};
 
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
@@ -77,7 +84,17 @@ impl Web {
         let address = listener.local_addr().map_err(wrong)?;
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let router = answer::router(shown, Hosts::new(allowed_hosts));
+        let room = Room::new(shown);
+        let course = room.course.clone().follow(room.shown.status.clone(), room.shown.clock.clone());
+        let stopped_too = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = stopped_too.cancelled() => {}
+                () = course => {}
+            }
+        });
+        let router = answer::router(room, Hosts::new(allowed_hosts));
         tokio::spawn(async move {
             tokio::select! {
                 biased;
@@ -102,7 +119,7 @@ impl Drop for Web {
 }
 
 /// What is shown.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Shown {
     /// What the daemon says of itself.
     pub status: watch::Receiver<Status>,
@@ -110,6 +127,10 @@ pub struct Shown {
     pub metrics: Metrics,
     /// The folder of the history.
     pub state: PathBuf,
+    /// The clusters of the sources, by their names: for the pods of each revision.
+    pub clusters: BTreeMap<String, Cluster>,
+    /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
+    pub commit_urls: BTreeMap<String, String>,
     /// What time it is.
     pub clock: Clock,
 }
@@ -120,12 +141,17 @@ struct Room {
     shown: Shown,
     books: Books,
     registry: Arc<Registry>,
+    /// Room for pages that listen, and for questions to clusters.
+    listeners: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
+    course: Course,
 }
 
 impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
-        Room { books: Books::new(shown.state.clone()), registry, shown }
+        let books = Books::new(shown.state.clone());
+        Room { books, registry, listeners: live::room(), asking: revisions::room(), course: Course::default(), shown }
     }
 }
 
@@ -187,7 +213,14 @@ mod tests {
         let (sender, status) = watch::channel(Status::default());
         let allowed: Vec<String> = allowed.iter().map(|&host| host.to_owned()).collect();
         let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        let shown = Shown { status, metrics: Metrics::default(), state: PathBuf::new(), clock };
+        let shown = Shown {
+            status,
+            metrics: Metrics::default(),
+            state: PathBuf::new(),
+            clusters: BTreeMap::new(),
+            commit_urls: BTreeMap::new(),
+            clock,
+        };
         (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
     }
 

@@ -44,6 +44,7 @@ mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;
 mod never_back_to_what_was_unwell;
 mod one_daemon_writes;
+mod pages_tell_people_what_is_wrong;
 mod people_may_ask_otherwise;
 mod prunes_what_left;
 mod pushes_faster_than_rollouts;

@@ -88,8 +88,21 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
             assert!(ask(&web, method, path).await.starts_with("HTTP/1.1 405"), "{method} {path}");
         }
     }
-    let commits = format!("/api/v1/commits/{bad}");
-    for path in ["/", "/metrics", "/readyz", "/api/v1/status", "/api/v1/workloads", "/api/v1/history", &commits] {
+    let (commits, page) = (format!("/api/v1/commits/{bad}"), format!("/commits/{bad}"));
+    let workload = "/workloads/shop/Deployment/default/web";
+    for path in [
+        "/",
+        "/metrics",
+        "/readyz",
+        "/api/v1/status",
+        "/api/v1/workloads",
+        "/api/v1/history",
+        &commits,
+        "/timeline",
+        &page,
+        workload,
+        "/figures",
+    ] {
         let shown = get(&web, path).await;
         assert!(!shown.contains(SECRET) && !shown.contains(&base64(SECRET)), "{path}: {shown}");
     }

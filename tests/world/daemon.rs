@@ -195,6 +195,8 @@ impl World {
             status: self.listen(),
             metrics: self.metrics(),
             state: self.repository.beside("state"),
+            clusters: [("shop".to_owned(), Cluster::new(self.client.clone(), self.clock.clone()))].into(),
+            commit_urls: [("shop".to_owned(), "https://git.example.com/shop/commit/{commit}".to_owned())].into(),
             clock: self.clock.clone(),
         }
     }

@@ -1,0 +1,148 @@
+//! One commit: its objects, what became of each, and what was seen where it failed.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use jiff::Timestamp;
+
+use super::super::api::show;
+use super::super::problem::Problem;
+use super::super::{Room, Shown};
+use super::overview::address;
+use super::signs::{Lasted, Link, Mark};
+use super::{Frame, refuse, write};
+use crate::history::answers::RecordAnswer;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, EventSeen, Outcome, PodSeen, Workload};
+
+#[derive(Template)]
+#[template(path = "commit.html")]
+struct CommitPage {
+    frame: Frame,
+    id: String,
+    short: String,
+    known: Option<Commit>,
+    /// Where the forge shows it, by source.
+    forges: Vec<(String, String)>,
+    why: Option<String>,
+    objects: Vec<Object>,
+}
+
+struct Object {
+    key: ObjectKey,
+    link: Option<String>,
+    source: String,
+    mark: Mark,
+    trigger: String,
+    place: Option<String>,
+    started: Timestamp,
+    took: Option<Lasted>,
+    reason: Option<String>,
+    waits_for: Option<String>,
+    back_to: Option<Link>,
+    complaints: Vec<String>,
+    unnoticed: Vec<String>,
+    /// What can be done, as a command to copy.
+    commands: Vec<String>,
+    evidence: Seen,
+}
+
+/// What was seen of a failure.
+#[derive(Default)]
+struct Seen {
+    pods: Vec<PodSeen>,
+    conditions: Vec<String>,
+    /// The newest first.
+    events: Vec<EventSeen>,
+    missing: Vec<String>,
+}
+
+impl Seen {
+    fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.conditions.is_empty() && self.events.is_empty() && self.missing.is_empty()
+    }
+}
+
+pub(in crate::web) async fn commit(State(room): State<Room>, Path(digits): Path<String>) -> Response {
+    match page(&room, digits).await {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(&room.shown, &problem),
+    }
+}
+
+async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
+    let answer = show(room, digits.clone()).await?;
+    let first = answer.records.first().map(|answer| answer.record.commit.clone());
+    let id = answer.commit.as_ref().map(|commit| commit.id.clone()).or(first);
+    let id = id.ok_or_else(|| Problem::Nothing("belay has seen no commit that begins so".to_owned()))?;
+    Ok(CommitPage {
+        frame: Frame::of(&room.shown, "/timeline"),
+        short: id.short().to_owned(),
+        forges: forges(&room.shown, id.as_str(), &answer.records),
+        id: id.to_string(),
+        known: answer.commit,
+        why: answer.why,
+        objects: answer.records.into_iter().map(|answer| Object::of(&room.shown, answer)).collect(),
+    })
+}
+
+/// Where the forge shows a commit, of the sources that it touched; of all where it touched none.
+fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, String)> {
+    let touched = |source: &String| records.is_empty() || records.iter().any(|answer| answer.record.source == *source);
+    let of = shown.commit_urls.iter().filter(|(source, _)| touched(source));
+    of.map(|(source, url)| (source.clone(), url.replace("{commit}", id))).collect()
+}
+
+impl Object {
+    fn of(shown: &Shown, answer: RecordAnswer) -> Object {
+        let RecordAnswer { record, waits_for, unnoticed, .. } = answer;
+        let status = shown.status.borrow();
+        let source = status.sources.get(&record.source);
+        // A hold is of the commit that failed, for as long as it lasts.
+        let held = source.and_then(|of| of.held.get(&record.object)).is_some_and(|held| held.commit == record.commit);
+        let evidence = record.evidence.map(|evidence| {
+            let mut events = evidence.events;
+            events.sort_by_key(|event| std::cmp::Reverse(event.at));
+            Seen { pods: evidence.pods, conditions: evidence.conditions, events, missing: evidence.missing }
+        });
+        let mark = match (held, record.outcome) {
+            (true, Outcome::RolledBack) => Mark { word: "rolled-back, held", ..Mark::of_outcome(record.outcome) },
+            _ => Mark::of_outcome(record.outcome),
+        };
+        let mut commands = Vec::new();
+        if held {
+            commands.push(command("retry", &record.object));
+        }
+        commands.extend(unnoticed.iter().map(|one| command("restart", &one.workload)));
+        Object {
+            link: Workload::of(&record.object).map(|_| address(&record.source, &record.object)),
+            mark,
+            trigger: match record.trigger.who() {
+                Some(who) => format!("{} ({who})", record.trigger.word()),
+                None => record.trigger.word().to_owned(),
+            },
+            place: record.place.map(|place| place.to_string()),
+            took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
+            reason: record.reason.map(|reason| reason.message),
+            waits_for,
+            back_to: record.back_to.map(Link),
+            complaints: record.complaints.iter().map(ToString::to_string).collect(),
+            unnoticed: unnoticed.iter().map(ToString::to_string).collect(),
+            commands,
+            evidence: evidence.unwrap_or_default(),
+            key: record.object,
+            source: record.source,
+            started: record.started,
+        }
+    }
+}
+
+/// A command about a workload. Names of objects have no characters that a shell reads otherwise.
+pub(super) fn command(verb: &str, key: &ObjectKey) -> String {
+    let kind = key.kind.to_lowercase();
+    match &key.namespace {
+        Some(namespace) => format!("belay {verb} {kind}/{} -n {namespace}", key.name),
+        None => format!("belay {verb} {kind}/{}", key.name),
+    }
+}

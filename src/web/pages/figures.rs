@@ -1,0 +1,172 @@
+//! The four figures of a delivery: how often, how long, how often it fails, how soon that is mended; by source and by month.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::super::Room;
+use super::super::problem::Problem;
+use super::super::query::Asked;
+use super::signs::Lasted;
+use super::{Frame, refuse, write};
+use crate::history::answers::{failure_rate, per_day};
+use crate::history::{By, Stats, StatsQuery};
+
+/// What the table is of.
+const RECENT: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// What the charts are of.
+const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// What is asked for, in the address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::web) struct FiguresAsked {
+    source: String,
+}
+
+#[derive(Template)]
+#[template(path = "figures.html")]
+struct Figures {
+    frame: Frame,
+    asked: FiguresAsked,
+    names: Vec<String>,
+    lines: Vec<Line>,
+    months: Vec<Line>,
+    charts: Vec<Chart>,
+}
+
+/// The four figures of a source or month.
+struct Line {
+    of: String,
+    rollouts: u64,
+    per_day: String,
+    lead_time: String,
+    failed: String,
+    restored: String,
+}
+
+struct Chart {
+    title: &'static str,
+    svg: String,
+}
+
+pub(in crate::web) async fn figures(State(room): State<Room>, Asked(asked): Asked<FiguresAsked>) -> Response {
+    match page(&room, asked).await {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(&room.shown, &problem),
+    }
+}
+
+async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
+    let now = room.shown.clock.now();
+    let source = Some(asked.source.clone()).filter(|source| !source.is_empty());
+    let query = |span: SignedDuration, by: By| StatsQuery {
+        source: source.clone(),
+        since: now.checked_sub(span).unwrap_or(Timestamp::MIN),
+        until: now,
+        by,
+    };
+    let (recent, year) = (query(RECENT, By::Source), query(YEAR, By::Month));
+    let (sources, months) = room.books.ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?))).await?;
+    Ok(Figures {
+        frame: Frame::of(&room.shown, "/figures"),
+        asked,
+        names: room.shown.status.borrow().sources.keys().cloned().collect(),
+        lines: sources.iter().map(|stats| Line::of(stats, RECENT)).collect(),
+        charts: charts(&months),
+        months: months.iter().map(|stats| Line::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
+    })
+}
+
+impl Line {
+    fn of(stats: &Stats, time: SignedDuration) -> Line {
+        let lasted =
+            |time: Option<SignedDuration>| time.map_or_else(|| "–".to_owned(), |time| Lasted(time).to_string());
+        Line {
+            of: stats.of.clone(),
+            rollouts: stats.deployments,
+            per_day: format!("{:.1}", per_day(stats, time)),
+            lead_time: lasted(stats.lead_time.map(|spread| spread.median)),
+            failed: format!("{:.0} %", 100.0 * failure_rate(stats)),
+            restored: lasted(stats.time_to_restore.map(|spread| spread.median)),
+        }
+    }
+}
+
+fn charts(months: &[Stats]) -> Vec<Chart> {
+    type Figure = (&'static str, fn(&Stats) -> Option<(f64, String)>);
+    let figures: [Figure; 4] = [
+        ("Rollouts a month", |stats| {
+            #[expect(clippy::cast_precision_loss, reason = "a chart; nobody has 2^52 rollouts")]
+            let count = stats.deployments as f64;
+            Some((count, stats.deployments.to_string()))
+        }),
+        ("Lead time, from commit to complete (half are faster)", |stats| {
+            stats.lead_time.map(|spread| (spread.median.as_secs_f64(), Lasted(spread.median).to_string()))
+        }),
+        ("Change failure rate", |stats| {
+            let rate = 100.0 * failure_rate(stats);
+            Some((rate, format!("{rate:.0} %")))
+        }),
+        ("Time to restore (half are faster)", |stats| {
+            stats.time_to_restore.map(|spread| (spread.median.as_secs_f64(), Lasted(spread.median).to_string()))
+        }),
+    ];
+    let chart = |(title, figure): Figure| {
+        let bars: Vec<(&str, Option<(f64, String)>)> =
+            months.iter().map(|stats| (stats.of.as_str(), figure(stats))).collect();
+        Chart { title, svg: bars_of(title, &bars) }
+    };
+    figures.into_iter().map(chart).collect()
+}
+
+const WIDTH: f64 = 46.0;
+const HEIGHT: f64 = 120.0;
+
+/// Bars with their values above and their months below. Of this program's words, numbers and months, and nothing else.
+fn bars_of(title: &str, bars: &[(&str, Option<(f64, String)>)]) -> String {
+    let most =
+        bars.iter().filter_map(|(_, value)| Some(value.as_ref()?.0)).fold(0.0_f64, f64::max).max(f64::MIN_POSITIVE);
+    let told: Vec<String> = bars
+        .iter()
+        .map(|(month, value)| format!("{month}: {}", value.as_ref().map_or("none", |(_, said)| said.as_str())))
+        .collect();
+    let width = WIDTH * f64::from(u32::try_from(bars.len().max(6)).unwrap_or(u32::MAX));
+    let mut svg = format!(
+        "<svg class=\"bars\" viewBox=\"0 0 {width} 165\" role=\"img\" aria-label=\"{title}. {}\">",
+        told.join(", ")
+    );
+    // Writing to a String can't fail.
+    for (index, (month, value)) in bars.iter().enumerate() {
+        let left = WIDTH * f64::from(u32::try_from(index).unwrap_or(u32::MAX));
+        let middle = left + WIDTH / 2.0;
+        if let Some((value, said)) = value {
+            let height = (value / most * HEIGHT).max(1.0);
+            let top = 20.0 + HEIGHT - height;
+            let _ = write!(svg, "<rect x=\"{}\" y=\"{top:.1}\" width=\"34\" height=\"{height:.1}\"/>", left + 6.0);
+            let _ = write!(svg, "<text x=\"{middle}\" y=\"{:.1}\" text-anchor=\"middle\">{said}</text>", top - 4.0);
+        }
+        let short = month.get(2..).unwrap_or(month);
+        let _ = write!(svg, "<text x=\"{middle}\" y=\"158\" text-anchor=\"middle\">{short}</text>");
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_tells_its_values_also_in_words() {
+        let svg = bars_of("Rollouts", &[("2026-01", Some((10.0, "10".to_owned()))), ("2026-02", None)]);
+        assert!(svg.contains("aria-label=\"Rollouts. 2026-01: 10, 2026-02: none\""), "{svg}");
+        assert!(svg.contains("height=\"120.0\"") && svg.matches("<rect").count() == 1, "{svg}");
+        assert!(bars_of("Nothing", &[]).ends_with("</svg>"));
+    }
+}

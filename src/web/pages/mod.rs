@@ -1,0 +1,102 @@
+//! The pages for people: server-rendered, whole without scripts, from the same answers as the JSON.
+
+mod commit;
+mod figures;
+mod overview;
+mod signs;
+mod timeline;
+mod workload;
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use belay_core::manifest::is_hidden;
+use belay_core::rollout::SourceState;
+use http::StatusCode;
+use jiff::Timestamp;
+
+pub(super) use commit::commit;
+pub(super) use figures::figures;
+pub(super) use overview::overview;
+use signs::{Mark, When};
+pub(super) use timeline::timeline;
+pub(super) use workload::workload;
+
+use super::problem::Problem;
+use super::{Room, Shown};
+
+/// What is around every page.
+struct Frame {
+    now: Timestamp,
+    /// The worst state of any source.
+    worst: Mark,
+    /// The page of the navigation that this one belongs to.
+    here: &'static str,
+}
+
+impl Frame {
+    fn of(shown: &Shown, here: &'static str) -> Frame {
+        let status = shown.status.borrow();
+        // The worst is told, as of a team by who needs help first.
+        let order = [SourceState::Blocked, SourceState::Degraded, SourceState::Progressing];
+        let states: Vec<SourceState> = status.sources.values().map(|source| source.state()).collect();
+        let worst = order.into_iter().find(|state| states.contains(state)).unwrap_or(SourceState::Synced);
+        Frame { now: shown.clock.now(), worst: Mark::of_source(worst), here }
+    }
+
+    fn pages(&self) -> [(&'static str, &'static str); 3] {
+        [("/", "Overview"), ("/timeline", "Timeline"), ("/figures", "Figures")]
+    }
+
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn ago(&self, then: &Timestamp) -> When {
+        When::ago(*then, self.now)
+    }
+
+    fn until(&self, then: &Timestamp) -> When {
+        When::until(*then, self.now)
+    }
+}
+
+/// Writes a page. Characters that are not seen, or that turn a line around, are shown as what can't be shown.
+fn write(code: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => {
+            let html: String = html.chars().map(|c| if is_hidden(c) && c != '\n' { '\u{fffd}' } else { c }).collect();
+            (code, Html(html)).into_response()
+        }
+        Err(error) => Problem::Unavailable(format!("belay's own fault: {error}")).into_response(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage {
+    frame: Frame,
+    heading: &'static str,
+    message: String,
+}
+
+/// Says why there is no page.
+fn refuse(shown: &Shown, problem: &Problem) -> Response {
+    let heading = match problem {
+        Problem::Unclear(_) => "That is not clear",
+        Problem::Nothing(_) => "There is no such page",
+        Problem::Unavailable(_) => "This can't be told now",
+    };
+    let page = ProblemPage { frame: Frame::of(shown, ""), heading, message: problem.message().to_owned() };
+    write(problem.code(), &page)
+}
+
+/// The page for an address that leads nowhere.
+pub(super) fn nothing(room: &Room) -> Response {
+    refuse(&room.shown, &Problem::Nothing("The address leads nowhere here.".to_owned()))
+}
+
+/// A part of an address, with what has a meaning there written as what it is.
+fn in_address(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

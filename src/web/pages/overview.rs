@@ -1,0 +1,294 @@
+//! Every source and every workload, what is wrong first.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::super::Room;
+use super::super::problem::Problem;
+use super::super::query::Asked;
+use super::signs::{Link, Mark, Pods};
+use super::{Frame, in_address, refuse, write};
+use crate::daemon::Status;
+use crate::history::answers::{StatusAnswer, WorkloadAnswer};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Counters, ObjectState, Workload};
+
+/// How many rows are shown at once. The filter finds the others.
+const ROWS: usize = 2000;
+/// How many holds are told above all else.
+const HOLDS: usize = 20;
+/// How much of a reason is shown in a row; the whole is on the workload's page.
+const REASON: usize = 160;
+
+/// What is asked for, in the address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::web) struct OverviewAsked {
+    q: String,
+    state: String,
+    namespace: String,
+    source: String,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    frame: Frame,
+    asked: OverviewAsked,
+    sources: Vec<Source>,
+    holds: Vec<Held>,
+    /// How many more there are.
+    more_holds: usize,
+    rows: Vec<Row>,
+    /// How many there are, and how many fit.
+    total: usize,
+    fitting: usize,
+    states: Vec<&'static str>,
+    namespaces: BTreeSet<String>,
+    names: BTreeSet<String>,
+}
+
+struct Source {
+    name: String,
+    mark: Mark,
+    counts: String,
+    head: Option<Head>,
+    looked: Option<Timestamp>,
+    troubles: Vec<String>,
+}
+
+struct Head {
+    commit: Link,
+    subject: String,
+    author: String,
+}
+
+/// Git and the cluster differ: nobody should have to look for that.
+struct Held {
+    object: ObjectKey,
+    link: String,
+    since: String,
+    commit: Link,
+    reason: String,
+}
+
+struct Row {
+    object: ObjectKey,
+    link: Option<String>,
+    mark: Mark,
+    commit: Option<Link>,
+    pods: Option<Pods>,
+    source: String,
+    message: String,
+    since: Option<Timestamp>,
+    deadline: Option<Timestamp>,
+}
+
+pub(in crate::web) async fn overview(State(room): State<Room>, Asked(asked): Asked<OverviewAsked>) -> Response {
+    match page(&room, asked).await {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(&room.shown, &problem),
+    }
+}
+
+async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
+    let status = room.shown.status.borrow().clone();
+    let heads: Vec<CommitId> = status.sources.values().filter_map(|source| source.planned.clone()).collect();
+    let told = room.books.ask(move |history| {
+        let told = |head: CommitId| Ok(history.told(&head)?.map(|told| (head, told.subject, told.author)));
+        heads.into_iter().filter_map(|head| told(head).transpose()).collect::<Result<Vec<_>, _>>()
+    });
+    let told = told.await?;
+    let answer = room.status().await?;
+    let sources = status.sources.iter().map(|(name, of)| Source {
+        name: name.clone(),
+        mark: Mark::of_source(of.state()),
+        counts: of.counts().to_string(),
+        head: of.planned.as_ref().map(|head| {
+            let known = told.iter().find(|(known, ..)| known == head);
+            let (subject, author) =
+                known.map(|(_, subject, author)| (subject.clone(), author.clone())).unwrap_or_default();
+            Head { commit: Link(head.clone()), subject, author }
+        }),
+        looked: of.looked,
+        troubles: of
+            .waits
+            .iter()
+            .cloned()
+            .chain(of.trouble.iter().map(|(place, what)| format!("{place}: {what}")))
+            .collect(),
+    });
+    Ok(assemble(Frame::of(&room.shown, "/"), asked, sources.collect(), &status, answer))
+}
+
+fn assemble(
+    frame: Frame,
+    asked: OverviewAsked,
+    sources: Vec<Source>,
+    status: &Status,
+    answer: StatusAnswer,
+) -> Overview {
+    let mut all: Vec<WorkloadAnswer> = answer.workloads;
+    all.extend(answer.objects);
+    let namespaces = all.iter().filter_map(|row| row.object.namespace.clone()).collect();
+    let mut states: Vec<ObjectState> = all.iter().map(|row| row.state).collect();
+    states.sort();
+    states.dedup();
+    let total = all.len();
+    all.retain(|row| asked.fits(row));
+    all.sort_by(|a, b| (urgency(a.state), &a.source, &a.object).cmp(&(urgency(b.state), &b.source, &b.object)));
+    let fitting = all.len();
+    let held = || status.sources.iter().flat_map(|(source, of)| of.held.iter().map(move |held| (source, held)));
+    let holds: Vec<Held> = held()
+        .take(HOLDS)
+        .map(|(source, (object, held))| Held {
+            object: object.clone(),
+            link: address(source, object),
+            since: held.since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+            commit: Link(held.commit.clone()),
+            reason: held.reason.clone(),
+        })
+        .collect();
+    let rows = all.into_iter().take(ROWS).map(|row| Row::of(row, status)).collect();
+    Overview {
+        frame,
+        asked,
+        names: sources.iter().map(|source| source.name.clone()).collect(),
+        sources,
+        more_holds: held().count() - holds.len(),
+        holds,
+        rows,
+        total,
+        fitting,
+        states: states.into_iter().map(ObjectState::word).collect(),
+        namespaces,
+    }
+}
+
+/// What is wrong comes first, then what moves, then what waits.
+fn urgency(state: ObjectState) -> u8 {
+    match state {
+        _ if state.is_wrong() => 0,
+        ObjectState::Waiting | ObjectState::Suspended => 2,
+        _ if state.is_open() => 1,
+        ObjectState::Orphaned | ObjectState::Unknown => 3,
+        _ => 4,
+    }
+}
+
+impl OverviewAsked {
+    fn fits(&self, row: &WorkloadAnswer) -> bool {
+        let is = |asked: &str, value: &str| asked.is_empty() || asked == value;
+        let text = self.q.to_lowercase();
+        let has = |value: &str| value.to_lowercase().contains(&text);
+        is(&self.state, row.state.word())
+            && is(&self.namespace, row.object.namespace.as_deref().unwrap_or_default())
+            && is(&self.source, &row.source)
+            && (has(&row.object.to_string()) || has(&row.message) || has(&row.commit))
+    }
+}
+
+impl Row {
+    fn of(row: WorkloadAnswer, status: &Status) -> Row {
+        let live = status.sources.get(&row.source).and_then(|source| source.workloads.get(&row.object));
+        let is_workload = Workload::of(&row.object).is_some();
+        let counters = live.map_or(Counters { desired: row.desired, ..Counters::default() }, |live| live.counters);
+        Row {
+            link: is_workload.then(|| address(&row.source, &row.object)),
+            mark: Mark::of(row.state),
+            commit: row.commit.parse().ok().map(Link),
+            pods: is_workload.then_some(Pods(counters)),
+            message: shortened(&row.message, row.state),
+            since: row.since,
+            deadline: row.deadline,
+            source: row.source,
+            object: row.object,
+        }
+    }
+}
+
+/// Where a workload has its page.
+pub(super) fn address(source: &str, key: &ObjectKey) -> String {
+    let parts = [source, &key.kind, key.namespace.as_deref().unwrap_or("-"), &key.name];
+    format!("/workloads/{}", parts.map(in_address).join("/"))
+}
+
+/// A reason as it fits in a row. That all pods are there is seen.
+fn shortened(message: &str, state: ObjectState) -> String {
+    match message.chars().count() {
+        _ if state == ObjectState::Complete => String::new(),
+        0..=REASON => message.to_owned(),
+        _ => message.chars().take(REASON).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signs::Mark;
+    use super::*;
+    use crate::daemon::SourceStatus;
+    use belay_core::rollout::health::Standing;
+    use belay_core::rollout::{LiveWorkload, SourceState};
+
+    const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+
+    fn key(name: &str) -> ObjectKey {
+        let namespace = Some("shop".to_owned());
+        ObjectKey { group: "apps".to_owned(), kind: "Deployment".to_owned(), namespace, name: name.to_owned() }
+    }
+
+    fn rendered(workloads: &[(ObjectKey, LiveWorkload)], asked: OverviewAsked) -> String {
+        let source = SourceStatus { workloads: workloads.iter().cloned().collect(), ..SourceStatus::default() };
+        let status = Status { sources: [("shop".to_owned(), source)].into() };
+        let row = |(key, live): &(ObjectKey, LiveWorkload)| WorkloadAnswer::of_live(key, "shop", live, None);
+        let workloads = workloads.iter().map(row).collect();
+        let answer = StatusAnswer { sources: Vec::new(), workloads, objects: Vec::new() };
+        let worst = Mark::of_source(SourceState::Synced);
+        let frame = Frame { now: Timestamp::UNIX_EPOCH, worst, here: "/" };
+        assemble(frame, asked, Vec::new(), &status, answer).render().unwrap()
+    }
+
+    fn live(standing: Standing) -> LiveWorkload {
+        let counters = Counters { desired: 4, total: 4, updated: 4, ready: 4, available: 4 };
+        LiveWorkload {
+            commit: Some(COMMIT.parse().unwrap()),
+            standing: Some(standing),
+            counters,
+            message: "all 4 replicas are available".to_owned(),
+            ..LiveWorkload::default()
+        }
+    }
+
+    #[test]
+    fn a_thousand_workloads_are_a_small_page() {
+        let names = (0..1000).map(|number| format!("a-service-with-quite-a-name-{number:04}"));
+        let workloads: Vec<_> = names.map(|name| (key(&name), live(Standing::Complete))).collect();
+        let html = rendered(&workloads, OverviewAsked::default());
+        assert_eq!(html.matches("<tr>").count(), 1001);
+        assert!(html.len() <= 500_000, "{} bytes", html.len());
+    }
+
+    #[test]
+    fn what_is_wrong_comes_first_and_the_address_filters() {
+        let workloads = [
+            (key("a"), live(Standing::Complete)),
+            (key("b"), live(Standing::Moving)),
+            (key("c"), live(Standing::Failed)),
+        ];
+        let html = rendered(&workloads, OverviewAsked::default());
+        let at = |name: &str| html.find(&format!(">Deployment shop/{name}</a>"));
+        assert!(at("c").unwrap() < at("b").unwrap() && at("b").unwrap() < at("a").unwrap());
+        let filtered = |asked: OverviewAsked| rendered(&workloads, asked).matches(">Deployment shop/").count();
+        let state = |state: &str| OverviewAsked { state: state.to_owned(), ..OverviewAsked::default() };
+        assert_eq!([filtered(state("failed")), filtered(state("held")), filtered(state(""))], [1, 0, 3]);
+        assert_eq!(filtered(OverviewAsked { q: "SHOP/B".to_owned(), ..OverviewAsked::default() }), 1);
+        assert_eq!(filtered(OverviewAsked { namespace: "other".to_owned(), ..OverviewAsked::default() }), 0);
+        assert_eq!(filtered(OverviewAsked { source: "shop".to_owned(), ..OverviewAsked::default() }), 3);
+    }
+}

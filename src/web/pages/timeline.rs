@@ -1,0 +1,119 @@
+//! The commits, newest first, a line each with what became of it.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::super::Room;
+use super::super::problem::Problem;
+use super::super::query::Asked;
+use super::signs::{Lasted, Link, Mark};
+use super::{Frame, in_address, refuse, write};
+use crate::history::{History, HistoryError, Turn};
+use belay_core::rollout::{CommitId, ObjectState, Outcome};
+
+/// How many heads a page has.
+const PAGE: u32 = 50;
+
+/// What is asked for, in the address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::web) struct TimelineAsked {
+    source: String,
+    /// Only before the head of this number.
+    before: Option<i64>,
+}
+
+#[derive(Template)]
+#[template(path = "timeline.html")]
+struct Timeline {
+    frame: Frame,
+    asked: TimelineAsked,
+    names: Vec<String>,
+    lines: Vec<Line>,
+    /// The address of what is older.
+    older: Option<String>,
+}
+
+struct Line {
+    commit: Link,
+    subject: String,
+    author: String,
+    source: String,
+    begun: Timestamp,
+    took: Option<Lasted>,
+    mark: Option<Mark>,
+    /// How many objects ended how, in words.
+    counts: String,
+}
+
+pub(in crate::web) async fn timeline(State(room): State<Room>, Asked(asked): Asked<TimelineAsked>) -> Response {
+    match page(&room, asked).await {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(&room.shown, &problem),
+    }
+}
+
+async fn page(room: &Room, asked: TimelineAsked) -> Result<Timeline, Problem> {
+    let (source, before) = (Some(asked.source.clone()).filter(|source| !source.is_empty()), asked.before);
+    let read = room.books.ask(move |history| {
+        let turns = history.timeline(source.as_deref(), before, PAGE + 1)?;
+        let more = turns.len() > PAGE as usize;
+        let mut lines = Vec::new();
+        for turn in turns.iter().take(PAGE as usize) {
+            lines.extend(of_turn(history, turn)?);
+        }
+        let last = turns.iter().take(PAGE as usize).last().map(|turn| turn.number);
+        Ok((lines, last.filter(|_| more)))
+    });
+    let (lines, more) = read.await?;
+    let older = more.map(|before| format!("/timeline?source={}&before={before}", in_address(&asked.source)));
+    let names = room.shown.status.borrow().sources.keys().cloned().collect();
+    Ok(Timeline { frame: Frame::of(&room.shown, "/timeline"), asked, names, lines, older })
+}
+
+/// A line for each commit that came with a head, the head first.
+fn of_turn(history: &History, turn: &Turn) -> Result<Vec<Line>, HistoryError> {
+    let line = |commit: &CommitId, outcomes: &BTreeMap<Outcome, u64>| {
+        let told = history.told(commit)?;
+        let (subject, author) = told.map(|told| (told.subject, told.author)).unwrap_or_default();
+        let took = turn.ended.map(|ended| Lasted(ended.duration_since(turn.begun)));
+        Ok(Line {
+            commit: Link(commit.clone()),
+            subject,
+            author,
+            source: turn.source.clone(),
+            begun: turn.begun,
+            took,
+            mark: worst(outcomes).map(Mark::of),
+            counts: counts(outcomes),
+        })
+    };
+    let head = turn.commits.get_key_value(&turn.head);
+    let others = turn.commits.iter().filter(|(commit, _)| **commit != turn.head);
+    head.into_iter().chain(others).map(|(commit, outcomes)| line(commit, outcomes)).collect()
+}
+
+/// The state that a commit is told by: what failed, else what is open, else what there is.
+fn worst(outcomes: &BTreeMap<Outcome, u64>) -> Option<ObjectState> {
+    let states = || outcomes.keys().map(|outcome| outcome.state());
+    states()
+        .find(|state| state.is_wrong())
+        .or_else(|| states().find(|state| state.is_open()))
+        .or_else(|| states().find(|state| *state == ObjectState::Complete))
+        .or_else(|| states().next())
+}
+
+/// `2 complete, 1 rolled-back`
+fn counts(outcomes: &BTreeMap<Outcome, u64>) -> String {
+    if outcomes.is_empty() {
+        return "changed nothing here".to_owned();
+    }
+    let counts = outcomes.iter().map(|(outcome, count)| format!("{count} {}", outcome.state()));
+    counts.collect::<Vec<_>>().join(", ")
+}

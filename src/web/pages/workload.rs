@@ -1,0 +1,141 @@
+//! One workload: its revisions with their pods, the rollout as it goes, its hold, and what became of it before.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use jiff::Timestamp;
+
+use super::super::Room;
+use super::super::course::picture;
+use super::super::problem::Problem;
+use super::commit::command;
+use super::signs::{Lasted, Link, Mark, Pods};
+use super::{Frame, refuse, write};
+use crate::daemon::{HeldStatus, UnderWay};
+use crate::history::memory::unnoticed;
+use crate::history::{History, HistoryError, Query};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};
+
+/// How many records are shown.
+const RECORDS: u32 = 30;
+/// Among how many of the newest records of ConfigMaps and Secrets is looked for what its pods have not noticed.
+const CONFIGURATION: u32 = 200;
+
+#[derive(Template)]
+#[template(path = "workload.html")]
+struct WorkloadPage {
+    frame: Frame,
+    key: ObjectKey,
+    source: String,
+    mark: Mark,
+    live: LiveWorkload,
+    pods: Pods,
+    under_way: Option<UnderWay>,
+    held: Option<HeldStatus>,
+    picture: Option<String>,
+    revisions: Vec<RevisionPods>,
+    revisions_missing: Option<String>,
+    stale: Vec<String>,
+    records: Vec<Past>,
+    commands: Vec<String>,
+}
+
+struct Past {
+    commit: Link,
+    mark: Mark,
+    trigger: &'static str,
+    revision: Option<i64>,
+    started: Timestamp,
+    took: Option<Lasted>,
+    reason: String,
+}
+
+pub(in crate::web) async fn workload(
+    State(room): State<Room>,
+    Path((source, kind, namespace, name)): Path<(String, String, String, String)>,
+) -> Response {
+    match page(&room, source, &kind, &namespace, &name).await {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(&room.shown, &problem),
+    }
+}
+
+async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &str) -> Result<WorkloadPage, Problem> {
+    let status = room.shown.status.borrow().clone();
+    let of =
+        status.sources.get(&source).ok_or_else(|| Problem::Nothing("There is no source of that name.".to_owned()))?;
+    let is_it =
+        |key: &ObjectKey| key.kind == kind && key.name == name && key.namespace.as_deref().unwrap_or("-") == namespace;
+    let mut known = of.workloads.keys().chain(of.under_way.keys()).chain(of.ended.keys());
+    let key = known.find(|key| is_it(key)).cloned();
+    let key = key.ok_or_else(|| Problem::Nothing("The source has no such workload.".to_owned()))?;
+    let live = of.workloads.get(&key).cloned().unwrap_or_default();
+    let (asked, about) = (source.clone(), key.clone());
+    let (records, stale) = room.books.ask(move |history| read(history, &asked, &about)).await?;
+    let (revisions, revisions_missing) = match room.revisions(&source, &key).await {
+        Ok(revisions) => (revisions, None),
+        Err(message) => (Vec::new(), Some(message)),
+    };
+    let state = of.state_of_workload(&key);
+    let held = of.held.get(&key).cloned();
+    let under_way = of.under_way.get(&key).cloned();
+    let until = under_way.as_ref().and_then(|way| way.until);
+    let mut commands = Vec::new();
+    commands.extend(held.is_some().then(|| command("retry", &key)));
+    commands.extend((!stale.is_empty()).then(|| command("restart", &key)));
+    commands.extend((state == ObjectState::Suspended).then(|| command("resume-sync", &key)));
+    commands.push(command("status", &key));
+    Ok(WorkloadPage {
+        frame: Frame::of(&room.shown, "/"),
+        mark: Mark::of(state),
+        pods: Pods(live.counters),
+        picture: room.course.of(&source, &key).map(|samples| picture(&samples, until)),
+        key,
+        source,
+        live,
+        under_way,
+        held,
+        revisions,
+        revisions_missing,
+        stale,
+        records: records.into_iter().map(Past::of).collect(),
+        commands,
+    })
+}
+
+impl Past {
+    fn of(record: Record) -> Past {
+        Past {
+            mark: Mark::of_outcome(record.outcome),
+            trigger: record.trigger.word(),
+            revision: record.revision,
+            started: record.started,
+            took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
+            reason: record.reason.map(|reason| reason.message).unwrap_or_default(),
+            commit: Link(record.commit),
+        }
+    }
+}
+
+/// The records of a workload, and what changed of its configuration since its pods began that they do not notice.
+fn read(history: &History, source: &str, key: &ObjectKey) -> Result<(Vec<Record>, Vec<String>), HistoryError> {
+    let records = history.records(&Query { limit: Some(RECORDS), own: false, ..Query::of(source, key) })?;
+    let began = records.iter().find(|record| record.rolls_out && record.outcome == Outcome::Complete);
+    let began = began.map_or(Timestamp::MIN, |record| record.started);
+    let changes = Query {
+        source: Some(source.to_owned()),
+        namespace: key.namespace.clone(),
+        since: Some(began.max(Timestamp::UNIX_EPOCH)),
+        outcomes: [Outcome::Complete].into(),
+        limit: Some(CONFIGURATION),
+        ..Query::default()
+    };
+    let mut stale = Vec::new();
+    for record in history.records(&changes)?.iter().filter(|record| is_configuration(&record.object)) {
+        let reads = unnoticed(history, record)?.into_iter().find(|one| one.workload == *key);
+        stale.extend(reads.map(|one| format!("{} was changed by {}: {one}", record.object, record.commit.short())));
+    }
+    Ok((records, stale))
+}
