@@ -28,11 +28,11 @@
 //! | [`cluster`] | out: read, watch, apply, evidence, events | the Kubernetes API |
 //! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop that joins the rooms above | the rooms above |
-//! | [`web`] | show: status and metrics over HTTP | a socket |
+//! | [`web`] | show: pages, JSON and metrics over HTTP; it only reads | a socket, the history, the cluster |
 //! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
-//! | [`telemetry`] | a leaf: logs, and what systemd wants to hear | standard error, systemd's socket |
+//! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kube_facts}`, and

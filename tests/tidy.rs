@@ -15,7 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cluster", &["clock", "telemetry"]),
     ("history", &[]),
     ("daemon", &["git", "cluster", "history", "config", "clock", "telemetry"]),
-    ("web", &["daemon", "cluster", "history", "config", "clock", "telemetry"]),
+    ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),
 ];
 
 /// Words that have one home.

@@ -1,7 +1,7 @@
 //! `belay run`
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -113,22 +113,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         daemon.follow(source, &cluster, &state)?;
     }
     let status = daemon.status();
-    let commit_urls = commit_urls(&config);
-    let shown = Shown {
-        status: status.clone(),
-        metrics: daemon.metrics(),
-        state: state.clone(),
-        clusters,
-        commit_urls,
-        clock: clock.clone(),
-    };
-    let web = match config.web.listen {
-        Some(address) => Some(Web::open(address, &config.web.allowed_hosts, shown).await?),
-        None => None,
-    };
-    if let Some(web) = &web {
-        info!(address = %web.address(), "showing status and metrics");
-    }
+    let _web = open_web(&config, &daemon, clusters, &state, &clock).await?;
     let started = clock.now();
     let systemd = Systemd::of_this_process();
     tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
@@ -155,6 +140,28 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
         false => Ok(Exit::Done),
     }
+}
+
+/// Shows what the daemon says of itself, where that is asked for.
+async fn open_web(
+    config: &Config,
+    daemon: &Daemon,
+    clusters: BTreeMap<String, Cluster>,
+    state: &Path,
+    clock: &Clock,
+) -> anyhow::Result<Option<Web>> {
+    let Some(address) = config.web.listen else { return Ok(None) };
+    let shown = Shown {
+        status: daemon.status(),
+        metrics: daemon.metrics(),
+        state: state.to_owned(),
+        clusters,
+        commit_urls: commit_urls(config),
+        clock: clock.clone(),
+    };
+    let web = Web::open(address, &config.web.allowed_hosts, shown).await?;
+    info!(address = %web.address(), "showing status and metrics");
+    Ok(Some(web))
 }
 
 /// Where the forges of the sources show a commit.

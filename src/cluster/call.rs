@@ -135,7 +135,8 @@ impl Cluster {
     /// Sends a request and counts it by its answer.
     pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, String> {
         let verb = request.method().clone();
-        let answer = self.client.send(request).await;
+        // Boxed: thousands of rollouts wait side by side, and each holds the request that it makes.
+        let answer = Box::pin(self.client.send(request)).await;
         self.metrics.requested(verb.as_str(), answer.as_ref().ok().map(|answer| answer.status().as_u16()));
         answer.map_err(|error| without_credentials(&error))
     }

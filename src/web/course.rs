@@ -36,6 +36,13 @@ struct Rollout {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course(Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>);
 
+/// How many new pods are available, at least: a workload counts its available pods whatever their revision, and old ones
+/// most often are.
+pub(super) fn new_and_available(counters: &Counters) -> i64 {
+    let old = (counters.total - counters.updated).max(0);
+    (counters.available - old).clamp(0, counters.updated.max(0))
+}
+
 impl Course {
     /// Goes on noting what the daemon says until it ends, or nobody wants to know any more.
     pub(super) async fn follow(self, mut status: watch::Receiver<Status>, clock: Clock) {
@@ -110,10 +117,15 @@ const HEIGHT: i64 = 160;
 const LEFT: i64 = 30;
 const BELOW: i64 = 20;
 
+/// A layer's class, and how high it is.
+type Layer = (&'static str, fn(&Counters) -> i64);
+
 /// The course as a picture: areas of what is new and available, new, and old above each other. Numbers and nothing else.
-pub(super) fn picture(moments: &[Moment], until: Option<Timestamp>) -> String {
+pub(super) fn picture(moments: &[Moment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return String::new() };
-    let end = until.map_or(last.at, |until| until.max(last.at)).as_second().max(first.at.as_second() + 1);
+    // While it goes on, what was last so is still so.
+    let seen = now.map_or(last.at, |now| now.max(last.at));
+    let end = until.map_or(seen, |until| until.max(seen)).as_second().max(first.at.as_second() + 1);
     let most = moments.iter().map(|moment| moment.counters.total.max(moment.counters.desired)).max();
     let most = most.unwrap_or_default().max(1);
     let x = |at: Timestamp| LEFT + (at.as_second() - first.at.as_second()) * WIDTH / (end - first.at.as_second());
@@ -125,18 +137,15 @@ pub(super) fn picture(moments: &[Moment], until: Option<Timestamp>) -> String {
         LEFT + WIDTH + 10,
         HEIGHT + BELOW,
         (total - updated).max(0),
-        last.at.as_second() - first.at.as_second(),
+        seen.as_second() - first.at.as_second(),
     );
-    let layers: [(&str, fn(&Counters) -> i64); 3] = [
-        ("old", |counters| counters.total),
-        ("new", |counters| counters.updated),
-        ("ready", |counters| counters.updated.min(counters.available)),
-    ];
+    let layers: [Layer; 3] =
+        [("old", |counters| counters.total), ("new", |counters| counters.updated), ("ready", new_and_available)];
     // Writing to a String can't fail.
     for (class, height) in layers {
         let _ = write!(svg, "<path class=\"{class}\" d=\"M{} {HEIGHT}", x(first.at));
         for (index, moment) in moments.iter().enumerate() {
-            let next = moments.get(index + 1).map_or(last.at, |next| next.at);
+            let next = moments.get(index + 1).map_or(seen, |next| next.at);
             let _ = write!(svg, "V{}H{}", y(height(&moment.counters)), x(next));
         }
         let _ = write!(svg, "V{HEIGHT}Z\"/>");
@@ -164,11 +173,13 @@ mod tests {
 
     #[test]
     fn a_rollout_is_drawn_until_its_deadline() {
-        let svg = picture(&[moment(0, 2, 0, 2), moment(50, 3, 1, 2), moment(100, 2, 2, 2)], None);
+        let svg = picture(&[moment(0, 2, 0, 2), moment(50, 3, 1, 2), moment(100, 2, 2, 2)], None, None);
         assert!(svg.contains("2 new and 0 old pods of 2, 2 available, after 100 seconds"), "{svg}");
-        assert!(svg.contains("class=\"ready\" d=\"M30 160V160H330V110H630V60H630V160Z\""), "{svg}");
+        assert!(svg.contains("class=\"ready\" d=\"M30 160V160H330V160H630V60H630V160Z\""), "{svg}");
         assert!(!svg.contains("deadline"));
-        let until = picture(&[moment(0, 2, 0, 2), moment(50, 3, 1, 2)], Some(Timestamp::from_second(100).unwrap()));
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        let until = picture(&[moment(0, 2, 0, 2), moment(50, 3, 1, 2)], at(75), at(100));
+        assert!(until.contains("class=\"old\" d=\"M30 160V60H330V10H480V160Z\""), "{until}");
         assert!(until.contains("class=\"deadline\" d=\"M630 5V160\""), "{until}");
     }
 

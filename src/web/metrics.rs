@@ -325,7 +325,6 @@ mod tests {
 
     /// As Prometheus itself reads it. Skipped where its promtool is not installed (Debian: prometheus).
     #[test]
-    #[expect(clippy::print_stderr, reason = "says what it skips")]
     fn promtool_has_nothing_to_say() {
         let counted = Metrics::default();
         counted.source("shop", &Trigger::WORDS);

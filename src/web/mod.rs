@@ -9,6 +9,7 @@ mod course;
 pub mod forge;
 mod hosts;
 mod live;
+mod manifest_diff;
 mod metrics;
 mod openapi;
 mod pages;
@@ -32,7 +33,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
@@ -164,9 +165,12 @@ impl Shown {
 
 async fn accept(listener: TcpListener, router: Router) {
     let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
+    // They end with it: an open page hears at once that nobody is there any more.
+    let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
+                while connections.try_join_next().is_some() {}
                 open.retain(|connection| !connection.is_finished());
                 if open.len() >= CONNECTIONS
                     && let Some(oldest) = open.pop_front()
@@ -180,7 +184,7 @@ async fn accept(listener: TcpListener, router: Router) {
                         debug!("closed a connection that had been open for long");
                     }
                 };
-                open.push_back(tokio::spawn(serve).abort_handle());
+                open.push_back(connections.spawn(serve));
             }
             Err(error) => {
                 // Most likely there are no file descriptors left: some will come back.
@@ -247,14 +251,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_listens_hears_that_nobody_is_there_any_more() {
+        let (web, _daemon) = open(&[]).await;
+        let mut stream = TcpStream::connect(web.address()).await.unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = [0; 1024];
+        assert!(stream.read(&mut answer).await.unwrap() > 0);
+        drop(web);
+        let rest = async { while stream.read(&mut answer).await.is_ok_and(|length| length > 0) {} };
+        tokio::time::timeout(PATIENCE, rest).await.expect("the connection is closed");
+    }
+
+    #[tokio::test]
+    async fn pages_that_listen_keep_nobody_out() {
+        let (web, _daemon) = open(&[]).await;
+        let mut listening = Vec::new();
+        for _ in 0..2 * CONNECTIONS {
+            let mut stream = TcpStream::connect(web.address()).await.unwrap();
+            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+            let mut line = [0; 12];
+            stream.read_exact(&mut line).await.unwrap();
+            listening.push((stream, String::from_utf8_lossy(&line).into_owned()));
+        }
+        let refused = listening.iter().filter(|(_, line)| line == "HTTP/1.1 503").count();
+        assert!(refused > 0 && listening[0].1 == "HTTP/1.1 200", "{refused} were refused");
+        assert_eq!(first_line(&web, "/healthz", "localhost").await, "HTTP/1.1 200 OK");
+    }
+
+    #[tokio::test]
     async fn it_answers_to_its_own_names() {
         let (web, _daemon) = open(&["Belay.example.com"]).await;
         let own = web.address().to_string();
         for host in ["localhost", "localhost:9750", &own, "[::1]:80", "belay.example.com:443"] {
-            assert_eq!(first_line(&web, "/", host).await, "HTTP/1.1 200 OK", "{host}");
+            assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 200 OK", "{host}");
         }
         for host in ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "10.1.2.3", ""] {
-            assert_eq!(first_line(&web, "/", host).await, "HTTP/1.1 421 Misdirected Request", "{host}");
+            assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 421 Misdirected Request", "{host}");
         }
     }
 }

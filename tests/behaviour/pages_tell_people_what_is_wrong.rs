@@ -42,7 +42,16 @@ async fn from_the_overview_to_the_evidence() {
         &commit,
         &["rolled-back, held", "back to <a", "What was seen", "<h3>Pod web-", "belay retry deployment/web -n default"],
     );
-    shows(&commit, &[&format!("https://git.example.com/shop/commit/{bad}"), "exit code"]);
+    shows(
+        &commit,
+        &[
+            &format!("https://git.example.com/shop/commit/{bad}"),
+            "exit code",
+            "spec.template.spec.containers[0].image",
+            "web:1</del>",
+            "web:2</ins>",
+        ],
+    );
     let workload = page(&web, "/workloads/shop/Deployment/default/web").await;
     shows(&workload, &["</i> held</span>", "<small>present</small>", "belay retry deployment/web -n default"]);
     shows(&page(&web, "/figures").await, &["50 %", "<svg class=\"bars\"", "Rollouts a month. 2026-01: 2"]);

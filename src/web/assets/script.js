@@ -20,28 +20,25 @@
     return at && main().contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName);
   };
 
-  const pathTo = (element) => {
-    const path = [];
-    for (let at = element; at && at !== main(); at = at.parentElement) {
-      path.unshift([...at.parentElement.children].indexOf(at));
-    }
-    return path;
-  };
+  // How an element is found again: a link by where it leads, others by what they are.
+  const signOf = (element) => element.getAttribute("href") || `${element.tagName} ${element.className}`;
+  const focusable = () => [...main().querySelectorAll("a, button, input, select, summary, [tabindex]")];
 
   const takeOver = (text) => {
     const page = new DOMParser().parseFromString(text, "text/html");
     const next = page.getElementById("main");
     if (!next) return;
     const at = document.activeElement;
-    const focus = at && at !== main() && main().contains(at) ? pathTo(at) : null;
+    const focus = at && at !== main() && main().contains(at) ? signOf(at) : null;
+    const nth = focus ? focusable().filter((one) => signOf(one) === focus).indexOf(at) : 0;
     const open = [...main().querySelectorAll("details")].map((one) => one.open);
     next.querySelectorAll("details").forEach((one, index) => { if (index in open) one.open = open[index]; });
     const scrolled = [...main().querySelectorAll(".wide")].map((one) => one.scrollLeft);
     main().replaceChildren(...next.childNodes);
     main().querySelectorAll(".wide").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
     if (focus) {
-      const found = focus.reduce((one, index) => one && one.children[index], main());
-      if (found) found.focus({ preventScroll: true });
+      const found = focusable().filter((one) => signOf(one) === focus);
+      (found[nth] || found[0] || main()).focus({ preventScroll: true });
     }
     off = ahead(page);
     document.title = page.title;

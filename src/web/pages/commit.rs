@@ -7,6 +7,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::super::api::show;
+use super::super::manifest_diff::{ManifestDiff, diffs};
 use super::super::problem::Problem;
 use super::super::{Room, Shown};
 use super::overview::address;
@@ -46,6 +47,8 @@ struct Object {
     /// What can be done, as a command to copy.
     commands: Vec<String>,
     evidence: Seen,
+    /// What the commit changed of its manifest.
+    diff: Option<ManifestDiff>,
 }
 
 /// What was seen of a failure.
@@ -76,15 +79,36 @@ async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
     let first = answer.records.first().map(|answer| answer.record.commit.clone());
     let id = answer.commit.as_ref().map(|commit| commit.id.clone()).or(first);
     let id = id.ok_or_else(|| Problem::Nothing("belay has seen no commit that begins so".to_owned()))?;
+    let forges = forges(&room.shown, id.as_str(), &answer.records);
+    let mut objects: Vec<Object> = answer.records.into_iter().map(|answer| Object::of(&room.shown, answer)).collect();
+    if let Some(commit) = answer.commit.clone() {
+        add_diffs(room, commit, &mut objects).await?;
+    }
     Ok(CommitPage {
         frame: Frame::of(&room.shown, "/timeline"),
         short: id.short().to_owned(),
-        forges: forges(&room.shown, id.as_str(), &answer.records),
+        forges,
         id: id.to_string(),
         known: answer.commit,
         why: answer.why,
-        objects: answer.records.into_iter().map(|answer| Object::of(&room.shown, answer)).collect(),
+        objects,
     })
+}
+
+/// Adds to the objects what the commit changed of their manifests.
+async fn add_diffs(room: &Room, commit: Commit, objects: &mut [Object]) -> Result<(), Problem> {
+    let namespace = |source: &str| {
+        let cluster = room.shown.clusters.get(source);
+        cluster.map_or_else(|| "default".to_owned(), |cluster| cluster.default_namespace().to_owned())
+    };
+    let sources = objects.iter().map(|object| (object.source.clone(), namespace(&object.source))).collect();
+    let state = room.shown.state.clone();
+    let diffs = room.books.ask(move |_| Ok(diffs(&state, &commit, &sources))).await?;
+    for object in objects {
+        let is_its = |diff: &&ManifestDiff| diff.source == object.source && diff.object == object.key;
+        object.diff = diffs.iter().find(is_its).cloned();
+    }
+    Ok(())
 }
 
 /// Where the forge shows a commit, of the sources that it touched; of all where it touched none.
@@ -131,6 +155,7 @@ impl Object {
             unnoticed: unnoticed.iter().map(ToString::to_string).collect(),
             commands,
             evidence: evidence.unwrap_or_default(),
+            diff: None,
             key: record.object,
             source: record.source,
             started: record.started,

@@ -64,7 +64,8 @@ impl Frame {
 fn write(code: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => {
-            let html: String = html.chars().map(|c| if is_hidden(c) && c != '\n' { '\u{fffd}' } else { c }).collect();
+            let shown = |c: char| if is_hidden(c) && !['\n', '\t'].contains(&c) { '\u{fffd}' } else { c };
+            let html: String = html.chars().map(shown).collect();
             (code, Html(html)).into_response()
         }
         Err(error) => Problem::Unavailable(format!("belay's own fault: {error}")).into_response(),

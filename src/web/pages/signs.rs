@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use askama::filters::HtmlSafe;
 use jiff::{SignedDuration, Timestamp};
 
+use super::super::course::new_and_available;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Outcome, SourceState};
 
 /// A state: a word, and a shape that tells it also to who sees no colours.
@@ -62,8 +63,8 @@ impl Pods {
     /// How many are new and available, new, old, and missing, scaled to what there is room for.
     fn parts(&self) -> [i64; 4] {
         const ROOM: i64 = 12;
-        let Counters { desired, total, updated, available, .. } = self.0;
-        let done = updated.min(available).max(0);
+        let Counters { desired, total, updated, .. } = self.0;
+        let done = new_and_available(&self.0);
         let parts = [done, updated - done, total - updated, desired - total].map(|part| part.max(0));
         let all: i64 = parts.iter().sum();
         // What there is at all is seen.
@@ -163,11 +164,11 @@ mod tests {
             Pods(Counters { desired, total, updated, available, ready: available }).to_string()
         };
         assert!(pods(4, 4, 4, 4).contains(">●●●●</span> 4/4"));
-        assert!(pods(4, 5, 2, 4).contains(">●●○○○</span> 4/4 <small>2 new, 3 old</small>"));
+        assert!(pods(4, 5, 2, 4).contains(">●◐○○○</span> 4/4 <small>2 new, 3 old</small>"));
         assert!(pods(3, 3, 3, 1).contains(">●◐◐</span> 1/3"));
         assert!(pods(3, 1, 1, 1).contains(">●··</span> 1/3"));
         // The one that fails is seen among hundreds.
-        assert!(pods(300, 301, 1, 300).contains(">●○○○"), "{}", pods(300, 301, 1, 300));
+        assert!(pods(300, 301, 1, 300).contains(">◐○○○"), "{}", pods(300, 301, 1, 300));
         assert!(pods(0, 0, 0, 0).contains("></span> 0/0"));
     }
 

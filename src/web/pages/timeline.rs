@@ -68,7 +68,7 @@ async fn page(room: &Room, asked: TimelineAsked) -> Result<Timeline, Problem> {
         for turn in turns.iter().take(PAGE as usize) {
             lines.extend(of_turn(history, turn)?);
         }
-        let last = turns.iter().take(PAGE as usize).last().map(|turn| turn.number);
+        let last = turns.iter().take(PAGE as usize).next_back().map(|turn| turn.number);
         Ok((lines, last.filter(|_| more)))
     });
     let (lines, more) = read.await?;

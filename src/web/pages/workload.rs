@@ -81,6 +81,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let state = of.state_of_workload(&key);
     let held = of.held.get(&key).cloned();
     let under_way = of.under_way.get(&key).cloned();
+    let now = under_way.is_some().then(|| room.shown.clock.now());
     let until = under_way.as_ref().and_then(|way| way.until);
     let mut commands = Vec::new();
     commands.extend(held.is_some().then(|| command("retry", &key)));
@@ -91,7 +92,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         frame: Frame::of(&room.shown, "/"),
         mark: Mark::of(state),
         pods: Pods(live.counters),
-        picture: room.course.of(&source, &key).map(|samples| picture(&samples, until)),
+        picture: room.course.of(&source, &key).map(|moments| picture(&moments, now, until)),
         key,
         source,
         live,
