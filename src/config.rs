@@ -5,6 +5,7 @@ mod order;
 mod schema;
 mod span;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub struct Config {
     /// How belay shows itself over HTTP.
     #[serde(default)]
     pub web: WebConfig,
+    /// What renders kustomizations and charts.
+    #[serde(default)]
+    pub render: RenderConfig,
 }
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
@@ -94,6 +98,56 @@ pub struct SourceConfig {
     /// How belay shows itself to the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
+    /// Whether folders with a kustomization or a chart are rendered; else every file is read as it is.
+    #[serde(default)]
+    pub render: Render,
+    /// How charts are rendered: by default with their own values, as a release that is called like the chart's folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub helm: Vec<HelmConfig>,
+}
+
+/// How one chart of a source is rendered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HelmConfig {
+    /// The chart's folder, from the repository's root.
+    pub chart: String,
+    /// The release's name; by default the folder's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// Where objects go that name no namespace; by default `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The files with values, from the chart's folder, or from the repository's root with a leading `/`; the chart's own
+    /// `values.yaml` always counts first.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// Single values, as `helm --set` takes them.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+/// Whether folders with a kustomization or a chart are rendered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Render {
+    /// They are.
+    #[default]
+    On,
+    /// They are not.
+    Off,
+}
+
+/// The programs that render; by default those on the PATH.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RenderConfig {
+    /// What renders kustomizations: `kustomize`, or `kubectl`, which has it in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kustomize: Option<PathBuf>,
+    /// What renders charts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub helm: Option<PathBuf>,
 }
 
 /// Where the secrets lie that a repository asks for. Files, so that they are in no command line and no log; under systemd
@@ -276,6 +330,8 @@ impl SourceConfig {
             context: String::new(),
             lease_namespace: None,
             credentials: CredentialsConfig::default(),
+            render: Render::default(),
+            helm: Vec::new(),
         }
     }
 

@@ -25,6 +25,7 @@
 //! | [`manifest`] | in `belay-core`: text to objects, each with its place | nothing: pure |
 //! | [`rollout`] | in `belay-core`: what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
 //! | [`git`] | in: the branch, what changed, texts at a commit | libgit2, the mirror's folder, the network |
+//! | [`render`] | folders that kustomize or Helm turns into manifests: which there are, from what, the tool's run | a tool as a child process, private folders |
 //! | [`cluster`] | out: read, watch, apply, evidence, events | the Kubernetes API |
 //! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop that joins the rooms above | the rooms above |
@@ -35,7 +36,7 @@
 //! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
-//! Imports run one way: `main → cli → {web → daemon → {git, cluster, history} → rollout → manifest → kube_facts}`, and
+//! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`, and
 //! `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
 //! shared would cancel out in every test. The manifests of the crates hold the walls between crates, `tests/tidy.rs` those
 //! between modules.
@@ -62,5 +63,6 @@ pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
+pub mod render;
 pub mod telemetry;
 pub mod web;

@@ -14,7 +14,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("git", &[]),
     ("cluster", &["clock", "telemetry"]),
     ("history", &[]),
-    ("daemon", &["git", "cluster", "history", "config", "clock", "telemetry"]),
+    ("render", &[]),
+    ("daemon", &["git", "cluster", "history", "render", "config", "clock", "telemetry"]),
     ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),
 ];
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use super::disk_tree::DiskTree;
+use super::units::Units;
 use crate::git::OddPath;
+use crate::render::MemoryTree;
 use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
 use belay_core::rollout::{After, wrong_order};
 
@@ -17,14 +20,20 @@ pub(super) struct Folder {
     pub files: Vec<File>,
     /// Everything that is wrong with them, also with one against another.
     pub complaints: Vec<Complaint>,
+    /// What is doubtful about the folder.
+    pub warnings: Vec<Complaint>,
 }
 
-/// Reads every manifest below a folder, or those of one file. Links are not followed, names that begin with `.` or `_`
+/// Reads a file anew as soon as more is known of the kinds in it.
+type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
+
+/// Reads every manifest below a folder, with what is rendered there, or those of one file. Links are not followed, names that begin with `.` or `_`
 /// passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
 pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     if path.is_file() {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
-        return Ok(read_all(&BTreeMap::from([(path.to_string_lossy().into(), bytes)]), scopes));
+        let path: Arc<str> = path.to_string_lossy().into();
+        return Ok(read_all(BTreeMap::from([plain(path, &bytes)]), scopes));
     }
     let present = std::env::current_dir().unwrap_or_default();
     let near = path.strip_prefix(".").or_else(|_| path.strip_prefix(&present)).unwrap_or(path);
@@ -34,22 +43,63 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
             folder => folder.join(below).to_string_lossy().into(),
         }
     };
-    let (files, odd) = contents(path)?;
-    let files = files.into_iter().map(|(below, bytes)| (from_here(&below), bytes)).collect();
-    let mut folder = read_all(&files, scopes);
-    folder
-        .complaints
-        .extend(odd.into_iter().map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd }.complaint()));
-    Ok(folder)
+    let (tree, folder) =
+        DiskTree::around(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
+    let units = Units::below(tree, &folder);
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    // What lies elsewhere in the repository is found upwards from the folder.
+    let up = "../".repeat(folder.split('/').filter(|part| !part.is_empty()).count());
+    let shown = |path: &str| match path.strip_prefix(&prefix) {
+        Some(below) => from_here(below),
+        None => from_here(&format!("{up}{path}")),
+    };
+    let (contents, odd) = contents(path)?;
+    let plain_files: BTreeMap<Arc<str>, Vec<u8>> =
+        contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
+    let mut files: BTreeMap<Arc<str>, Read<'_>> =
+        plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
+    for unit in units.plan.units.values() {
+        let (units, shown) = (&units, &shown);
+        files.insert(shown(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
+    }
+    let mut found = Folder { warnings: units.bases_of_others(shown), ..read_all(files, scopes) };
+    let odd = odd.into_iter().map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd });
+    found.complaints.extend(odd.map(|odd| odd.complaint()));
+    Ok(found)
 }
 
-/// Reads every manifest of these files, by path.
-pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) -> Folder {
+/// Reads every manifest below a folder of a revision, by path from the root of the repository.
+pub(super) fn read_revision(
+    tree: MemoryTree,
+    folder: &str,
+    bytes: &BTreeMap<String, Vec<u8>>,
+    scopes: Scopes,
+) -> Folder {
+    let units = Units::below(tree, folder.trim_matches('/'));
+    let shown = |path: &str| Arc::<str>::from(path);
+    let plain_files = bytes.iter().filter(|(path, _)| is_manifest(path) && !units.plan.covers(path));
+    let mut files: BTreeMap<Arc<str>, Read<'_>> =
+        plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
+    for unit in units.plan.units.values() {
+        let units = &units;
+        files.insert(Arc::clone(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
+    }
+    read_all(files, scopes)
+}
+
+fn plain(path: Arc<str>, bytes: &[u8]) -> (Arc<str>, Read<'_>) {
+    let read = Arc::clone(&path);
+    (path, Box::new(move |scopes| read_file(&read, bytes, scopes)))
+}
+
+/// Reads all of these files.
+fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
     let mut set = ManifestSet::new();
     let mut files: BTreeMap<Arc<str>, File> = BTreeMap::new();
-    let mut waiting: BTreeSet<Arc<str>> = bytes.keys().cloned().collect();
+    let mut waiting: BTreeSet<Arc<str>> = reads.keys().cloned().collect();
     while let Some(path) = waiting.pop_first() {
-        let file = read_file(&path, bytes.get(&path).map(Vec::as_slice).unwrap_or_default(), &scopes);
+        let Some(read) = reads.get(&path) else { continue };
+        let file = read(&scopes);
         // Files with objects of a custom kind are read again when its definition is found.
         for kind in set.replace(&path, Some(&file)) {
             match set.definition(&kind) {
@@ -64,7 +114,7 @@ pub(super) fn read_all(bytes: &BTreeMap<Arc<str>, Vec<u8>>, mut scopes: Scopes) 
     let after: Vec<After> = files.values().flat_map(|file| &file.manifests).filter_map(After::of).collect();
     let objects: Vec<&ObjectKey> = set.iter().map(|(key, _)| key).collect();
     complaints.extend(wrong_order(&after, |key| set.mentions(key), &objects));
-    Folder { files: files.into_values().collect(), complaints }
+    Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }
 }
 
 /// The files of a folder that may hold manifests, by their paths from it; and those whose names the daemon does not use.

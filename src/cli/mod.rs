@@ -12,6 +12,7 @@ mod conflict;
 mod connect;
 mod demo;
 mod diff;
+mod disk_tree;
 mod embedded;
 mod exit;
 mod folder;
@@ -30,6 +31,7 @@ mod pick;
 mod plan;
 mod progress;
 mod pushing;
+mod render;
 mod repositories;
 mod restart;
 mod retry;
@@ -51,6 +53,7 @@ mod threads;
 mod time_warp;
 mod undo;
 mod unified;
+mod units;
 mod version;
 mod wait;
 mod who;
@@ -120,6 +123,8 @@ enum Command {
     Plan(plan::Args),
     /// Check manifests without a cluster
     Check(check::Args),
+    /// Print what would be applied: the manifests of a folder, with what kustomize and Helm render
+    Render(render::Args),
     /// Show where each workload is
     Status(status::Args),
     /// Show what was rolled out, by which commit, and what became of it
@@ -212,6 +217,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(&globals, args).await,
         Command::Plan(args) => plan::run(&globals, args).await,
         Command::Check(args) => check::run(&globals, &args),
+        Command::Render(args) => render::run(&globals, &args),
         Command::Status(args) => status::run(&globals, args).await,
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,

@@ -17,6 +17,7 @@ use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
+use crate::render::{MemoryTree, Unit};
 use belay_core::manifest::{Colour, Complaint, File, ObjectKey, Scopes, is_manifest, render};
 use belay_core::rollout::{
     Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Trigger, Unnoticed, Wanted, configuration_hash,
@@ -70,7 +71,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { revision, path, from, source, roll_on_config, output } = args;
     let cluster = globals.cluster("").await?;
     let scopes = Scopes::new(cluster.default_namespace());
-    let (commit, Folder { files, complaints }) = match revision {
+    let (commit, Folder { files, complaints, .. }) = match revision {
         Some(name) => of_revision(&name, &path, scopes)?,
         None => {
             let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), scopes)?;
@@ -112,9 +113,16 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 
 /// What a revision of the working copy here holds.
 fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
-    let Revision { commit, files } = WorkingCopy::open(Path::new("."))?.revision(name, path, is_manifest)?;
-    let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes)).collect();
-    Ok((commit, folder::read_all(&files, scopes)))
+    let copy = WorkingCopy::open(Path::new("."))?;
+    let wanted = |path: &str| is_manifest(path) || Unit::may_change_with(path);
+    let Revision { commit, files } = copy.revision(name, path, wanted)?;
+    let mut tree = MemoryTree::default();
+    if files.keys().any(|path| Unit::may_change_with(path)) {
+        // What is rendered may be made from any file of the repository.
+        let all = copy.revision(commit.id.as_str(), "", |_| true)?;
+        all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));
+    }
+    Ok((commit, folder::read_revision(tree, path, &files, scopes)))
 }
 
 /// The manifests of files, as the plan wants them.

@@ -15,13 +15,14 @@ use super::connect::Programs;
 use super::embedded::{self, Embedded, new_token, write_kubeconfig};
 use super::exit::Exit;
 use super::output::{Format, plain, progress, say, say_value};
-use super::{Globals, identity, service, signals};
+use super::{Globals, identity, service, signals, version};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{self, ClusterConfig, Config, SourceConfig, Span, StateConfig, WebConfig};
+use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
+use crate::render::Tools;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Shown, Web, forge};
 use belay_core::rollout::Outcome;
@@ -87,7 +88,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             say(format!("source {}: {repository} ({})", source.name, source.branch));
         }
     }
+    let tools = Tools { kustomize: config.render.kustomize.clone(), helm: config.render.helm.clone() };
     if args.check_config {
+        version::tools(&tools).iter().for_each(say);
         say("The configuration can be used.");
         return Ok(Exit::Done);
     }
@@ -102,7 +105,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let identity = identity::of(&state)?;
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
-    let mut daemon = daemon.remembering(retention(&config.state)).pruning(pruning);
+    let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
     let mut clusters = BTreeMap::new();
     for source in &config.source {
         let (source, cluster) = match &embedded {
@@ -250,6 +253,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
             cluster: ClusterConfig::default(),
             state: StateConfig::default(),
             web: WebConfig::default(),
+            render: RenderConfig::default(),
         });
     }
     let path = args.config.clone().unwrap_or_else(|| PathBuf::from(service::CONFIG));

@@ -3,6 +3,7 @@
 use super::answer::VersionAnswer;
 use super::exit::Exit;
 use super::output::{Format, say, say_value};
+use crate::render::{Found, Tools, confinement};
 use kube_facts::facts;
 
 /// What `belay version` understands.
@@ -21,7 +22,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             let (version, embedded_kubernetes) = (version.to_owned(), facts().kubernetes.clone());
             say_value(&VersionAnswer { version, embedded_kubernetes }, output)?;
         }
-        Format::Table | Format::Wide | Format::Name => say(format!("belay {version}")),
+        Format::Table | Format::Wide | Format::Name => {
+            say(format!("belay {version}"));
+            tools(&Tools::default()).iter().for_each(say);
+        }
     }
     Ok(Exit::Done)
+}
+
+/// Which tools that render were found, and what keeps them in.
+pub(super) fn tools(tools: &Tools) -> Vec<String> {
+    let found = |what: &str, found: Option<Found>| match found.map(|found| (found.version(), found)) {
+        None => format!("{what}: not found"),
+        Some((Ok(version), found)) => format!("{what}: {} {version} ({})", found.tool, found.program.display()),
+        Some((Err(failure), found)) => format!("{what}: {}: {}", found.program.display(), failure.message()),
+    };
+    let mut lines = vec![found("kustomize", tools.kustomize()), found("helm", tools.helm())];
+    let confined = confinement();
+    let open: Vec<&str> = [(confined.files, "files of this machine"), (confined.network, "the network")]
+        .into_iter()
+        .filter_map(|(kept, what)| (!kept).then_some(what))
+        .collect();
+    if !open.is_empty() {
+        lines.push(format!("rendering: this kernel does not keep the tools from {}", open.join(" and ")));
+    }
+    lines
 }

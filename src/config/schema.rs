@@ -101,7 +101,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CredentialsConfig, SourceConfig};
+    use crate::config::{CredentialsConfig, HelmConfig, SourceConfig};
 
     /// A source with every key that may be left out.
     fn full() -> Value {
@@ -118,6 +118,13 @@ mod tests {
             ssh_passphrase_file: path(),
             known_hosts: path(),
         };
+        source.helm = vec![HelmConfig {
+            chart: "apps/web".to_owned(),
+            release: Some("web".to_owned()),
+            namespace: Some("shop".to_owned()),
+            values: vec!["values.yaml".to_owned()],
+            set: [("a".to_owned(), "b".to_owned())].into(),
+        }];
         serde_json::to_value(source).unwrap()
     }
 

@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::head_change::Repository;
-use crate::git::{BlobId, GitError};
+use super::units::Content;
+use crate::git::GitError;
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use belay_core::rollout::{
     After, CommitId, Reading, Replicas, configuration_hash, contents_hash, is_configuration, named_configuration,
     readings, scaled_by, template, wrong_order,
 };
 
-/// A file that was read: what it holds, and the id of its content where it is a file like any other.
+/// A file that was read: what it holds, and what it was read from where it can be read again.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFile {
     pub file: Arc<File>,
-    pub blob: Option<BlobId>,
+    pub content: Option<Content>,
 }
 
 /// What the repository holds at a commit.
@@ -41,7 +42,7 @@ pub(super) struct DesiredState {
 /// What is kept of a file beside its objects.
 #[derive(Default)]
 struct Note {
-    blob: Option<BlobId>,
+    content: Option<Content>,
     /// `apiVersion` and kind of its objects, each once.
     kinds: Box<[Arc<(String, String)>]>,
     /// What its HorizontalPodAutoscalers target.
@@ -106,9 +107,9 @@ impl DesiredState {
         let mut read: BTreeSet<Arc<str>> = waiting.clone();
         while let Some(path) = waiting.pop_first() {
             if !read.remove(&path) {
-                let Some(blob) = self.notes.get(&path).and_then(|note| note.blob) else { continue };
-                let file = repository.read(&path, blob, &self.scopes)?;
-                files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), blob: Some(blob) }));
+                let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { continue };
+                let file = repository.read(&path, content, &self.scopes)?;
+                files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), content: Some(content) }));
             }
             let file = files.get(&path).and_then(Option::as_ref);
             self.note(&path, file);
@@ -127,9 +128,9 @@ impl DesiredState {
         named.iter().for_each(|name| take_out(&mut self.users, &name.object, &name.user));
         scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
         self.waiting.remove(path);
-        let Some(ReadFile { file, blob }) = read else { return };
+        let Some(ReadFile { file, content }) = read else { return };
         let note = Note {
-            blob: *blob,
+            content: *content,
             kinds: self.note_kinds(&file.manifests),
             scaled: file.manifests.iter().filter_map(scale_target).collect(),
             names: file.manifests.iter().flat_map(names).collect(),
@@ -257,14 +258,14 @@ impl DesiredState {
 
     /// What an object waits for.
     pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
-        let path = self.set.locate(key)?.place.path;
+        let path = self.set.locate(key)?.file;
         self.notes.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
     /// The objects of a file, with their hashes. `None` where the file itself must be read to know them: it is not
     /// here, or something is wrong with one of them.
     pub(super) fn known(&self, path: &str) -> Option<Vec<(ObjectKey, ManifestHash)>> {
-        self.notes.get(path)?.blob?;
+        self.notes.get(path)?.content?;
         let hash = |key: &ObjectKey| Some((key.clone(), self.set.locate(key)?.hash));
         self.set.objects_in(path).map(hash).collect()
     }
@@ -272,9 +273,9 @@ impl DesiredState {
     /// The manifest of an object, read from the mirror.
     pub(super) fn manifest(&self, repository: &Repository, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
         let Some(located) = self.set.locate(key) else { return Ok(None) };
-        let path = located.place.path;
-        let Some(blob) = self.notes.get(&path).and_then(|note| note.blob) else { return Ok(None) };
-        let file = repository.read(&path, blob, &self.scopes)?;
+        let path = located.file;
+        let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { return Ok(None) };
+        let file = repository.read(&path, content, &self.scopes)?;
         Ok(file.manifests.into_iter().find(|manifest| manifest.key == *key))
     }
 
@@ -289,7 +290,7 @@ impl DesiredState {
     /// What is known of the contents of a ConfigMap or Secret.
     pub(super) fn contents(&self, key: &ObjectKey) -> Contents {
         let known = self.set.locate(key).and_then(|located| {
-            let contents = &self.notes.get(&located.place.path)?.contents;
+            let contents = &self.notes.get(&located.file)?.contents;
             contents.iter().find(|(other, _)| other == key).map(|(_, hash)| *hash)
         });
         match known {
@@ -301,7 +302,7 @@ impl DesiredState {
 
     /// How the pods of a workload read a ConfigMap or Secret; `None` where they do not.
     pub(super) fn reading(&self, object: &ObjectKey, user: &ObjectKey) -> Option<Reading> {
-        let path = self.set.locate(user)?.place.path;
+        let path = self.set.locate(user)?.file;
         let names = &self.notes.get(&path)?.names;
         names.iter().find(|name| name.object == *object && name.user == *user)?.reading
     }

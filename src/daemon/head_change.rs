@@ -10,9 +10,10 @@ use super::context::Pruning;
 use super::desired_state::{DesiredState, ReadFile};
 use super::offline_start::Away;
 use super::panics::{contained_now, internal_error};
-use crate::git::{BlobId, Chain, Change, Changes, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
+use super::units::{Content, SourceChange, SourceChanges, Units};
+use crate::git::{Chain, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
-use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, is_manifest, read_file};
+use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, read_file};
 use belay_core::rollout::{Commit, CommitId, allowed_by_trailer};
 
 /// The most memory that the manifests of a head may take that are read at once, in bytes: some 25,000 small ones.
@@ -36,6 +37,8 @@ pub(super) struct Repository {
     pub away: Away,
     /// Where all this is done.
     pub beside: Beside,
+    /// What is rendered.
+    pub units: Units,
 }
 
 /// What a new head says.
@@ -99,25 +102,27 @@ impl Repository {
             let desired = self.desired();
             (desired.at.clone(), desired.scopes.clone())
         };
-        let for_desired = self.mirror.changes(desired_at.as_ref(), head, &self.folder)?;
+        let mut for_desired = self.changes(desired_at.as_ref(), head)?;
+        let again = self.units_to_try_again(head)?;
+        let is_new = |again: &SourceChange| for_desired.changes.iter().all(|change| change.path != again.path);
+        let again: Vec<SourceChange> = again.into_iter().filter(is_new).collect();
+        for_desired.changes.extend(again);
+        self.keep_plan(head)?;
+        self.render_changed(head, &for_desired.changes)?;
         let mut files = self.files(&for_desired.changes, &scopes)?;
         files.extend(
             for_desired
                 .odd
                 .iter()
-                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), blob: None }))),
+                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
         );
         let known = if desired_at.is_some() && desired_at.as_ref() == planned {
             self.known(&for_desired)
         } else {
             Known::new()
         };
-        let for_plan = if desired_at.as_ref() == planned {
-            for_desired
-        } else {
-            self.mirror.changes(planned, head, &self.folder)?
-        };
-        let Changes { changes: for_plan, odd } = for_plan;
+        let for_plan = if desired_at.as_ref() == planned { for_desired } else { self.changes(planned, head)? };
+        let SourceChanges { changes: for_plan, odd } = for_plan;
         let accident = match self.accident(&files, &for_plan, planned, head) {
             Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
             accident => accident,
@@ -143,6 +148,7 @@ impl Repository {
             removed: BTreeMap::new(),
             accident,
         };
+        news.paths.extend(rendered_places(&for_plan, &files));
         if accident.is_none() {
             reading.compare(&for_plan, &files, &known, planned, &mut news)?;
             for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
@@ -159,7 +165,7 @@ impl Repository {
     }
 
     /// What the desired state knows of the files that differ, so that their former contents need not be read.
-    fn known(&self, changes: &Changes) -> Known {
+    fn known(&self, changes: &SourceChanges) -> Known {
         let desired = self.desired();
         let paths = changes.changes.iter().map(|change| change.path.as_str());
         paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
@@ -169,11 +175,11 @@ impl Repository {
     fn accident(
         &self,
         files: &Files,
-        for_plan: &[Change],
+        for_plan: &[SourceChange],
         planned: Option<&CommitId>,
         head: &CommitId,
     ) -> Option<Accident> {
-        let is_manifests = |change: &&Change| is_manifest(&change.path);
+        let is_manifests = |change: &&SourceChange| change.is_manifest();
         let mut gone = for_plan.iter().filter(is_manifests);
         let kept = self.desired().paths().any(|path| !files.contains_key(path));
         if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
@@ -200,10 +206,10 @@ impl Repository {
     }
 
     /// The files at the places of all changes, as they are after them. Many are read on several threads.
-    fn files(&self, changes: &[Change], scopes: &Scopes) -> Result<Files, GitError> {
+    fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<Files, GitError> {
         let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
         let held = AtomicUsize::new(0);
-        let read = &|changes: &[Change]| -> Result<Files, GitError> {
+        let read = &|changes: &[SourceChange]| -> Result<Files, GitError> {
             let files = changes.iter().filter_map(|change| self.file(change, scopes).transpose());
             files.map(|placed| placed.and_then(|placed| self.has_room_for(placed, &held))).collect()
         };
@@ -243,35 +249,39 @@ impl Repository {
     }
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
-    fn file(&self, change: &Change, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
-        if !is_manifest(&change.path) {
+    fn file(&self, change: &SourceChange, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
+        if !change.is_manifest() {
             return Ok(None);
         }
         let path: Arc<str> = change.path.as_str().into();
         let read = match change.after {
             None => return Ok(Some((path, None))),
-            Some(Entry { kind: EntryKind::File, blob }) => {
-                ReadFile { file: self.read(&change.path, blob, scopes)?.into(), blob: Some(blob) }
+            Some(content @ (Content::Rendered(_) | Content::Entry(Entry { kind: EntryKind::File, .. }))) => {
+                ReadFile { file: self.read(&change.path, content, scopes)?.into(), content: Some(content) }
             }
-            Some(Entry { kind: EntryKind::Symlink, .. }) => {
+            Some(Content::Entry(Entry { kind: EntryKind::Symlink, .. })) => {
                 let file = refused(
                     &path,
                     "is a symbolic link, and belay does not follow links",
                     "put the manifest itself here",
                 );
-                ReadFile { file: file.into(), blob: None }
+                ReadFile { file: file.into(), content: None }
             }
-            Some(Entry { kind: EntryKind::Submodule, .. }) => {
+            Some(Content::Entry(Entry { kind: EntryKind::Submodule, .. })) => {
                 let message = "is a submodule, and belay does not enter other repositories";
                 let file = refused(&path, message, "follow that repository as a source of its own");
-                ReadFile { file: file.into(), blob: None }
+                ReadFile { file: file.into(), content: None }
             }
         };
         Ok(Some((path, Some(read))))
     }
 
-    /// Reads and parses one file.
-    pub(super) fn read(&self, path: &str, blob: BlobId, scopes: &Scopes) -> Result<File, GitError> {
+    /// Reads and parses one file, or what a unit renders to.
+    pub(super) fn read(&self, path: &str, content: Content, scopes: &Scopes) -> Result<File, GitError> {
+        let blob = match content {
+            Content::Entry(entry) => entry.blob,
+            Content::Rendered(id) => return self.read_rendered(path, id, scopes),
+        };
         let limit = Limits::default().file_bytes;
         match self.mirror.read(blob, limit as u64) {
             Ok(bytes) => Ok(contained_now(|| read_file(path, &bytes, scopes)).unwrap_or_else(|panic| {
@@ -297,7 +307,7 @@ pub(super) struct Reading<'a> {
     pub scopes: &'a Scopes,
     pub head: &'a CommitId,
     pub commits: BTreeMap<CommitId, Arc<Commit>>,
-    pub parsed: BTreeMap<(String, BlobId), Arc<File>>,
+    pub parsed: BTreeMap<(String, Content), Arc<File>>,
 }
 
 impl<'a> Reading<'a> {
@@ -309,25 +319,26 @@ impl<'a> Reading<'a> {
     /// Remembers files that have been read already.
     fn has_read(&mut self, files: &Files) {
         for (path, read) in files {
-            if let Some(ReadFile { file, blob: Some(blob) }) = read {
-                self.parsed.insert((path.to_string(), *blob), Arc::clone(file));
+            if let Some(ReadFile { file, content: Some(content) }) = read {
+                self.parsed.insert((path.to_string(), *content), Arc::clone(file));
             }
         }
     }
 
     fn compare(
         &mut self,
-        changes: &[Change],
+        changes: &[SourceChange],
         after: &Files,
         known: &Known,
         planned: Option<&CommitId>,
         news: &mut HeadChange,
     ) -> Result<(), GitError> {
-        let changes: Vec<&Change> = changes.iter().filter(|change| is_manifest(&change.path)).collect();
-        let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
+        let changes: Vec<&SourceChange> = changes.iter().filter(|change| change.is_manifest()).collect();
+        let plain = changes.iter().filter(|change| !change.is_rendered());
+        let paths: Vec<String> = plain.map(|change| change.path.clone()).collect();
         let repository = self.repository;
         let chains = repository.mirror.attribution(planned, self.head, &repository.folder, &paths, LINKS)?;
-        let mut before: BTreeMap<ObjectKey, (&Change, ManifestHash)> = BTreeMap::new();
+        let mut before: BTreeMap<ObjectKey, (&SourceChange, ManifestHash)> = BTreeMap::new();
         let mut unreadable = BTreeSet::new();
         for change in &changes {
             let held = match known.get(&change.path) {
@@ -346,16 +357,22 @@ impl<'a> Reading<'a> {
             let chain = chains.get(&change.path);
             for manifest in &file.manifests {
                 if before.get(&manifest.key).map(|(_, hash)| *hash) != Some(manifest.hash) {
-                    let commit = self.charge(&change.path, &manifest.key, chain)?;
+                    let commit = self.charge_change(change, &manifest.key, chain, planned)?;
                     news.changed.push(Charged { manifest: manifest.clone(), commit });
                 }
             }
-            let newest = chain.and_then(|chain| chain.links.first()).map_or(self.head, |link| &link.commit).clone();
-            for complaint in &file.complaints {
-                news.complaints.push((complaint.clone(), self.commit(&newest)?));
+            if file.complaints.is_empty() {
+                continue;
             }
+            let newest = if change.is_rendered() {
+                self.charge_unit(&change.path, None, &self.head.clone())?
+            } else {
+                let newest = chain.and_then(|chain| chain.links.first()).map_or(self.head, |link| &link.commit);
+                self.commit(&newest.clone())?
+            };
+            news.complaints.extend(file.complaints.iter().map(|complaint| (complaint.clone(), Arc::clone(&newest))));
         }
-        let gone: Vec<(ObjectKey, (&Change, ManifestHash))> = {
+        let gone: Vec<(ObjectKey, (&SourceChange, ManifestHash))> = {
             let desired = repository.desired();
             let is_gone = |key: &ObjectKey| !desired.mentions(key) && !unreadable.contains(key);
             before.into_iter().filter(|(key, _)| is_gone(key)).collect()
@@ -363,10 +380,25 @@ impl<'a> Reading<'a> {
         for (key, (change, _)) in gone {
             let file = self.side(&change.path, change.before.as_ref())?;
             let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == key).cloned() else { continue };
-            let commit = self.charge(&change.path, &key, chains.get(&change.path))?;
+            let commit = self.charge_change(change, &key, chains.get(&change.path), planned)?;
             news.removed.insert(key, Charged { manifest, commit });
         }
         Ok(())
+    }
+
+    /// The commit that is charged with an object of a change. In a first look, of a unit the newest that changed what it
+    /// is made from: to tell objects apart, all of its past would have to be rendered.
+    fn charge_change(
+        &mut self,
+        change: &SourceChange,
+        key: &ObjectKey,
+        chain: Option<&Chain>,
+        planned: Option<&CommitId>,
+    ) -> Result<Arc<Commit>, GitError> {
+        if change.is_rendered() {
+            return self.charge_unit(&change.path, planned.map(|_| key), &self.head.clone());
+        }
+        self.charge(&change.path, key, chain)
     }
 
     /// The newest commit that made this very object what it is; others may have changed its file since.
@@ -378,7 +410,7 @@ impl<'a> Reading<'a> {
     ) -> Result<Arc<Commit>, GitError> {
         let id = match chain {
             Some(chain) => chain.charged(|entry| {
-                let file = self.side(path, entry)?;
+                let file = self.side(path, entry.copied().map(Content::Entry).as_ref())?;
                 Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
             })?,
             None => None,
@@ -387,19 +419,19 @@ impl<'a> Reading<'a> {
         self.commit(&id)
     }
 
-    fn side(&mut self, path: &str, entry: Option<&Entry>) -> Result<Arc<File>, GitError> {
-        let Some(Entry { kind: EntryKind::File, blob }) = entry else {
+    pub(super) fn side(&mut self, path: &str, content: Option<&Content>) -> Result<Arc<File>, GitError> {
+        let Some(content) = Content::readable(content) else {
             return Ok(Arc::new(read_file(path, b"", self.scopes)));
         };
-        if let Some(file) = self.parsed.get(&(path.to_owned(), *blob)) {
+        if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(self.repository.read(path, *blob, self.scopes)?);
-        self.parsed.insert((path.to_owned(), *blob), Arc::clone(&file));
+        let file = Arc::new(self.repository.read(path, content, self.scopes)?);
+        self.parsed.insert((path.to_owned(), content), Arc::clone(&file));
         Ok(file)
     }
 
-    fn commit(&mut self, id: &CommitId) -> Result<Arc<Commit>, GitError> {
+    pub(super) fn commit(&mut self, id: &CommitId) -> Result<Arc<Commit>, GitError> {
         if let Some(commit) = self.commits.get(id) {
             return Ok(Arc::clone(commit));
         }
@@ -407,6 +439,17 @@ impl<'a> Reading<'a> {
         self.commits.insert(id.clone(), Arc::clone(&commit));
         Ok(commit)
     }
+}
+
+/// The files that the objects and complaints of units come from, where those changed.
+fn rendered_places(changes: &[SourceChange], files: &Files) -> BTreeSet<String> {
+    let changed = changes.iter().filter(|change| change.is_rendered());
+    let read = changed.filter_map(|change| files.get(change.path.as_str())?.as_ref());
+    let places = read.flat_map(|read| {
+        let manifests = read.file.manifests.iter().map(|manifest| &manifest.place);
+        manifests.chain(read.file.complaints.iter().map(|complaint| &complaint.place))
+    });
+    places.map(|place| place.path.to_string()).collect()
 }
 
 fn hashes(file: &File) -> Vec<(ObjectKey, ManifestHash)> {

@@ -25,6 +25,7 @@ use super::source::Source;
 use super::source_dependency::{Asked, Before};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
+use super::units::Units;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
@@ -39,6 +40,7 @@ pub(super) struct Parts {
     pub mirror: Arc<Mirror>,
     pub folder: String,
     pub beside: Beside,
+    pub units: Units,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
     pub asked: Arc<Asked>,
@@ -80,7 +82,8 @@ impl Parts {
         let (cluster, name) = (&self.cluster, &self.config.name);
         let desired = Arc::new(Mutex::new(DesiredState::new(cluster.default_namespace())));
         let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
-        let repository = Repository { mirror, folder, desired, away: Away::default(), beside };
+        let (away, units) = (Away::default(), self.units.clone());
+        let repository = Repository { mirror, folder, desired, away, beside, units };
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),

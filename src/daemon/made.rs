@@ -9,9 +9,10 @@ use tracing::warn;
 
 use super::context::Context;
 use super::head_change::Repository;
-use crate::git::{Entry, EntryKind, GitError};
+use super::units::Content;
+use crate::git::GitError;
 use crate::history::Query;
-use belay_core::manifest::{ObjectKey, is_manifest};
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     self, CLAIMED_TWICE, CommitId, OtherLabel, Outcome, Record, Trigger, Wanted, is_label_of_others,
 };
@@ -20,6 +21,8 @@ use belay_core::rollout::{
 const RECORDS: u32 = 50;
 /// How many commits are looked through for one that named an object.
 const COMMITS: usize = 1000;
+/// How many earlier versions of units are rendered for it.
+const RENDERED: usize = 50;
 /// How many objects are named in a message.
 const NAMED: usize = 10;
 
@@ -175,17 +178,24 @@ impl Repository {
         let scopes = self.desired().scopes.clone();
         let mut named = BTreeSet::new();
         let mut at = head.clone();
+        let mut rendered = 0;
         for _ in 0..COMMITS {
             let Some(parent) = self.mirror.commit(&at)?.parents.into_iter().next() else { break };
-            let changes = match self.mirror.changes(Some(&parent), &at, &self.folder) {
+            let changes = match self.changes(Some(&parent), &at) {
                 Ok(changes) => changes.changes,
                 // The folder came later, or was away for a while.
                 Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => Vec::new(),
                 Err(error) => return Err(error),
             };
-            for change in changes.iter().filter(|change| is_manifest(&change.path)) {
-                let Some(Entry { kind: EntryKind::File, blob }) = &change.before else { continue };
-                let file = self.read(&change.path, *blob, &scopes)?;
+            for change in changes.iter().filter(|change| change.is_manifest()) {
+                let Some(content) = Content::readable(change.before.as_ref()) else { continue };
+                if let Content::Rendered(_) = content {
+                    rendered += 1;
+                    if rendered > RENDERED {
+                        continue;
+                    }
+                }
+                let file = self.read(&change.path, content, &scopes)?;
                 named.extend(file.manifests.into_iter().map(|manifest| manifest.key).filter(|key| keys.contains(key)));
             }
             if named.len() == keys.len() {

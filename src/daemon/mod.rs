@@ -5,6 +5,7 @@ mod apply_wave;
 mod autoscalers;
 mod blocking_pool;
 mod commit_rollback;
+mod commit_tree;
 mod config_rollout;
 mod context;
 mod deferred_watch;
@@ -60,6 +61,7 @@ mod take_back;
 mod takeover;
 mod tasks;
 mod unhealthy;
+mod units;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,14 +75,16 @@ use tracing::{Instrument as _, info_span, warn};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
-use crate::config::SourceConfig;
+use crate::config::{HelmConfig, Render, SourceConfig};
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
+use crate::render::{HelmOptions, Options, Renderer, Tools};
 use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use autoscalers::Autoscalers;
 use blocking_pool::Beside;
+pub use commit_tree::CommitTree;
 pub use context::Pruning;
 use leadership::Leader;
 use leading::Parts;
@@ -90,6 +94,7 @@ use requests::Requests;
 use source_dependency::{Asked, Before};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
+use units::Units;
 
 /// Why a source can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +135,8 @@ pub struct Daemon {
     pruning: Pruning,
     /// This daemon's name among those that may follow the same sources.
     identity: Option<String>,
+    /// What renders.
+    tools: Tools,
     /// What is asked of a source by those who wait for it, by name.
     asked: BTreeMap<String, Arc<Asked>>,
     /// The room for requests that its sources share.
@@ -151,6 +158,7 @@ impl Daemon {
             retention: Retention::default(),
             pruning: Pruning::default(),
             identity: None,
+            tools: Tools::default(),
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
             beside: Beside::default(),
@@ -178,6 +186,13 @@ impl Daemon {
     #[must_use]
     pub fn leading(mut self, identity: String) -> Daemon {
         self.identity = Some(identity);
+        self
+    }
+
+    /// Renders with these tools, for the sources that are followed from here on; by default with those on the PATH.
+    #[must_use]
+    pub fn rendering_with(mut self, tools: Tools) -> Daemon {
+        self.tools = tools;
         self
     }
 
@@ -242,8 +257,10 @@ impl Daemon {
                 stop: self.stop.clone(),
             }
         });
+        let renderer = Renderer::new(render_options(&config), self.tools.clone(), Some(&folder));
         let parts = Parts {
             cluster,
+            units: Units::new(renderer),
             mirror: Arc::new(mirror),
             folder: config.path.trim_matches('/').to_owned(),
             follow,
@@ -329,6 +346,19 @@ pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
         credentials = credentials.known_hosts(file);
     }
     credentials
+}
+
+/// How a source's folder is read.
+#[must_use]
+pub fn render_options(config: &SourceConfig) -> Options {
+    let chart = |chart: &HelmConfig| HelmOptions {
+        chart: chart.chart.clone(),
+        release: chart.release.clone(),
+        namespace: chart.namespace.clone(),
+        values: chart.values.clone(),
+        set: chart.set.clone(),
+    };
+    Options { off: config.render == Render::Off, helm: config.helm.iter().map(chart).collect() }
 }
 
 fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {

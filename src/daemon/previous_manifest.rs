@@ -4,8 +4,9 @@ use tracing::warn;
 
 use super::context::Context;
 use super::head_change::{Reading, Repository};
-use crate::git::{Entry, EntryKind, GitError};
-use belay_core::manifest::{Manifest, ManifestHash, ObjectKey, is_manifest};
+use super::units::Content;
+use crate::git::GitError;
+use belay_core::manifest::{Manifest, ManifestHash, ObjectKey};
 use belay_core::rollout::{Commit, CommitId};
 use std::sync::Arc;
 
@@ -35,28 +36,32 @@ impl Repository {
     pub(super) fn turned_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<PreviousManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
         let scopes = self.desired().scopes.clone();
-        let mut before: Option<(String, Manifest)> = None;
+        let mut before: Option<(bool, String, Manifest)> = None;
         let mut now = None;
-        let changes = self.mirror.changes(Some(&parent), commit, &self.folder)?.changes;
-        for change in changes.iter().filter(|change| is_manifest(&change.path)) {
-            let find = |entry: Option<&Entry>| {
-                let Some(Entry { kind: EntryKind::File, blob }) = entry else { return Ok(None) };
-                let file = self.read(&change.path, *blob, &scopes)?;
+        let changes = self.changes(Some(&parent), commit)?.changes;
+        for change in changes.iter().filter(|change| change.is_manifest()) {
+            let find = |content: Option<&Content>| {
+                let Some(content) = Content::readable(content) else { return Ok(None) };
+                let file = self.read(&change.path, content, &scopes)?;
                 Ok::<_, GitError>(file.manifests.into_iter().find(|manifest| manifest.key == *key))
             };
             if let Some(manifest) = find(change.before.as_ref())? {
-                before = Some((change.path.clone(), manifest));
+                before = Some((change.is_rendered(), change.path.clone(), manifest));
             }
             now = find(change.after.as_ref())?.map(|manifest| manifest.hash).or(now);
         }
-        let (Some((path, manifest)), Some(now)) = (before, now) else { return Ok(None) };
+        let (Some((is_rendered, path, manifest)), Some(now)) = (before, now) else { return Ok(None) };
         if manifest.hash == now {
             return Ok(None);
         }
         let mut reading = Reading::new(self, &scopes, &parent);
-        let paths = [path.clone()];
-        let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
-        let commit = reading.charge(&path, key, chains.get(&path))?;
+        let commit = if is_rendered {
+            reading.charge_unit(&path, Some(key), &parent)?
+        } else {
+            let paths = [path.clone()];
+            let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
+            reading.charge(&path, key, chains.get(&path))?
+        };
         Ok(Some(PreviousManifest { former: Former { manifest, commit }, now }))
     }
 

@@ -250,7 +250,7 @@ impl Source {
                     debug!(why, "pushes are noticed only by polling");
                 }
                 let looked = repository.look(&follow, &stop, |head| {
-                    if known.as_ref() == Some(head) {
+                    if known.as_ref() == Some(head) && !repository.units.may_render_now() {
                         return Ok(None);
                     }
                     debug!(commit = head.short(), "a new head");

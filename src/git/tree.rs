@@ -189,7 +189,7 @@ impl Mirror {
     }
 
     /// Reads a tree, unless it is larger than any sensible one.
-    fn tree<'a>(&self, repository: &'a Repository, id: Oid) -> Result<Tree<'a>, GitError> {
+    pub(super) fn tree<'a>(&self, repository: &'a Repository, id: Oid) -> Result<Tree<'a>, GitError> {
         let size = repository.odb().and_then(|odb| odb.read_header(id)).map_err(|error| self.damaged(&error))?.0;
         if size > TREE_LIMIT {
             let what = format!("folder {id}");
@@ -271,7 +271,7 @@ impl Raw<'_> {
     }
 
     fn entry(&self) -> Entry {
-        Entry { kind: kind_of(self.0.filemode()), blob: BlobId(self.0.id()) }
+        entry_of(&self.0)
     }
 
     /// Whether belay sees them as the same; the executable bit is not looked at.
@@ -383,6 +383,10 @@ fn entries<'tree>(tree: &'tree Tree<'_>) -> Vec<Raw<'tree>> {
 /// The folders of a path, without empty ones and `.`.
 fn parts(folder: &str) -> impl Iterator<Item = &str> {
     folder.split('/').filter(|part| !part.is_empty() && *part != ".")
+}
+
+pub(super) fn entry_of(entry: &TreeEntry<'_>) -> Entry {
+    Entry { kind: kind_of(entry.filemode()), blob: BlobId(entry.id()) }
 }
 
 fn kind_of(mode: i32) -> EntryKind {

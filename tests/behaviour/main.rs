@@ -51,6 +51,7 @@ mod pushes_faster_than_rollouts;
 mod replication_controllers_are_rolled;
 mod rollouts_wait_for_one_another;
 mod rolls_out_what_a_commit_says;
+mod rolls_out_what_is_rendered;
 
 mod shows_itself_over_http;
 mod sources_wait_for_one_another;

@@ -6,7 +6,7 @@ use crate::program::run;
 fn version_says_which() {
     let home = tempfile::tempdir().unwrap();
     let ran = run(home.path(), &["version"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, concat!("belay ", env!("CARGO_PKG_VERSION"), "\n")));
+    assert_eq!((ran.code, ran.out.lines().next()), (0, Some(concat!("belay ", env!("CARGO_PKG_VERSION")))));
     let ran = run(home.path(), &["version", "-o", "json"]);
     let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));

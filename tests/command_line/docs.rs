@@ -206,8 +206,9 @@ async fn run_page(page: &Path) -> Vec<String> {
     let programs = Path::new(env!("CARGO_BIN_EXE_belay")).parent().unwrap();
     let assets = std::env::var("KUBEBUILDER_ASSETS").unwrap_or_default();
     let path = format!("{}:{}:{assets}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    for program in ["git", "kubectl"] {
-        let uses = commands.iter().any(|shown| shown.command.contains(program));
+    for (program, page) in [("git", ""), ("kubectl", "kustomize.md"), ("helm", "helm.md")] {
+        // What renders is run by belay.
+        let uses = name == page || commands.iter().any(|shown| shown.command.contains(program));
         let there = path.split(':').any(|folder| Path::new(folder).join(program).is_file());
         if uses && !there {
             eprintln!("there is no {program}: skipped: docs/{name}");

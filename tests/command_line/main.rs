@@ -29,6 +29,7 @@ mod operating;
 mod pushing;
 mod reading;
 mod recollecting;
+mod render;
 mod rolling_update;
 mod run;
 mod secrets;

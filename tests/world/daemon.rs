@@ -7,6 +7,7 @@ use belay::cluster::Cluster;
 use belay::config::SourceConfig;
 use belay::daemon::{Daemon, Pruning, Status};
 use belay::history::{History, Query, Retention};
+use belay::render::Tools;
 use belay::telemetry::Metrics;
 use belay::web::Shown;
 use belay_core::rollout::{Outcome, Record, Trigger};
@@ -23,6 +24,21 @@ use super::tap::{Fate, Tap};
 /// When the world of a paused test begins.
 pub const EPOCH: &str = "2026-01-01T00:00:00Z";
 
+/// Tools that are nowhere: what a test renders with does not depend on the machine.
+pub fn no_tools() -> Tools {
+    Tools { kustomize: Some("/nonexistent/kustomize".into()), helm: Some("/nonexistent/helm".into()) }
+}
+
+/// The real kubectl and helm. Without them a test says that it has nothing to run.
+pub fn real_tools() -> Option<Tools> {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(std::path::PathBuf::from);
+    let Some(folder) = folder.filter(|folder| folder.join("helm").exists() && folder.join("kubectl").exists()) else {
+        eprintln!("KUBEBUILDER_ASSETS names no folder with kubectl and helm: nothing is rendered");
+        return None;
+    };
+    Some(Tools { kustomize: Some(folder.join("kubectl")), helm: Some(folder.join("helm")) })
+}
+
 /// Everything that a behaviour test stands on.
 pub struct World {
     pub repository: Repository,
@@ -37,6 +53,8 @@ pub struct World {
     pub retention: Retention,
     /// How much belay deletes at once.
     pub pruning: Pruning,
+    /// What belay renders with.
+    pub tools: Tools,
     /// What this daemon is called among others.
     pub identity: String,
     pub cluster: Option<MiniCluster>,
@@ -127,6 +145,7 @@ impl World {
             more: Vec::new(),
             retention: Retention::default(),
             pruning: Pruning::default(),
+            tools: no_tools(),
             identity: "one".to_owned(),
             cluster,
             running: None,
@@ -146,6 +165,7 @@ impl World {
         let daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
         let mut daemon =
             daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
+        daemon = daemon.rendering_with(self.tools.clone());
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
         for config in [&self.config].into_iter().chain(&self.more) {
             daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");

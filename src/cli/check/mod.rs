@@ -51,7 +51,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
 
 /// What is wrong with the manifests of a folder, and what is doubtful; what is told of files first, then of each object.
 fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
-    let (mut complaints, mut warnings) = (folder.complaints.clone(), Vec::new());
+    let (mut complaints, mut warnings) = (folder.complaints.clone(), folder.warnings.clone());
     let manifests = || folder.files.iter().flat_map(|file| &file.manifests);
     // What is written and wrong is there all the same.
     let rejected = folder.files.iter().flat_map(|file| &file.rejected);

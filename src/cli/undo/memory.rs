@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use crate::cli::Globals;
 use crate::cli::target::Target;
+use crate::daemon::CommitTree;
 use crate::git::{EntryKind, Limits, Mirror, Resolved as InGit};
 use crate::history::{History, HistoryError, Query, Resolved};
+use crate::render::{Options, find};
 use belay_core::manifest::{ObjectKey, Scopes, is_manifest, read_file};
 use belay_core::rollout::{
     Commit, CommitId, Hold, Outcome, Record, configuration_hash, marks, named_configuration, template,
@@ -143,7 +145,10 @@ impl UndoHistory {
         // Where the manifest is now it most likely was then; otherwise every file is read.
         let place = self.newest(source, &target.key)?.and_then(|record| record.place);
         let namespace = target.key.namespace.as_deref().unwrap_or("default");
+        // What is rendered was never applied as it is written.
+        let units = find(&CommitTree::new(&mirror, &id), "", &Options::default())?;
         let mut files = mirror.files(&id, "")?.files;
+        files.retain(|(path, _)| !units.covers(path));
         files.sort_by_key(|(path, _)| place.as_ref().is_none_or(|place| *place.path != **path));
         for (path, entry) in files {
             if entry.kind != EntryKind::File || !is_manifest(&path) {

@@ -37,6 +37,8 @@ pub struct ManifestSet {
 pub struct Located {
     /// Where.
     pub place: Place,
+    /// The file that it was read from: another than that of its place where it was rendered.
+    pub file: Arc<str>,
     /// What its manifest says.
     pub hash: ManifestHash,
 }
@@ -53,6 +55,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Written {
     place: Place,
+    file: Arc<str>,
     /// `None` where something is wrong with it.
     hash: Option<ManifestHash>,
 }
@@ -90,7 +93,9 @@ impl ManifestSet {
     #[must_use]
     pub fn locate(&self, key: &ObjectKey) -> Option<Located> {
         match self.objects.get(key)?.as_slice() {
-            [Written { place, hash: Some(hash) }] => Some(Located { place: place.clone(), hash: *hash }),
+            [Written { place, file, hash: Some(hash) }] => {
+                Some(Located { place: place.clone(), file: Arc::clone(file), hash: *hash })
+            }
             _ => None,
         }
     }
@@ -109,8 +114,8 @@ impl ManifestSet {
     /// Every object that is written once and that nothing is wrong with, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, Located)> {
         self.objects.iter().filter_map(|(key, written)| match written.as_slice() {
-            [Written { place, hash: Some(hash) }] => {
-                Some((key.as_ref(), Located { place: place.clone(), hash: *hash }))
+            [Written { place, file, hash: Some(hash) }] => {
+                Some((key.as_ref(), Located { place: place.clone(), file: Arc::clone(file), hash: *hash }))
             }
             _ => None,
         })
@@ -170,14 +175,15 @@ impl ManifestSet {
     fn take_up(&mut self, file: &File) -> Entry {
         let mut objects = Vec::new();
         for manifest in &file.manifests {
-            let written = Written { place: manifest.place.clone(), hash: Some(manifest.hash) };
+            let written =
+                Written { place: manifest.place.clone(), file: Arc::clone(&file.path), hash: Some(manifest.hash) };
             objects.push(self.write(&manifest.key, written));
         }
         for key in &file.rejected {
             let about = file.complaints.iter().find(|complaint| complaint.object.as_ref() == Some(key));
             let beginning = || Place { path: file.path.clone(), line: 1, column: 1 };
             let place = about.map_or_else(beginning, |complaint| complaint.place.clone());
-            objects.push(self.write(key, Written { place, hash: None }));
+            objects.push(self.write(key, Written { place, file: Arc::clone(&file.path), hash: None }));
         }
         Entry {
             objects: objects.into(),
@@ -205,7 +211,7 @@ impl ManifestSet {
     fn forget_objects(&mut self, path: &str, keys: &[Arc<ObjectKey>]) {
         for key in keys {
             let Some(all) = self.objects.get_mut(key) else { continue };
-            all.retain(|written| &*written.place.path != path);
+            all.retain(|written| &*written.file != path);
             if all.len() < 2 {
                 self.twice.remove(key);
             }

@@ -66,6 +66,10 @@ impl Manifest {
     /// `.spec.ports[name="http"].port`, `metadata.annotations[example.com/a.b]`, `spec.hard.requests.cpu`.
     #[must_use]
     pub fn place_of(&self, field_path: &str) -> Place {
+        // What was rendered is written nowhere as it is.
+        if self.starts.is_empty() {
+            return self.place.clone();
+        }
         let placed = Placed::starting(self.value(), &self.starts);
         let mut at = placed.root();
         let mut span = at.span();

@@ -10,20 +10,16 @@ pub fn is_manifest(path: &str) -> bool {
     !hidden && [".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// What is said of a kustomization, and what to do.
-pub(super) const KUSTOMIZATION: (&str, &str) = (
-    "this is a kustomization, and belay does not render it yet",
-    "commit what `kubectl kustomize` prints; keep the rest out as _kustomize/",
-);
+/// Whether a file is what a tool renders from, where its name says so: no manifest, and nothing is wrong with it.
+pub(super) fn is_rendered_from(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name, "kustomization.yaml" | "kustomization.yml" | "Chart.yaml" | "values.yaml" | "values.schema.json")
+}
 
 /// What a file is instead of manifests, where its name says so: a sentence, and what to do.
 pub(super) fn other_tool(path: &str) -> Option<(&'static str, &'static str)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {
-        "kustomization.yaml" | "kustomization.yml" => Some((KUSTOMIZATION.0, KUSTOMIZATION.1)),
-        "Chart.yaml" | "values.yaml" | "values.schema.json" => {
-            Some(("belay does not run Helm", "commit what `helm template` prints; keep the chart out as _chart/"))
-        }
         "skaffold.yaml" | "devspace.yaml" | "docker-compose.yaml" | "docker-compose.yml" | "compose.yaml" => {
             Some(("this file is another tool's", "keep it out: begin its name or its folder's with _ or ."))
         }
@@ -34,6 +30,27 @@ pub(super) fn other_tool(path: &str) -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::is_manifest;
+    use crate::manifest::{Scopes, read_file};
+
+    #[test]
+    fn what_a_tool_renders_from_is_no_manifest_and_nothing_is_wrong_with_it() {
+        let kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n";
+        for (path, text) in [
+            ("a/kustomization.yaml", kustomization),
+            ("kustomize.yaml", kustomization),
+            ("a/kustomization.yml", "resources: [a.yaml]\n"),
+            ("a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n"),
+            ("values.yaml", "size: 1\n"),
+        ] {
+            let file = read_file(path, text.as_bytes(), &Scopes::new("default"));
+            assert_eq!(
+                (file.complaints.len(), file.manifests.len(), file.unreadable),
+                (0, 0, false),
+                "{path}: {file:?}"
+            );
+        }
+        assert_eq!(read_file("a.yaml", b"size: 1\n", &Scopes::new("default")).complaints.len(), 1);
+    }
 
     #[test]
     fn hidden_files_do_not_count() {

@@ -53,8 +53,24 @@ pub fn read_file(path: &str, bytes: &[u8], scopes: &Scopes) -> File {
     }
 }
 
+impl File {
+    /// A file that holds nothing.
+    #[must_use]
+    pub fn empty(path: &str) -> File {
+        File {
+            path: path.into(),
+            manifests: Vec::new(),
+            complaints: Vec::new(),
+            rejected: BTreeSet::new(),
+            unreadable: false,
+            definitions: Vec::new(),
+            custom: BTreeSet::new(),
+        }
+    }
+}
+
 /// A file that could not be read at all.
-fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlComplaint) -> File {
+pub(super) fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlComplaint) -> File {
     let lines = Lines::new(text);
     let mut report = Report::new(path.clone(), text, &lines);
     report.add_yaml(&Subject { object: None, showing: Showing::Nothing }, complaint);
@@ -76,7 +92,7 @@ enum Keys {
     Twice,
 }
 
-struct Reader<'r, 't> {
+pub(super) struct Reader<'r, 't> {
     path: Arc<str>,
     scopes: &'r Scopes,
     report: Report<'t>,
@@ -92,7 +108,7 @@ struct Reader<'r, 't> {
 }
 
 impl<'r, 't> Reader<'r, 't> {
-    fn new(path: Arc<str>, text: &'t str, lines: &'t Lines, scopes: &'r Scopes) -> Reader<'r, 't> {
+    pub(super) fn new(path: Arc<str>, text: &'t str, lines: &'t Lines, scopes: &'r Scopes) -> Reader<'r, 't> {
         Reader {
             report: Report::new(path.clone(), text, lines),
             path,
@@ -107,7 +123,7 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    fn read(mut self) -> File {
+    pub(super) fn read(mut self) -> File {
         let text = self.report.text();
         let (documents, complaints) = yaml::documents(text);
         let doubt = Doubt::of(text);
@@ -196,17 +212,16 @@ impl<'r, 't> Reader<'r, 't> {
         keys: Keys,
         inherited: Option<(&str, &str)>,
     ) {
+        let has = |field: &str| at.value().get(field).is_some();
+        if paths::is_rendered_from(&self.path) && !(has("apiVersion") && has("kind")) {
+            return;
+        }
         match object_of::read(&mut self.report, at, doubt, self.scopes, inherited) {
             Read::Stranger => {
                 self.stranger.get_or_insert(at.span());
             }
-            Read::Kustomization => {
-                let start = Span { start: at.span().start, end: at.span().start };
-                let (message, hint) = paths::KUSTOMIZATION;
-                let subject = Subject { object: None, showing: Showing::Nothing };
-                self.report.add(&subject, Words::at_value(start, message).hint(hint));
-                self.unreadable = true;
-            }
+            // It is rendered, or somebody wants it to be left alone.
+            Read::Kustomization => {}
             Read::Nameless => self.unreadable = true,
             Read::Rejected { key, custom } => {
                 self.named.push((key.clone(), at.span()));

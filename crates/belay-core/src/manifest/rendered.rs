@@ -1,0 +1,236 @@
+//! What a tool rendered: text to manifests, each with the file that it came from as its place.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::set::{File, Reader, nothing_but};
+use super::yaml::{self, Lines};
+use super::{Compact, Complaint, Manifest, ManifestHash, Place, Scopes};
+
+/// The annotation in which kustomize says where an object came from.
+const ORIGIN: &str = "config.kubernetes.io/origin";
+/// The comment in which Helm does.
+const SOURCE: &str = "# Source: ";
+
+/// How a tool says where an object came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origins {
+    /// Kustomize's annotation, with paths from the unit's folder.
+    Annotation {
+        /// Whether the kustomization itself asks for it; else it is taken out again.
+        kept: bool,
+    },
+    /// Helm's comment, with paths that begin with the chart's name instead of its folder.
+    Comment,
+}
+
+/// What was rendered.
+#[derive(Clone, Debug)]
+pub struct Rendered<'a> {
+    /// What it is known by: the path of the file that makes a folder a unit.
+    pub path: &'a str,
+    /// The unit's folder; empty for the root.
+    pub folder: &'a str,
+    /// How the tool says where an object came from.
+    pub origins: Origins,
+}
+
+/// Reads what a tool rendered. The same text, unit and `scopes` always give the same answer.
+#[must_use]
+pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> File {
+    let unit: Arc<str> = rendered.path.into();
+    let text = match yaml::decode(bytes) {
+        Ok(text) => text,
+        Err(complaint) => return nothing_but(unit, "", complaint),
+    };
+    // Without a path: what the unit's own file may hold, nothing that was rendered may.
+    let mut file = Reader::new("".into(), &text, &Lines::new(&text), scopes).read();
+    file.path = Arc::clone(&unit);
+    let origins = Places::of(rendered, &text, &unit);
+    for manifest in &mut file.manifests {
+        manifest.place = origins.at(manifest.place.line);
+        manifest.starts = Arc::new([]);
+        if rendered.origins == (Origins::Annotation { kept: false }) {
+            take_out_origin(manifest);
+        }
+    }
+    let within = if rendered.folder.is_empty() { "/" } else { rendered.folder };
+    for complaint in &mut file.complaints {
+        complaint.place = origins.at(complaint.place.line);
+        complaint.also.iter_mut().for_each(|note| note.place = origins.at(note.place.line));
+        complaint.message = format!("{} (as rendered from {within})", complaint.message);
+    }
+    file
+}
+
+/// What a unit is that could not be rendered: one complaint. What it held before is still meant.
+#[must_use]
+pub fn not_rendered(path: &str, place: Place, message: String, hint: Option<String>) -> File {
+    let message = super::report::harmless(&message);
+    let complaint = Complaint { place, object: None, message, hint, excerpt: None, also: Vec::new() };
+    File { complaints: vec![complaint], unreadable: true, ..File::empty(path) }
+}
+
+/// Where each part of a rendered text came from.
+struct Places {
+    unit: Arc<str>,
+    /// The first line of each document, and its file.
+    origins: Vec<(u32, Arc<str>)>,
+}
+
+impl Places {
+    fn of(rendered: &Rendered<'_>, text: &str, unit: &Arc<str>) -> Places {
+        let mut origins = match rendered.origins {
+            Origins::Annotation { .. } => annotated(text, rendered.folder, unit),
+            Origins::Comment => commented(text, rendered.folder),
+        };
+        // Objects of one file share its name.
+        origins.dedup_by(|next, last| next.1 == last.1);
+        Places { unit: Arc::clone(unit), origins }
+    }
+
+    /// The beginning of the file that a line came from: the tools tell no lines.
+    fn at(&self, line: u32) -> Place {
+        let after = self.origins.partition_point(|(first, _)| *first <= line);
+        let origin = after.checked_sub(1).and_then(|index| self.origins.get(index));
+        let path = origin.map_or_else(|| Arc::clone(&self.unit), |(_, path)| Arc::clone(path));
+        Place { path, line: 1, column: 1 }
+    }
+}
+
+fn annotated(text: &str, folder: &str, unit: &Arc<str>) -> Vec<(u32, Arc<str>)> {
+    let (documents, _) = yaml::documents(text);
+    let origin = |document: &yaml::Document<'_>| {
+        let placed = document.read().0?;
+        let path = origin_of(placed.value()).and_then(|path| join(folder, &path));
+        Some((placed.root().span().start.line, path.map_or_else(|| Arc::clone(unit), Into::into)))
+    };
+    documents.iter().filter_map(origin).collect()
+}
+
+fn origin_of(object: &Value) -> Option<String> {
+    let origin = object.pointer("/metadata/annotations")?.get(ORIGIN)?.as_str()?;
+    let named = |key: &str| origin.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    named("path:").or_else(|| named("configuredIn:")).map(ToOwned::to_owned)
+}
+
+fn commented(text: &str, folder: &str) -> Vec<(u32, Arc<str>)> {
+    let origin = |(number, line): (usize, &str)| {
+        let (_, path) = line.strip_prefix(SOURCE)?.trim().split_once('/')?;
+        Some((u32::try_from(number + 1).ok()?, join(folder, path)?.into()))
+    };
+    text.lines().enumerate().filter_map(origin).collect()
+}
+
+/// A path from a folder of the repository, from its root. `None` where it leaves the repository, or begins at the root of
+/// the machine.
+#[must_use]
+pub fn join(folder: &str, path: &str) -> Option<String> {
+    if path.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Takes out the annotation that belay asked for.
+fn take_out_origin(manifest: &mut Manifest) {
+    let mut value = manifest.value();
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    if annotations.remove(ORIGIN).is_none() {
+        return;
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    manifest.hash = ManifestHash::of(&value);
+    manifest.value = Compact::of(&value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::read_file;
+
+    const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ";
+
+    fn kustomized(text: &str) -> File {
+        let origins = Origins::Annotation { kept: false };
+        let rendered = Rendered { path: "over/kustomization.yaml", folder: "over", origins };
+        read_rendered(&rendered, text.as_bytes(), &Scopes::new("default"))
+    }
+
+    fn annotated(name: &str, origin: &str) -> String {
+        format!("{CONFIG_MAP}{name}\n  annotations:\n    {ORIGIN}: |\n      {origin}\n")
+    }
+
+    #[test]
+    fn an_object_has_the_place_of_its_origin_and_says_nothing_of_it() {
+        let text = format!(
+            "{}---\n{}---\n{CONFIG_MAP}c\n",
+            annotated("a", "path: ../base/a.yaml"),
+            annotated("b", "configuredIn: kustomization.yaml")
+        );
+        let file = kustomized(&text);
+        assert_eq!(file.complaints, []);
+        let places: Vec<String> = file.manifests.iter().map(|manifest| manifest.place.to_string()).collect();
+        assert_eq!(places, ["base/a.yaml:1:1", "over/kustomization.yaml:1:1", "over/kustomization.yaml:1:1"]);
+        let plain = read_file("a.yaml", format!("{CONFIG_MAP}a\n").as_bytes(), &Scopes::new("default"));
+        assert_eq!(file.manifests[0].hash, plain.manifests[0].hash);
+        assert_eq!(file.manifests[0].value(), plain.manifests[0].value());
+        assert_eq!(file.manifests[0].place_of("metadata.name").to_string(), "base/a.yaml:1:1");
+    }
+
+    #[test]
+    fn annotations_of_the_users_stay() {
+        let text = annotated("a", "path: a.yaml") + "    note: mine\n";
+        let annotations = kustomized(&text).manifests[0].value()["metadata"]["annotations"].clone();
+        assert_eq!(annotations, serde_json::json!({"note": "mine"}));
+        let rendered = Rendered { path: "k", folder: "", origins: Origins::Annotation { kept: true } };
+        let kept = read_rendered(&rendered, text.as_bytes(), &Scopes::new("default"));
+        assert!(kept.manifests[0].value()["metadata"]["annotations"].get(ORIGIN).is_some());
+    }
+
+    #[test]
+    fn a_complaint_names_the_file_and_the_unit() {
+        let text = annotated("a", "path: ../base/a.yaml") + "datta: {}\n";
+        let file = kustomized(&text);
+        let complaint = &file.complaints[0];
+        assert_eq!(complaint.place.to_string(), "base/a.yaml:1:1");
+        assert!(complaint.message.contains("datta") && complaint.message.ends_with("(as rendered from over)"));
+    }
+
+    #[test]
+    fn what_is_no_object_is_complained_about() {
+        let file = kustomized("replicas: 2\n");
+        assert!(file.unreadable && file.complaints[0].message.contains("no Kubernetes object"), "{file:?}");
+    }
+
+    #[test]
+    fn helm_names_files_by_the_chart() {
+        let text = format!(
+            "---\n# Source: web/templates/a.yaml\n{CONFIG_MAP}a\n---\n# Source: web/charts/db/x.yaml\n{CONFIG_MAP}b\n"
+        );
+        let rendered = Rendered { path: "apps/web/Chart.yaml", folder: "apps/web", origins: Origins::Comment };
+        let file = read_rendered(&rendered, text.as_bytes(), &Scopes::new("default"));
+        let places: Vec<String> = file.manifests.iter().map(|manifest| manifest.place.to_string()).collect();
+        assert_eq!(places, ["apps/web/templates/a.yaml:1:1", "apps/web/charts/db/x.yaml:1:1"]);
+    }
+
+    #[test]
+    fn no_path_leaves_the_repository() {
+        assert_eq!(join("a/b", "../c.yaml").as_deref(), Some("a/c.yaml"));
+        assert_eq!(join("a", "../../c.yaml"), None);
+        assert_eq!(join("a", "/etc/passwd"), None);
+        assert_eq!(join("", "./x//y/../z").as_deref(), Some("x/z"));
+    }
+}

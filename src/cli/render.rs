@@ -1,0 +1,71 @@
+//! `belay render [DIR]`
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Globals;
+use super::exit::Exit;
+use super::folder;
+use super::output::{counted, plain, progress, say};
+use super::plan;
+use belay_core::manifest::{File, Manifest, Scopes};
+
+/// What `belay render` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The folder with the manifests, kustomizations and charts
+    #[arg(value_name = "DIR", default_value = ".")]
+    path: PathBuf,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: RenderFormat,
+}
+
+/// How what is rendered is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum RenderFormat {
+    /// One document an object, with a comment that says where it comes from.
+    #[default]
+    Yaml,
+    /// One list of objects.
+    Json,
+    /// The names of the objects.
+    Name,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let folder = folder::read(&args.path, Scopes::new(namespace))?;
+    let objects = || folder.files.iter().flat_map(|file| file.manifests.iter().map(move |manifest| (file, manifest)));
+    match args.output {
+        RenderFormat::Name => objects().for_each(|(_, manifest)| say(plain(&manifest.key.to_string()))),
+        RenderFormat::Json => {
+            let items: Vec<Value> = objects().map(|(_, manifest)| manifest.value()).collect();
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+            say(serde_json::to_string_pretty(&list)?);
+        }
+        RenderFormat::Yaml => {
+            for (file, manifest) in objects() {
+                say(format!(
+                    "---\n{}\n{}",
+                    origin(file, manifest),
+                    serde_yaml::to_string(&manifest.value())?.trim_end()
+                ));
+            }
+        }
+    }
+    folder.complaints.iter().for_each(plan::complain);
+    if folder.complaints.is_empty() {
+        return Ok(Exit::Done);
+    }
+    progress(counted(folder.complaints.len(), "complaint"));
+    Ok(Exit::Error)
+}
+
+/// The comment that says where an object comes from, as Helm writes it.
+fn origin(file: &File, manifest: &Manifest) -> String {
+    let path = &manifest.place.path;
+    let unit = if *path == file.path { String::new() } else { format!(" (rendered by {})", file.path) };
+    plain(&format!("# Source: {path}{unit}")).to_string()
+}

@@ -1,0 +1,64 @@
+//! The units of a folder on this machine, or of a revision, rendered for the commands that read manifests.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use crate::render::{Options, Plan, Renderer, Tools, Tree, Unit};
+use belay_core::manifest::{Complaint, File, Place, Scopes};
+
+/// The units of a tree, each rendered at most once.
+pub(super) struct Units<T> {
+    tree: T,
+    pub plan: Plan,
+    renderer: Renderer,
+}
+
+impl<T: Tree<Error = Infallible>> Units<T> {
+    /// Those below a folder, rendered with the tools on the PATH.
+    pub(super) fn below(tree: T, folder: &str) -> Units<T> {
+        let renderer = Renderer::new(Options::default(), Tools::default(), None);
+        let Ok(plan) = renderer.plan(&tree, folder);
+        let Ok(()) = renderer.prepare(&tree, &plan.units.values().collect::<Vec<_>>());
+        Units { tree, plan, renderer }
+    }
+
+    /// What a unit renders to, its places as `shown` shows them.
+    pub(super) fn read(&self, unit: &Unit, scopes: &Scopes, shown: impl Fn(&str) -> Arc<str>) -> File {
+        let Ok(mut file) = self.renderer.file(&self.tree, unit, scopes);
+        let show = |place: &mut Place| place.path = shown(&place.path);
+        file.path = shown(&file.path);
+        file.manifests.iter_mut().for_each(|manifest| show(&mut manifest.place));
+        for complaint in &mut file.complaints {
+            show(&mut complaint.place);
+            complaint.also.iter_mut().for_each(|note| show(&mut note.place));
+        }
+        file
+    }
+
+    /// Warnings of units that others are built on: what they hold is rolled out twice.
+    pub(super) fn bases_of_others(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
+        let pairs = self.plan.bases_of_others();
+        let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
+        let wanted = self.plan.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
+        let path = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
+        let warning = |(base, other): &(&Unit, &Unit)| Complaint {
+            place: Place { path: shown(&base.path), line: 1, column: 1 },
+            object: None,
+            message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
+            hint: Some(if path.is_empty() {
+                format!("follow only what is to be rolled out: path = \"{}\"", other.folder)
+            } else {
+                format!("follow only what is to be rolled out: path = \"{path}\"")
+            }),
+            excerpt: None,
+            also: Vec::new(),
+        };
+        pairs.iter().map(warning).collect()
+    }
+}
+
+/// The folder that two folders lie in.
+fn common_folder(one: &str, other: &str) -> String {
+    let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
+    same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,74 @@
+//! What is in one folder at a commit, one level deep.
+
+use git2::ObjectType;
+
+use super::error::GitError;
+use super::mirror::Mirror;
+use super::names::usable;
+use super::tree::{BlobId, Entry, entry_of};
+use belay_core::rollout::CommitId;
+
+/// One entry of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Something that is no folder.
+    Entry(Entry),
+    /// A folder, with all that is below it.
+    Folder(TreeId),
+}
+
+/// The id of a folder with all that is below it. Equal ids are equal contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeId(git2::Oid);
+
+impl TreeId {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl BlobId {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl Mirror {
+    /// The id of everything that is at a commit.
+    ///
+    /// # Errors
+    ///
+    /// When the commit is unknown, or the mirror can't be read.
+    pub fn root(&self, at: &CommitId) -> Result<TreeId, GitError> {
+        self.with(|repository| self.folder(repository, at, "").map(TreeId))
+    }
+
+    /// What is in a folder at a commit; nothing where there is no such folder. Names that can't be used are left out.
+    ///
+    /// # Errors
+    ///
+    /// When the commit is unknown, and when the folder is larger than any sensible one.
+    pub fn list(&self, at: &CommitId, folder: &str) -> Result<Vec<(String, Listed)>, GitError> {
+        self.with(|repository| {
+            let id = match self.folder(repository, at, folder) {
+                Ok(id) => id,
+                Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            let tree = self.tree(repository, id)?;
+            let listed = tree.iter().filter_map(|entry| {
+                let name = usable(entry.name_bytes(), folder.len()).ok()?.to_owned();
+                let is_folder = entry.kind() == Some(ObjectType::Tree);
+                Some((
+                    name,
+                    if is_folder { Listed::Folder(TreeId(entry.id())) } else { Listed::Entry(entry_of(&entry)) },
+                ))
+            });
+            Ok(listed.collect())
+        })
+    }
+}

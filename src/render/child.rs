@@ -1,0 +1,257 @@
+//! Runs a tool: confined, bounded, and ended with all that it started.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::confine::{Confinement, Sight, confine};
+
+/// How much a tool may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it may run, and for how long on a processor.
+    pub time: Duration,
+    /// The memory of its own, in bytes.
+    pub memory: u64,
+    /// What it prints, in bytes; also the largest file that it writes.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { time: Duration::from_mins(1), memory: 512 << 20, output: 64 << 20 }
+    }
+}
+
+/// Why a tool did not render.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It says so, in these words.
+    Said(String),
+    /// It took more than its limits.
+    Bounds(String),
+    /// The machine did not let it run.
+    Machine(String),
+}
+
+impl Failure {
+    /// What is wrong.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Failure::Said(message) | Failure::Bounds(message) | Failure::Machine(message) => message,
+        }
+    }
+
+    /// Whether the same inputs may render another time.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Failure::Said(_))
+    }
+}
+
+/// What is run.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    pub program: &'a Path,
+    pub arguments: Vec<OsString>,
+    /// Where it is run.
+    pub folder: PathBuf,
+    /// What it may write; its home.
+    pub private: &'a Path,
+}
+
+/// The most of what a tool says of its errors that is kept, in bytes.
+const SAID: u64 = 64 << 10;
+/// The memory that Go programs are told to be content with: below the limit, so that they tidy up rather than fail.
+const GO_MEMORY: &str = "GOMEMLIMIT";
+/// How long what was ended may take to let go of its output.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// What the kernel keeps tools from on this machine.
+#[must_use]
+pub fn confinement() -> Confinement {
+    let nothing = Confinement { files: false, network: false };
+    let probe = || confine(&Sight { private: Path::new("/nonexistent"), program: Path::new("/nonexistent") });
+    thread::Builder::new().spawn(probe).map_or(nothing, |thread| thread.join().unwrap_or(nothing))
+}
+
+/// Runs a tool to its end. Returns what it printed.
+pub(super) fn run(run: &Run<'_>, limits: &Limits) -> Result<Vec<u8>, Failure> {
+    thread::scope(|scope| {
+        let confined = || {
+            confine(&Sight { private: run.private, program: run.program });
+            start(run, limits).and_then(|child| attend(child, limits))
+        };
+        let thread = thread::Builder::new().spawn_scoped(scope, confined);
+        let thread = thread.map_err(|error| Failure::Machine(format!("failed to start a thread: {error}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn start(run: &Run<'_>, limits: &Limits) -> Result<Child, Failure> {
+    let home = run.private.join("home");
+    let mut command = Command::new(run.program);
+    command
+        .args(&run.arguments)
+        .current_dir(&run.folder)
+        .env_clear()
+        .env("HOME", &home)
+        .env("TMPDIR", &home)
+        .env(GO_MEMORY, (limits.memory / 4 * 3).to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let failed = |error: &io::Error| Failure::Machine(format!("failed to start {}: {error}", run.program.display()));
+    let child = command.spawn().map_err(|error| failed(&error))?;
+    bound(&child, limits).map_err(|error| {
+        end(&child);
+        failed(&error)
+    })?;
+    Ok(child)
+}
+
+fn group(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+/// Limits a child that has just been started.
+#[cfg(target_os = "linux")]
+fn bound(child: &Child, limits: &Limits) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    // What is mapped and not written counts for nothing here: Go programs map much more than they use.
+    let bounds = [
+        (Resource::Data, limits.memory),
+        (Resource::Cpu, limits.time.as_secs().max(1)),
+        (Resource::Fsize, limits.output),
+        (Resource::Core, 0),
+        (Resource::Nofile, 1024),
+    ];
+    for (resource, bound) in bounds {
+        match prlimit(group(child), resource, Rlimit { current: Some(bound), maximum: Some(bound) }) {
+            // It is through already.
+            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bound(_: &Child, _: &Limits) -> io::Result<()> {
+    Ok(())
+}
+
+/// Ends a child and all of its process group. It must not have been waited for, or its number may be another's.
+fn end(child: &Child) {
+    if let Some(group) = group(child) {
+        // There may be nobody left.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// A part of what a tool prints, read to its end, or until there is more than is taken.
+enum Heard {
+    All(Vec<u8>),
+    TooMuch,
+}
+
+fn hear(pipe: Option<impl Read + Send + 'static>, limit: u64, rest: Rest) -> Receiver<Heard> {
+    let (tell, heard) = mpsc::channel();
+    let read = move || {
+        let Some(mut pipe) = pipe else { return };
+        let mut bytes = Vec::new();
+        let complete = (&mut pipe).take(limit).read_to_end(&mut bytes).is_ok();
+        let more = match rest {
+            Rest::Refused => pipe.read(&mut [0]).is_ok_and(|read| read > 0),
+            // What is not read would stop the tool.
+            Rest::PassedOver => io::copy(&mut pipe, &mut io::sink()).is_err(),
+        };
+        // Who asked may have given up.
+        let _ = tell.send(if complete && !more { Heard::All(bytes) } else { Heard::TooMuch });
+    };
+    // Where no thread can be had, nothing is ever heard, and the tool is ended at its limit of time.
+    let _ = thread::Builder::new().spawn(read);
+    heard
+}
+
+/// What becomes of output beyond the limit.
+enum Rest {
+    Refused,
+    PassedOver,
+}
+
+/// Waits for a child to end, and ends it when it takes more than it may.
+fn attend(mut child: Child, limits: &Limits) -> Result<Vec<u8>, Failure> {
+    let deadline = Instant::now() + limits.time;
+    let output = hear(child.stdout.take(), limits.output, Rest::Refused);
+    let said = hear(child.stderr.take(), SAID, Rest::PassedOver);
+    let mut printed = None;
+    let mut pause = Duration::from_millis(1);
+    let stopped = loop {
+        if has_ended(&child) {
+            break None;
+        }
+        if Instant::now() >= deadline {
+            break Some(format!("ran for more than {} s, and was ended", limits.time.as_secs()));
+        }
+        match output.recv_timeout(pause) {
+            Ok(Heard::TooMuch) => break Some(format!("printed more than {} MiB, and was ended", limits.output >> 20)),
+            Ok(heard) => printed = Some(heard),
+            Err(RecvTimeoutError::Timeout) => {}
+            // It prints no more, and is about to end.
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(pause),
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    end(&child);
+    let status = child.wait().map_err(|error| Failure::Machine(format!("failed to wait for it: {error}")))?;
+    if let Some(why) = stopped {
+        return Err(Failure::Bounds(why));
+    }
+    let said = match said.recv_timeout(LETTING_GO) {
+        Ok(Heard::All(bytes)) => bytes,
+        _ => Vec::new(),
+    };
+    if !status.success() {
+        return Err(failure(&status, &said, limits));
+    }
+    match printed.or_else(|| output.recv_timeout(LETTING_GO).ok()) {
+        Some(Heard::All(bytes)) => Ok(bytes),
+        Some(Heard::TooMuch) => Err(Failure::Bounds(format!("printed more than {} MiB", limits.output >> 20))),
+        None => Err(Failure::Machine("its output could not be read".to_owned())),
+    }
+}
+
+/// Whether a child has ended. It is not waited for yet: its process group keeps its number.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    group(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+}
+
+/// What a tool says that has failed, in its own words.
+fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &Limits) -> Failure {
+    let said = String::from_utf8_lossy(said);
+    let memory = limits.memory >> 20;
+    if said.contains("out of memory") || said.contains("cannot allocate memory") {
+        return Failure::Bounds(format!("needs more than {memory} MiB of memory"));
+    }
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Helm and kubectl warn of other things before.
+    let words: Vec<&str> =
+        lines.filter(|line| !line.starts_with("# Warning") && !line.starts_with("WARNING")).collect();
+    let words = words.join(" ");
+    let words = words.trim_start_matches("Error: ").trim_start_matches("error: ");
+    if words.is_empty() {
+        return Failure::Bounds(format!("ended with {status} and said nothing"));
+    }
+    Failure::Said(words.to_owned())
+}

@@ -1,0 +1,39 @@
+//! RENDER. Folders that a tool turns into manifests: which there are in a tree, what each is made from, and the tool's run.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Tree`] | the files of a commit, or of a folder on this machine, as the parts below read them |
+//! | [`Options`], [`find`] | which folders are units: read from the top down, nothing below a unit is read by itself |
+//! | [`Unit`] | one of them, with its inputs: the files that its kustomization or chart names, in one hash |
+//! | [`Renderer`] | runs the tool, and keeps what it rendered by the hash of the inputs |
+//! | [`Tools`] | the programs: kustomize, or kubectl, and helm |
+//!
+//! Finding units and their inputs is pure: a tree in, a plan out. A tool sees only what was exported of the tree, which is
+//! what the hash is of: what was rendered from the same inputs is never out of date. The tool is a child process without the
+//! environment, the network and the files of this machine, with limits of time, memory and output; nothing of a repository
+//! is run.
+
+mod cache;
+mod child;
+mod closure;
+mod confine;
+mod export;
+mod helm;
+mod memory_tree;
+mod refusal;
+mod renderer;
+mod tools;
+mod tree;
+mod unit;
+
+pub use child::{Failure, Limits, confinement};
+pub use confine::Confinement;
+pub use memory_tree::MemoryTree;
+pub use refusal::Refusal;
+pub use renderer::Renderer;
+pub use tools::{Found, Tool, Tools};
+pub use tree::{ContentId, Node, Tree};
+pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, Unit, UnitKind, find};
+
+#[cfg(test)]
+mod tests;

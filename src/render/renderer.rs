@@ -1,0 +1,407 @@
+//! Renders units.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::cache::Cache;
+use super::child::{self, Failure, Limits, Run};
+use super::closure::{ORIGIN, asks_origin};
+use super::export::{ExportError, export};
+use super::helm;
+use super::tools::{Found, Tool, Tools};
+use super::tree::Tree;
+use super::unit::{HelmOptions, Options, Plan, RenderId, Unit, UnitKind, find};
+use belay_core::manifest::yaml::{decode, documents};
+use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, join, not_rendered, read_rendered};
+
+/// The most renderings that are held in memory where there is no folder for them.
+const HELD: usize = 1000;
+/// After how long a tool is run again that took more than its limits, or that the machine did not let run.
+const AGAIN: Duration = Duration::from_mins(10);
+
+/// Renders units, and keeps what was rendered.
+#[derive(Debug)]
+pub struct Renderer {
+    options: Options,
+    tools: Tools,
+    limits: Limits,
+    /// Where the private folders of the tools are made; the system's where there is none.
+    work: Option<PathBuf>,
+    cache: Option<Cache>,
+    /// What can't be kept in the cache: failures, and all of it where there is none.
+    held: Mutex<BTreeMap<RenderId, Outcome>>,
+    /// How often a tool was run.
+    runs: AtomicU64,
+}
+
+/// What became of a unit.
+type Outcome = Result<Arc<[u8]>, Failed>;
+
+/// Why a unit was not rendered.
+#[derive(Clone, Debug)]
+struct Failed {
+    place: Place,
+    message: String,
+    hint: Option<String>,
+    passes: Passes,
+}
+
+/// When the same inputs may render another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passes {
+    Never,
+    /// As soon as the tool is there.
+    WithTheTool(Tool),
+    /// What the machine did not let happen may happen later.
+    After(Instant),
+}
+
+impl Renderer {
+    /// One that keeps what it renders in a folder of its own, where one is given; else in memory.
+    #[must_use]
+    pub fn new(options: Options, tools: Tools, folder: Option<&Path>) -> Renderer {
+        let work = folder.map(|folder| folder.join("rendering"));
+        if let Some(work) = &work {
+            // What a belay has left that was killed.
+            let _ = fs::remove_dir_all(work);
+        }
+        Renderer {
+            options,
+            tools,
+            limits: Limits::default(),
+            work,
+            cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
+            held: Mutex::default(),
+            runs: AtomicU64::new(0),
+        }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Renderer {
+        Renderer { limits, ..self }
+    }
+
+    /// Whether nothing is rendered.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.options.off
+    }
+
+    /// How often a tool was run.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    /// The units of a folder.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    pub fn plan<T: Tree>(&self, tree: &T, folder: &str) -> Result<Plan, T::Error> {
+        find(tree, folder, &self.options)
+    }
+
+    /// Renders those of these units that were not rendered yet, several at once, as many as there are processors.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    pub fn prepare<T: Tree>(&self, tree: &T, units: &[&Unit]) -> Result<(), T::Error> {
+        let missing: Vec<&Unit> = units.iter().copied().filter(|unit| self.known(unit).is_none()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), T::Error> {
+            while let Some(unit) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                // What it is, is kept.
+                let _ = self.outcome(tree, unit)?;
+            }
+            Ok(())
+        };
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(missing.len());
+        thread::scope(|scope| {
+            let help = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let helpers: Vec<_> = (1..threads).filter_map(help).collect();
+            let mut done = work();
+            for helper in helpers {
+                let helped = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                done = done.and(helped);
+            }
+            done
+        })
+    }
+
+    /// What a unit renders to, as one file. Where it can't be rendered, that has one complaint.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    pub fn file<T: Tree>(&self, tree: &T, unit: &Unit, scopes: &Scopes) -> Result<File, T::Error> {
+        let bytes = match self.outcome(tree, unit)? {
+            Ok(bytes) => bytes,
+            Err(Failed { place, message, hint, .. }) => return Ok(not_rendered(&unit.path, place, message, hint)),
+        };
+        let (origins, namespace) = match &unit.kind {
+            UnitKind::Kustomize { asks_origin, .. } => (Origins::Annotation { kept: *asks_origin }, None),
+            UnitKind::Helm(options) => (Origins::Comment, Some(namespace(options))),
+        };
+        let rendered = Rendered { path: &unit.path, folder: &unit.folder, origins };
+        match namespace.filter(|namespace| *namespace != scopes.default_namespace) {
+            None => Ok(read_rendered(&rendered, &bytes, scopes)),
+            Some(namespace) => {
+                let mut scopes = scopes.clone();
+                namespace.clone_into(&mut scopes.default_namespace);
+                Ok(read_rendered(&rendered, &bytes, &scopes))
+            }
+        }
+    }
+
+    /// Forgets what could not be rendered for a reason that may have passed: a tool that is there by now. Returns whether
+    /// there was any such.
+    pub fn forget_passing(&self) -> bool {
+        let (kustomize, helm) = (self.tools.kustomize().is_some(), self.tools.helm().is_some());
+        let mut held = self.held();
+        let before = held.len();
+        held.retain(|_, outcome| match outcome.as_ref().map_err(|failed| failed.passes) {
+            Ok(_) | Err(Passes::Never) => true,
+            Err(Passes::WithTheTool(Tool::Helm)) => !helm,
+            Err(Passes::WithTheTool(_)) => !kustomize,
+            Err(Passes::After(moment)) => Instant::now() < moment,
+        });
+        held.len() < before
+    }
+
+    /// Whether it is known what a unit renders to, or why not.
+    #[must_use]
+    pub fn is_known(&self, unit: &Unit) -> bool {
+        self.known(unit).is_some()
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<RenderId, Outcome>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tool(&self, unit: &Unit) -> Option<Found> {
+        match unit.kind {
+            UnitKind::Kustomize { .. } => self.tools.kustomize(),
+            UnitKind::Helm(_) => self.tools.helm(),
+        }
+    }
+
+    fn known(&self, unit: &Unit) -> Option<Outcome> {
+        if let Some(refusal) = &unit.refusal {
+            let super::Refusal { place, message, hint } = refusal.clone();
+            return Some(Err(Failed { place, message, hint: Some(hint), passes: Passes::Never }));
+        }
+        if let Some(outcome) = self.held().get(&unit.id) {
+            return Some(outcome.clone());
+        }
+        let identity = self.tool(unit).map(|found| found.identity());
+        self.cache.as_ref()?.get(unit.id, identity.as_deref()).map(|bytes| Ok(bytes.into()))
+    }
+
+    fn outcome<T: Tree>(&self, tree: &T, unit: &Unit) -> Result<Outcome, T::Error> {
+        if let Some(known) = self.known(unit) {
+            return Ok(known);
+        }
+        let beginning = Place { path: Arc::clone(&unit.path), line: 1, column: 1 };
+        let Some(found) = self.tool(unit) else {
+            return Ok(self.hold(unit.id, Err(no_tool(&unit.kind, beginning))));
+        };
+        let again = |may_pass| if may_pass { Passes::After(Instant::now() + AGAIN) } else { Passes::Never };
+        let failed = |place: &Place, message: String, may_pass| Failed {
+            place: place.clone(),
+            message,
+            hint: None,
+            passes: again(may_pass),
+        };
+        let outcome = match self.run(tree, unit, &found) {
+            Ok(bytes) => {
+                if let Some(cache) = &self.cache {
+                    cache.put(unit.id, &found.identity(), &bytes);
+                    return Ok(Ok(bytes.into()));
+                }
+                Ok(bytes.into())
+            }
+            Err(RunError::Tree(error)) => return Err(error),
+            Err(RunError::TooMuch(what)) => Err(failed(&beginning, format!("the unit is made from {what}"), false)),
+            Err(RunError::Machine(message)) => Err(failed(&beginning, message, true)),
+            Err(RunError::Tool(failure)) => {
+                let message = failure.message();
+                let place = place_in(message, &unit.folder).unwrap_or_else(|| beginning.clone());
+                let message = format!("{} in {}: {message}", found.tool, unit.shown());
+                Err(failed(&place, message, failure.may_pass()))
+            }
+        };
+        Ok(self.hold(unit.id, outcome))
+    }
+
+    fn hold(&self, id: RenderId, outcome: Outcome) -> Outcome {
+        let mut held = self.held();
+        if held.len() >= HELD {
+            held.pop_first();
+        }
+        held.insert(id, outcome.clone());
+        outcome
+    }
+
+    fn run<T: Tree>(&self, tree: &T, unit: &Unit, found: &Found) -> Result<Vec<u8>, RunError<T::Error>> {
+        let private =
+            self.private_folder().map_err(|error| RunError::Machine(format!("failed to make a folder: {error}")))?;
+        let exported = private.path().join("tree");
+        let machine = |error: std::io::Error| RunError::Machine(format!("failed to write what is rendered: {error}"));
+        fs::create_dir(&exported).map_err(machine)?;
+        fs::create_dir(private.path().join("home")).map_err(machine)?;
+        export(tree, &unit.inputs, &exported).map_err(|error| match error {
+            ExportError::Tree(error) => RunError::Tree(error),
+            ExportError::Machine(error) => machine(error),
+            ExportError::TooMuch(what) => RunError::TooMuch(what),
+        })?;
+        if matches!(unit.kind, UnitKind::Kustomize { asks_origin: false, .. }) {
+            ask_for_origins(&exported.join(&*unit.path)).map_err(machine)?;
+        }
+        let started = Instant::now();
+        let asked = Run {
+            program: &found.program,
+            arguments: arguments(unit, found.tool),
+            folder: exported.clone(),
+            private: private.path(),
+        };
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        let rendered = child::run(&asked, &self.limits);
+        tracing::debug!(unit = &*unit.path, tool = %found.tool, took = ?started.elapsed(), "rendered");
+        rendered.map_err(|failure| RunError::Tool(without_folder(failure, &exported)))
+    }
+
+    fn private_folder(&self) -> std::io::Result<tempfile::TempDir> {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("belay-render-").permissions(fs::Permissions::from_mode(0o700));
+        match &self.work {
+            None => builder.tempdir(),
+            Some(work) => {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(work)?;
+                builder.tempdir_in(work)
+            }
+        }
+    }
+}
+
+enum RunError<E> {
+    Tree(E),
+    TooMuch(String),
+    Machine(String),
+    Tool(Failure),
+}
+
+fn no_tool(kind: &UnitKind, place: Place) -> Failed {
+    let (tool, message, hint) = match kind {
+        UnitKind::Kustomize { .. } => (
+            Tool::Kustomize,
+            "kustomize is not installed: there is neither kustomize nor kubectl on the PATH",
+            "install kustomize or kubectl, or name the program: [render] kustomize = \"/usr/local/bin/kustomize\"",
+        ),
+        UnitKind::Helm(_) => (
+            Tool::Helm,
+            "helm is not installed: it is not on the PATH",
+            "install helm, or name the program: [render] helm = \"/usr/local/bin/helm\"",
+        ),
+    };
+    Failed { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
+}
+
+/// The namespace of a chart's objects that name none.
+fn namespace(options: &HelmOptions) -> &str {
+    options.namespace.as_deref().unwrap_or("default")
+}
+
+/// How the tool is called, in the root of what was exported.
+fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
+    let folder = if unit.folder.is_empty() { "." } else { &unit.folder };
+    let mut arguments: Vec<OsString> = Vec::new();
+    match &unit.kind {
+        UnitKind::Kustomize { reaches_out, .. } => {
+            arguments.push(if tool == Tool::Kubectl { "kustomize" } else { "build" }.into());
+            let restrictor = if *reaches_out { "LoadRestrictionsNone" } else { "LoadRestrictionsRootOnly" };
+            arguments.push(format!("--load-restrictor={restrictor}").into());
+            arguments.extend(["--".into(), folder.into()]);
+        }
+        UnitKind::Helm(options) => {
+            arguments.extend(["template".into(), "--include-crds".into(), "--skip-tests".into()]);
+            arguments.push(format!("--namespace={}", namespace(options)).into());
+            for values in options.values.iter().filter_map(|values| helm::values_path(options, values)) {
+                arguments.push(format!("--values={values}").into());
+            }
+            for (name, value) in &options.set {
+                arguments.push(format!("--set={name}={value}").into());
+            }
+            arguments.extend(["--".into(), helm::release(options).into(), format!("./{folder}").into()]);
+        }
+    }
+    arguments
+}
+
+/// Has a kustomization that was exported say where its objects came from. One that can't be read stays as it is: the tool
+/// says what is wrong with it.
+fn ask_for_origins(file: &Path) -> std::io::Result<()> {
+    let bytes = fs::read(file)?;
+    let read = |bytes: &[u8]| {
+        let text = decode(bytes).ok()?;
+        let (documents, complaints) = documents(&text);
+        let ([document], true) = (&documents[..], complaints.is_empty()) else { return None };
+        document.read().0.map(|placed| placed.value().clone()).filter(Value::is_object)
+    };
+    let Some(mut value) = read(&bytes) else { return Ok(()) };
+    if value.get("buildMetadata").is_none() {
+        // As it is written, so that the tool's words about its lines stay true.
+        let mut longer = bytes.clone();
+        longer.extend_from_slice(format!("\nbuildMetadata: [{ORIGIN}]\n").as_bytes());
+        if read(&longer).is_some_and(|value| value.get("buildMetadata").is_some_and(asks_origin)) {
+            return fs::write(file, longer);
+        }
+    }
+    match &mut value["buildMetadata"] {
+        Value::Array(options) => options.push(ORIGIN.into()),
+        other => *other = json!([ORIGIN]),
+    }
+    fs::write(file, value.to_string())
+}
+
+/// A tool's words without the folder that it was shown the repository in, which is there no more.
+fn without_folder(failure: Failure, exported: &Path) -> Failure {
+    let real = fs::canonicalize(exported).unwrap_or_else(|_| exported.to_owned());
+    let shorten = |message: String| {
+        let mut message = message;
+        for folder in [real.as_path(), exported] {
+            let folder = folder.display().to_string();
+            message = message.replace(&format!("{folder}/"), "").replace(&folder, "/");
+        }
+        message
+    };
+    match failure {
+        Failure::Said(message) => Failure::Said(shorten(message)),
+        Failure::Bounds(message) => Failure::Bounds(shorten(message)),
+        Failure::Machine(message) => Failure::Machine(shorten(message)),
+    }
+}
+
+/// The place in a chart that Helm names: `web/templates/a.yaml:3:14`, where `web` is the chart's name.
+fn place_in(message: &str, folder: &str) -> Option<Place> {
+    let words = message.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '<' | '>'));
+    words.filter(|word| word.contains("/templates/") || word.contains("/charts/")).find_map(|word| {
+        let mut parts = word.split(':');
+        let (_, path) = parts.next()?.split_once('/')?;
+        let line = parts.next()?.parse().ok()?;
+        let column = parts.next().and_then(|column| column.parse().ok()).unwrap_or(1);
+        Some(Place { path: join(folder, path)?.into(), line, column })
+    })
+}

@@ -1,0 +1,80 @@
+//! The files that units are made from, wherever they are.
+
+use sha2::{Digest, Sha256};
+
+/// What is in a file, or in a folder with all that is below it, as one number: equal ids are equal contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentId([u8; 32]);
+
+impl ContentId {
+    /// The id of bytes that are known by nothing else.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> ContentId {
+        ContentId(Sha256::digest(bytes).into())
+    }
+
+    /// The id that Git gives a file or a folder.
+    #[must_use]
+    pub fn of_git(id: &[u8]) -> ContentId {
+        let mut bytes = [0; 32];
+        let length = id.len().min(32);
+        bytes[..length].copy_from_slice(&id[..length]);
+        ContentId(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A file.
+    File(ContentId),
+    /// A folder.
+    Folder(ContentId),
+    /// A symbolic link, or something that only a link leads to.
+    Link,
+    /// Another repository.
+    Submodule,
+}
+
+/// The files of a commit, or of a folder on this machine. Paths begin at the root, which is the empty path.
+pub trait Tree: Sync {
+    /// Why it can't be read.
+    type Error: Send;
+
+    /// What is at a path. `None` where there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    fn node(&self, path: &str) -> Result<Option<Node>, Self::Error>;
+
+    /// What is in a folder, by name; nothing where there is no such folder.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    fn list(&self, folder: &str) -> Result<Vec<(String, Node)>, Self::Error>;
+
+    /// What is in a file, or where a link leads. `None` where that is more than `limit` bytes, or there is no file.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Self::Error>;
+}
+
+/// A folder and a name in it, as one path.
+pub(super) fn below(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// The folder that a path is in.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}

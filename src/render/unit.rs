@@ -1,0 +1,265 @@
+//! Which folders are units, and what each is made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::closure::{self, KUSTOMIZATIONS};
+use super::helm;
+use super::refusal::Refusal;
+use super::tree::{Node, Tree, below};
+
+/// The most folders that are looked through for units.
+const FOLDERS: usize = 100_000;
+/// How deep folders may lie within each other.
+const DEPTH: usize = 100;
+
+/// How a source's folder is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether nothing is rendered.
+    pub off: bool,
+    /// The charts that are named.
+    pub helm: Vec<HelmOptions>,
+}
+
+/// How a chart is rendered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HelmOptions {
+    /// Its folder, from the root of the repository.
+    pub chart: String,
+    /// The release's name; by default the folder's.
+    pub release: Option<String>,
+    /// Where objects go that name no namespace.
+    pub namespace: Option<String>,
+    /// The files with values, from the chart's folder, or from the repository's root where they begin with `/`.
+    pub values: Vec<String>,
+    /// Single values, as `helm --set` takes them.
+    pub set: BTreeMap<String, String>,
+}
+
+/// What renders a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnitKind {
+    /// A kustomization.
+    Kustomize {
+        /// Whether a file is read from outside of its kustomization's folder.
+        reaches_out: bool,
+        /// Whether it has the objects say where they came from.
+        asks_origin: bool,
+    },
+    /// A chart.
+    Helm(HelmOptions),
+}
+
+/// What a unit is made from: equal ids render the same, and what is rendered is known by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RenderId([u8; 32]);
+
+/// The files that a unit is made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// What is at each path that the tool may look at; `None` where nothing is. Of a folder, all that is below it. The
+    /// root alone, where it can't be told which paths those are.
+    pub nodes: BTreeMap<String, Option<Node>>,
+}
+
+/// One folder that a tool renders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// What it is known by: the path of the file that makes its folder a unit. A second release of one chart has the
+    /// release's name behind it.
+    pub path: Arc<str>,
+    /// The folder.
+    pub folder: Arc<str>,
+    /// What renders it.
+    pub kind: UnitKind,
+    /// What it is made from.
+    pub inputs: Inputs,
+    /// The files that it names, also where it may be made from others.
+    pub files: Vec<String>,
+    /// The folders of the other kustomizations that it is built on.
+    pub bases: Vec<String>,
+    /// Why it is not rendered.
+    pub refusal: Option<Refusal>,
+    /// All of this in one number.
+    pub id: RenderId,
+}
+
+/// The units of a source's folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// By what they are known by.
+    pub units: BTreeMap<Arc<str>, Unit>,
+    /// What is no plain manifest.
+    covered: Covered,
+}
+
+/// What is read by no one but a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Covered {
+    folders: BTreeSet<String>,
+    /// Files of other folders that units are made from: patches and values.
+    files: BTreeSet<String>,
+}
+
+impl Plan {
+    /// Whether a path is a tool's to read: it lies in the folder of a unit, or a unit is made from it.
+    #[must_use]
+    pub fn covers(&self, path: &str) -> bool {
+        let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+        self.covered.files.contains(path)
+            || self.covered.folders.contains("")
+            || folders.any(|folder| self.covered.folders.contains(folder))
+    }
+
+    /// Whether both leave the same files to be read as plain manifests.
+    #[must_use]
+    pub fn leaves_the_same(&self, other: &Plan) -> bool {
+        self.covered == other.covered
+    }
+
+    fn take(&mut self, unit: Option<Unit>) {
+        let Some(unit) = unit else { return };
+        self.covered.files.extend(unit.files.iter().cloned());
+        self.covered.folders.extend(matches!(unit.kind, UnitKind::Helm(_)).then(|| unit.folder.to_string()));
+        self.units.insert(Arc::clone(&unit.path), unit);
+    }
+
+    /// Whether there are no units.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty() && self.covered.folders.is_empty()
+    }
+
+    /// The units that others are built on: objects that are written once are rolled out twice. Each with the path of
+    /// the other.
+    #[must_use]
+    pub fn bases_of_others(&self) -> Vec<(&Unit, &Unit)> {
+        let base_of = |base: &Unit, other: &Unit| other.bases.iter().any(|folder| **folder == *base.folder);
+        let pairs = self.units.values().flat_map(|base| self.units.values().map(move |other| (base, other)));
+        pairs.filter(|(base, other)| base.path != other.path && base_of(base, other)).collect()
+    }
+}
+
+/// Whether a file with this name makes its folder a unit.
+#[must_use]
+fn makes_a_unit(name: &str) -> bool {
+    name == "Chart.yaml" || KUSTOMIZATIONS.contains(&name)
+}
+
+impl Unit {
+    /// Whether a change at these paths can make other units than there were.
+    #[must_use]
+    pub fn may_change_with(path: &str) -> bool {
+        makes_a_unit(path.rsplit('/').next().unwrap_or(path))
+    }
+
+    /// What complaints call the folder.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        if self.folder.is_empty() { "/" } else { &self.folder }
+    }
+}
+
+impl Inputs {
+    /// The single files among them.
+    pub(super) fn files(&self) -> Vec<String> {
+        let files = self.nodes.iter().filter(|(_, node)| matches!(node, Some(Node::File(_))));
+        files.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+impl RenderId {
+    fn of(kind: &UnitKind, folder: &str, inputs: &Inputs, refusal: Option<&Refusal>) -> RenderId {
+        let mut hasher = Sha256::new();
+        let mut add = |text: &str| hasher.update(Sha256::digest(text));
+        add(folder);
+        add(&format!("{kind:?} {refusal:?}"));
+        for (path, node) in &inputs.nodes {
+            add(path);
+            add(&format!("{node:?}"));
+        }
+        RenderId(hasher.finalize().into())
+    }
+}
+
+impl fmt::Display for RenderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            write!(text, "{byte:02x}")?;
+        }
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for RenderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below it is read
+/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over.
+///
+/// # Errors
+///
+/// When the tree can't be read.
+pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, T::Error> {
+    let mut plan = Plan::default();
+    if options.off {
+        return Ok(plan);
+    }
+    let mut folders = vec![(folder.trim_matches('/').to_owned(), 0)];
+    let mut seen = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        seen += 1;
+        if seen > FOLDERS || depth > DEPTH {
+            continue;
+        }
+        let entries = tree.list(&folder)?;
+        let file = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
+        if let Some(name) = KUSTOMIZATIONS.iter().find(|name| file(name)) {
+            plan.take(closure::kustomization(tree, &folder, name)?);
+            plan.covered.folders.insert(folder);
+        } else if file("Chart.yaml") {
+            let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
+            if !named {
+                plan.take(helm::chart(tree, &HelmOptions { chart: folder.clone(), ..HelmOptions::default() })?);
+            }
+            plan.covered.folders.insert(folder);
+        } else {
+            let below = |(name, node): &(String, Node)| {
+                (matches!(node, Node::Folder(_)) && !name.starts_with(['.', '_']))
+                    .then(|| (below(&folder, name), depth + 1))
+            };
+            folders.extend(entries.iter().filter_map(below));
+        }
+    }
+    for chart in &options.helm {
+        let Some(mut unit) = helm::chart(tree, chart)? else { continue };
+        if plan.units.contains_key(&unit.path) {
+            unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();
+        }
+        plan.take(Some(unit));
+    }
+    Ok(plan)
+}
+
+impl Unit {
+    /// A unit whose inputs are known.
+    pub(super) fn new(
+        path: String,
+        folder: &str,
+        kind: UnitKind,
+        inputs: Inputs,
+        (files, bases): (Vec<String>, Vec<String>),
+        refusal: Option<Refusal>,
+    ) -> Unit {
+        let id = RenderId::of(&kind, folder, &inputs, refusal.as_ref());
+        Unit { path: path.into(), folder: folder.into(), kind, inputs, files, bases, refusal, id }
+    }
+}
