@@ -107,7 +107,8 @@ pub(super) async fn start_as(
 ) -> anyhow::Result<Embedded> {
     let CertificateIdentity { authority, token, signing_key, authorization } = identity;
     let access = Access { tokens: vec![Token { token: token.clone(), user: User::admin() }], authorization };
-    let builder = builder.access(access).signing_key(signing_key).root_certificate(authority.certificate());
+    let builder =
+        builder.name("belay").access(access).signing_key(signing_key).root_certificate(authority.certificate());
     let usual = (speed - 1.0).abs() < f64::EPSILON;
     let (cluster, pace) = if usual {
         (builder.start().await, None)

@@ -1,14 +1,18 @@
-//! A SMALL KUBERNETES in one process. Knows nothing of belay.
+#![doc = include_str!("../README.md")]
 //!
-//! Built like the large one: `api` is the API server, a tower service and the only owner of the store; `controllers` and
-//! `kubelet` are clients of it like anyone else and take a [`kube::Client`] and nothing more, so that each part can be
+//! # The parts
+//!
+//! Built like the large one: [`api`] is the API server, a tower service and the only owner of the store; [`controllers`] and
+//! [`kubelet`] are clients of it like anyone else and take a [`kube::Client`] and nothing more, so that each part can be
 //! exchanged for the real one.
 
 pub mod api;
+mod apply;
 #[cfg(test)]
 mod at_rest;
 mod clock;
 pub mod controllers;
+mod faults;
 #[cfg(test)]
 mod growth;
 pub mod kubelet;
@@ -24,7 +28,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
+use jiff::Timestamp;
 use tower::ServiceExt;
+
+pub use apply::ApplyError;
+pub use faults::Fault;
 
 pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
 pub use clock::Clock;
@@ -46,6 +54,7 @@ pub struct MiniCluster {
 
 /// The parts of a cluster that can be left out, for another in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Part {
     /// What makes status follow spec.
     Controllers,
@@ -74,14 +83,20 @@ pub struct Builder {
     root_certificate: String,
     folder: Option<PathBuf>,
     signing_key: Option<[u8; 32]>,
+    name: String,
+    definitions: String,
 }
 
 /// Why a small Kubernetes did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The API server refused what every cluster begins with.
     #[error("failed to set up the API server: {0}")]
     Api(String),
+    /// A custom resource definition can't be served.
+    #[error("failed to apply the custom resource definitions: {0}")]
+    Definitions(ApplyError),
     /// Its state can't be kept, or what was kept can't be read.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -103,6 +118,8 @@ impl MiniCluster {
             without: Vec::new(),
             folder: None,
             signing_key: None,
+            name: "minicluster".to_owned(),
+            definitions: String::new(),
         }
     }
 
@@ -123,6 +140,26 @@ impl MiniCluster {
     #[must_use]
     pub fn client_as(&self, agent: &str) -> kube::Client {
         client(&self.api, HeaderValue::from_str(agent).ok())
+    }
+
+    /// A client with faults: `fault` is asked for each of its requests, by method and path (without the query), what goes
+    /// wrong with it. Other clients do not notice.
+    #[must_use]
+    pub fn client_with_faults(
+        &self,
+        fault: impl Fn(&http::Method, &str) -> Option<Fault> + Send + Sync + 'static,
+    ) -> kube::Client {
+        faults::client(&self.api, fault)
+    }
+
+    /// Applies manifests: YAML documents or JSON, of kinds that the cluster serves. What others manage is taken over.
+    /// A document without a namespace goes to `default`, and an empty one is skipped.
+    ///
+    /// # Errors
+    /// The first document that can't be read, whose kind is not served, or that the API server refuses. Those before it
+    /// are applied.
+    pub async fn apply(&self, manifests: &str) -> Result<(), ApplyError> {
+        apply::apply(&self.client_as("minicluster"), manifests).await
     }
 
     /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
@@ -166,6 +203,27 @@ impl Builder {
         Builder { clock: Some(clock.into()), ..self }
     }
 
+    /// Virtual time: the cluster's clock begins at 2000-01-01T00:00:00Z and moves with tokio's, which jumps to the next timer
+    /// when nothing is left to do. For tests with `start_paused = true`. To be called inside a tokio runtime.
+    #[must_use]
+    pub fn virtual_time(self) -> Builder {
+        self.clock(Clock::tokio(Timestamp::constant(946_684_800, 0)))
+    }
+
+    /// What the cluster calls itself in kubeconfigs and in the version that it reports; `minicluster` if nothing is said.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Builder {
+        Builder { name: name.into(), ..self }
+    }
+
+    /// Custom resource definitions, as YAML documents, that are served when [`Builder::start`] returns. May be called again.
+    #[must_use]
+    pub fn crds(mut self, manifests: &str) -> Builder {
+        self.definitions.push_str("\n---\n");
+        self.definitions.push_str(manifests);
+        self
+    }
+
     /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
     #[must_use]
     pub fn access(self, access: Access) -> Builder {
@@ -192,7 +250,7 @@ impl Builder {
         Builder { root_certificate: certificate, ..self }
     }
 
-    /// How often each node renews its lease; every 10 s if nothing is said. In virtual time each costs a write for every
+    /// How often each node renews its lease, in the cluster's time; every 10 s if nothing is said. In virtual time each costs a write for every
     /// so many seconds that are skipped.
     #[must_use]
     pub fn heartbeat(self, heartbeat: Duration) -> Builder {
@@ -234,7 +292,8 @@ impl Builder {
     /// Starts it.
     ///
     /// # Errors
-    /// The API server refused what every cluster begins with, or its state can't be kept.
+    /// The API server refused what every cluster begins with, or a definition of [`Builder::crds`]; or the cluster's state
+    /// can't be kept.
     pub async fn start(self) -> Result<MiniCluster, StartError> {
         let kept = self.folder.as_deref().map(Kept::open).transpose()?;
         // What is drawn after a restart must differ from what was drawn before.
@@ -249,6 +308,7 @@ impl Builder {
             random: of_api,
             logs: logs.clone(),
             access: self.access,
+            name: self.name,
             service_accounts: !self.without.contains(&Part::ServiceAccounts),
             kept,
             signing_key: self.signing_key,
@@ -260,6 +320,7 @@ impl Builder {
         if !self.root_certificate.is_empty() {
             api.publish_authority(&self.root_certificate).map_err(|error| StartError::Api(error.message))?;
         }
+        apply::apply(&client(&api, None), &self.definitions).await.map_err(StartError::Definitions)?;
         api.saved().await;
         let controllers = (!self.without.contains(&Part::Controllers)).then(|| {
             let root_certificate = self.root_certificate;

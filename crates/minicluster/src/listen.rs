@@ -46,6 +46,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How the door is to be.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Door {
     /// Plain HTTP. Whoever comes in may do what an administrator may, unless access is restricted.
     Plain,
@@ -55,6 +56,7 @@ pub enum Door {
 
 /// Why the door could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// The address is taken, or not this machine's.
     #[error("failed to listen on {address}: {source}")]
@@ -78,6 +80,7 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
+    name: String,
     door: Door,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -107,9 +110,10 @@ impl Listening {
             }
         };
         let user = token.map_or_else(String::new, |token| format!("token: {token:?}"));
+        let name = serde_json::Value::from(self.name.as_str());
         format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: belay\nclusters:\n- name: belay\n  cluster: {{{cluster}}}\n\
-             users:\n- name: belay\n  user: {{{user}}}\ncontexts:\n- name: belay\n  context: {{cluster: belay, user: belay}}\n"
+            "apiVersion: v1\nkind: Config\ncurrent-context: {name}\nclusters:\n- name: {name}\n  cluster: {{{cluster}}}\n\
+             users:\n- name: {name}\n  user: {{{user}}}\ncontexts:\n- name: {name}\n  context: {{cluster: {name}, user: {name}}}\n"
         )
     }
 
@@ -143,7 +147,7 @@ pub(super) async fn listen(api: &ApiServer, address: SocketAddr, door: Door) -> 
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let task = accept(listener, places, api.clone(), acceptor, stop.clone(), tasks.clone());
     tasks.spawn(task);
-    Ok(Listening { address, door, stop, tasks })
+    Ok(Listening { address, name: api.own_name().to_owned(), door, stop, tasks })
 }
 
 async fn accept(

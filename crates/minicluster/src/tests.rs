@@ -189,3 +189,67 @@ async fn the_same_seed_gives_the_same_objects() {
     assert_eq!(runs[0], runs[1]);
     assert_eq!(runs[0].name_any().len(), 7);
 }
+
+/// What is applied says where it fails; what stands before it is there.
+#[tokio::test(start_paused = true)]
+async fn manifests_are_applied_in_their_order() {
+    let cluster = MiniCluster::builder().virtual_time().start().await.unwrap();
+    let map = |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}\n---\n");
+    let get = async |name: &str| {
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        cluster.client().request::<serde_json::Value>(request).await.is_ok()
+    };
+    let unknown = "{apiVersion: example.com/v1, kind: Nothing, metadata: {name: x}}\n---\n";
+    let error = cluster.apply(&format!("{}{unknown}{}", map("a"), map("b"))).await.unwrap_err();
+    assert!(error.to_string().starts_with("Nothing x was not applied: "), "{error}");
+    assert!(get("a").await && !get("b").await);
+    let error = cluster.apply(&format!("---\n{}just words", map("b"))).await.unwrap_err();
+    assert!(error.to_string().contains("can't be read"), "{error}");
+    assert!(get("b").await);
+    // A pod waits for the account that a controller is about to make.
+    cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: new}}").await.unwrap();
+    let pod =
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: new}, spec: {containers: [{name: c, image: i}]}}";
+    cluster.apply(pod).await.unwrap();
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_has_the_name_that_it_is_given() {
+    let version = async |cluster: &MiniCluster| {
+        let request = http::Request::get("/version").body(Vec::new()).unwrap();
+        let version: serde_json::Value = cluster.client().request(request).await.unwrap();
+        version["gitVersion"].as_str().unwrap().to_owned()
+    };
+    let plain = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet);
+    let named = plain.clone().name("stage").start().await.unwrap();
+    assert!(version(&named).await.contains("+stage."));
+    let plain = plain.start().await.unwrap();
+    assert!(version(&plain).await.contains("+minicluster."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_between_one_client_and_the_server() {
+    let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
+    let ask = async |fault: Option<Fault>, method: &str, name: &str| {
+        let client = cluster.client_with_faults(move |_, path| fault.clone().filter(|_| path.contains("configmaps")));
+        let path = "/api/v1/namespaces/default/configmaps";
+        let object = serde_json::json!({ "metadata": { "name": name } }).to_string();
+        let (path, body) = match method {
+            "POST" => (path.to_owned(), object.into_bytes()),
+            _ => (format!("{path}/{name}"), Vec::new()),
+        };
+        let request = http::Request::builder().method(method).uri(path).header("Content-Type", "application/json");
+        client.request::<serde_json::Value>(request.body(body).unwrap()).await
+    };
+    assert!(ask(Some(Fault::Disconnect), "POST", "a").await.is_err());
+    assert!(ask(None, "GET", "a").await.is_err(), "it did not get there");
+    assert!(ask(Some(Fault::LoseAnswer), "POST", "b").await.is_err());
+    assert!(ask(None, "GET", "b").await.is_ok(), "it was done");
+    let Err(kube::Error::Api(refusal)) = ask(Some(Fault::Refuse(429)), "GET", "b").await else { panic!("not refused") };
+    assert_eq!(refusal.code, 429);
+    let begun = tokio::time::Instant::now();
+    assert!(ask(Some(Fault::Delay(Duration::from_secs(7))), "GET", "b").await.is_ok());
+    assert_eq!(begun.elapsed(), Duration::from_secs(7));
+}

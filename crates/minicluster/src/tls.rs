@@ -67,7 +67,7 @@ impl Authority {
 
     fn of(key: KeyPair) -> Result<Authority, String> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "belay-cluster-ca");
+        params.distinguished_name.push(DnType::CommonName, "minicluster-ca");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -105,7 +105,7 @@ impl Authority {
     pub(super) fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>, String> {
         let mut params =
             CertificateParams::new(NAMES.map(str::to_owned).to_vec()).map_err(|error| error.to_string())?;
-        params.distinguished_name.push(DnType::CommonName, "belay-cluster");
+        params.distinguished_name.push(DnType::CommonName, "minicluster");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.subject_alt_names.push(SanType::IpAddress(address));
         params.subject_alt_names.push(SanType::IpAddress(IpAddr::from([127, 0, 0, 1])));

@@ -130,7 +130,8 @@ impl Cluster {
                 Server::Real(plane) => plane.client(),
                 Server::Embedded(embedded) => embedded.cluster.client_as("kube-controller-manager"),
             };
-            let options = Options { which: stage.which(), ..Options::new(Clock::system(), Random::new(1)) };
+            let mut options = Options::new(Clock::system(), Random::new(1));
+            options.which = stage.which();
             controllers::start(client, &options)
         });
         Cluster { client, kubelet, observer, running, server }

@@ -77,7 +77,7 @@ impl ApiServer {
         Reply::value(json!({
             "major": major, "minor": minor, "emulationMajor": major, "emulationMinor": minor,
             "minCompatibilityMajor": major, "minCompatibilityMinor": before,
-            "gitVersion": format!("{release}+belay.{}", env!("CARGO_PKG_VERSION")), "gitCommit": "",
+            "gitVersion": format!("{release}+{}.{}", self.own_name(), env!("CARGO_PKG_VERSION")), "gitCommit": "",
             "gitTreeState": "", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.26", "compiler": "rustc",
             "platform": "linux/amd64",
         }))

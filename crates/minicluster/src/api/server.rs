@@ -43,6 +43,8 @@ pub struct Settings {
     pub logs: PodLogs,
     /// Who may do what.
     pub access: Access,
+    /// What it calls itself, in its version and in kubeconfigs.
+    pub name: String,
     /// Whether pods need a ServiceAccount that is there, and get its token mounted.
     pub service_accounts: bool,
     /// What there is already, and where it is kept; nothing, and nowhere, if `None`.
@@ -173,6 +175,11 @@ impl ApiServer {
     /// The ports of nodes that services have.
     pub(super) fn node_ports(&self) -> MutexGuard<'_, NodePorts> {
         self.0.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it calls itself.
+    pub(crate) fn own_name(&self) -> &str {
+        &self.0.settings.name
     }
 
     pub(super) fn admits_accounts(&self) -> bool {
@@ -336,7 +343,10 @@ impl ApiServer {
                 }
             }
             Some("update") if plain || status => self.update(call, target),
-            Some("patch") if plain || status => self.patch(call, target),
+            Some("patch") if plain || status => {
+                self.await_default_account(call, target).await;
+                self.patch(call, target)
+            }
             Some("delete") if plain => self.delete(call, target),
             Some("deletecollection") if plain => self.delete_collection(call, target).await,
             _ => Err(ApiError::method_not_allowed()),

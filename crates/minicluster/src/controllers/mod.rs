@@ -57,6 +57,7 @@ use requests::Requests;
 
 /// One controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Controller {
     /// Rolls Deployments out.
     Deployment,
@@ -151,6 +152,7 @@ impl Which {
 
 /// How the controllers run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// What time it is.
     pub clock: Clock,

@@ -24,7 +24,7 @@ use super::worker::{self, Reconciler};
 use super::{Context, Start};
 
 /// The provisioner, as classes name it.
-pub const PROVISIONER: &str = "volumes.belay.dev";
+pub const PROVISIONER: &str = "volumes.minicluster.local";
 /// The class that is made where there is none of its name.
 const CLASS: &str = "standard";
 /// Marks the default class.

@@ -36,6 +36,7 @@ pub use nodes::NodeSpec;
 
 /// What the kubelet is made of.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Tells the time that is written into objects.
     pub clock: Clock,
@@ -58,6 +59,7 @@ pub struct Options {
 
 /// Whether the nodes have ports of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ports {
     /// They have none: logs are read from [`PodLogs`].
     Closed,

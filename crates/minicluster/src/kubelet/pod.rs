@@ -8,8 +8,17 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 
 use super::requests::PodName;
 
-/// The annotation that chooses a pod's fate.
-pub const FATE: &str = "kubelet.belay.dev/fate";
+/// The annotation that chooses a pod's fate is `kubelet.<domain>/fate`, with whatever domain the user has.
+const FATE: (&str, &str) = ("kubelet.", "/fate");
+
+/// What a pod's annotation says of its fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldFate {
+    /// The annotation's name.
+    pub annotation: String,
+    /// Its text.
+    pub text: String,
+}
 
 /// A pod as last seen.
 #[derive(Clone, Debug)]
@@ -28,8 +37,8 @@ pub struct SeenPod {
     pub labels: BTreeMap<String, String>,
     /// The uid of the controller that owns it.
     pub owner: Option<String>,
-    /// The text of the [`FATE`] annotation.
-    pub fate: Option<String>,
+    /// What is said of its fate.
+    pub fate: Option<ToldFate>,
     /// Its deletion, if it is under way.
     pub deletion: Option<Deletion>,
     /// Its specification.
@@ -65,7 +74,7 @@ impl SeenPod {
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default(),
             owner: owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid),
-            fate: metadata.annotations.and_then(|mut annotations| annotations.remove(FATE)),
+            fate: metadata.annotations.and_then(told_fate),
             deletion: metadata.deletion_timestamp.map(|at| Deletion { at: at.0, grace: grace.unwrap_or(0) }),
             spec: Arc::new(spec?),
             phase: status.phase.clone(),
@@ -88,4 +97,12 @@ impl SeenPod {
     pub fn finished(&self) -> bool {
         matches!(self.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
+}
+
+fn told_fate(annotations: BTreeMap<String, String>) -> Option<ToldFate> {
+    let is_it = |name: &str| {
+        name.strip_prefix(FATE.0).and_then(|rest| rest.strip_suffix(FATE.1)).is_some_and(|domain| !domain.is_empty())
+    };
+    let (annotation, text) = annotations.into_iter().find(|(name, _)| is_it(name))?;
+    Some(ToldFate { annotation, text })
 }

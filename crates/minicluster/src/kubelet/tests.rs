@@ -92,7 +92,7 @@ fn pod(name: &str) -> Value {
 
 fn fated(name: &str, fate: &str) -> Value {
     let mut pod = pod(name);
-    pod["metadata"]["annotations"] = json!({"kubelet.belay.dev/fate": fate});
+    pod["metadata"]["annotations"] = json!({"kubelet.example.com/fate": fate});
     pod
 }
 

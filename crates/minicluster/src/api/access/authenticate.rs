@@ -32,6 +32,7 @@ impl std::fmt::Debug for Token {
 
 /// Whether what users may do is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Authorization {
     /// Everybody who is known may do everything. Where there are tokens, who shows none is not let in.
     #[default]

@@ -33,7 +33,9 @@ const BETWEEN: Duration = Duration::from_millis(100);
 impl ApiServer {
     /// Waits a moment for the account that a controller makes in every namespace, where a pod is made that needs it.
     pub(in crate::api) async fn await_default_account(&self, call: &Call, target: &Target) {
-        if call.method != Method::POST || !target.resource.is("", "pods") || !self.admits_accounts() {
+        let applied = call.method == Method::PATCH && call.content_type() == "application/apply-patch+yaml";
+        let may_be_new = call.method == Method::POST || applied && self.find(target).is_err();
+        if !may_be_new || !target.resource.is("", "pods") || !self.admits_accounts() {
             return;
         }
         let namespace = target.namespace.as_deref().unwrap_or_default();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{GroupResource, Stored};
 
-const HEADER: &[u8] = b"belay cluster state 1\n";
+const HEADER: &[u8] = b"minicluster's state 1\n";
 const NAME: &str = "state";
 const NEW_NAME: &str = "state.new";
 const LOCK_NAME: &str = "lock";
@@ -31,6 +31,7 @@ const LARGEST: u64 = 8 << 30;
 
 /// Why a cluster's state can't be kept.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeepError {
     /// The files can't be read or written.
     #[error("failed to keep the cluster's state in {path}: {source}")]

@@ -24,6 +24,7 @@ fn server(access: Access) -> (ApiServer, PodLogs) {
         random: Random::new(1),
         logs: logs.clone(),
         access,
+        name: "test".to_owned(),
         service_accounts: false,
         kept: None,
         signing_key: None,

@@ -1,6 +1,6 @@
 //! A fate: what a container will do, as data.
 //!
-//! It is chosen by the annotation `kubelet.belay.dev/fate` on the pod; else by a script's rules about images; else by the
+//! It is chosen by an annotation `kubelet.<domain>/fate` on the pod, of any domain; else by a script's rules about images; else by the
 //! rules that come with the kubelet; else it is the ordinary one: a container that serves becomes ready and stays, one
 //! whose pod is not to be restarted ends well after a second, and so does an init container.
 //!

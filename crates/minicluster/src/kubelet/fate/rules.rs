@@ -16,6 +16,7 @@ const LONGEST: usize = 1 << 20;
 
 /// Why a script can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ScriptError {
     /// It is not YAML of the right shape.
     #[error("failed to read the script: {0}")]

@@ -313,6 +313,6 @@ impl SimulatedPod {
 }
 
 fn read_fates(pod: &SeenPod, containers: &[Container]) -> Result<Fates, String> {
-    let fates = pod.fate.as_deref().map_or_else(|| Ok(Fates::default()), Fates::parse);
+    let fates = pod.fate.as_ref().map_or_else(|| Ok(Fates::default()), |told| Fates::parse(&told.text));
     fates.and_then(|fates| check(fates, containers))
 }

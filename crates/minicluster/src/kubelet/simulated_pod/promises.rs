@@ -56,7 +56,7 @@ fn any_case() -> impl Strategy<Value = Case> {
             let acts: Vec<Value> = delete.map(|(at, grace)| json!({"at": format!("{at}s"), "delete": grace})).into_iter().collect();
             serde_json::from_value(json!({
                 "about": "", "until": "20m", "then": acts, "objects": {"configmap/settings": []},
-                "pod": {"metadata": {"name": "web", "annotations": {"kubelet.belay.dev/fate": fate}},
+                "pod": {"metadata": {"name": "web", "annotations": {"kubelet.example.com/fate": fate}},
                         "spec": {"restartPolicy": policy, "terminationGracePeriodSeconds": 5, "initContainers": before, "containers": [app]}},
             }))
             .unwrap()

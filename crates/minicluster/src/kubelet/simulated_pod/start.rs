@@ -24,7 +24,8 @@ impl Container {
         match about.fate(self, world) {
             Ok(fate) => self.fate = fate,
             Err(problem) => {
-                let message = format!("failed to read the annotation {}: {problem}", super::super::pod::FATE);
+                let annotation = about.pod.fate.as_ref().map_or("", |told| &told.annotation);
+                let message = format!("failed to read the annotation {annotation}: {problem}");
                 world.tell_of(&self.field, Tone::Warning, "InvalidFate", &message);
                 return self.hold("InvalidFate", message, None);
             }

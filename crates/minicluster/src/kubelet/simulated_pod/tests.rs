@@ -1,5 +1,5 @@
 //! Every file of `tests/cases/kubelet/lives` is a pod, what happens to it, and the trace of its life.
-//! `BELAY_WRITE_CASES=1` writes the traces anew.
+//! `MINICLUSTER_WRITE_CASES=1` writes the traces anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::promises::check;
 use super::{Effect, Found, Home, Rejection, SimulatedPod, World};
 use crate::Random;
 use crate::kubelet::fate::{Rules, Script, duration};
-use crate::kubelet::pod::{Deletion, SeenPod};
+use crate::kubelet::pod::{Deletion, SeenPod, ToldFate};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +79,7 @@ fn lives_go_as_their_cases_say() {
         let expected = case.trace.clone();
         let trace = Play::new(case).run();
         count += 1;
-        if std::env::var_os("BELAY_WRITE_CASES").is_some() {
+        if std::env::var_os("MINICLUSTER_WRITE_CASES").is_some() {
             let head = text.split("trace: |\n").next().unwrap();
             let lines: String = trace.lines().map(|line| format!("  {line}\n")).collect();
             fs::write(&path, format!("{head}trace: |\n{lines}")).unwrap();
@@ -189,7 +189,7 @@ impl Play {
             self.pod.generation = self.pod.generation.map(|generation| generation + 1);
         }
         if let Some(fate) = act.fate {
-            self.pod.fate = Some(fate);
+            self.pod.fate = Some(ToldFate { annotation: "kubelet.example.com/fate".to_owned(), text: fate });
         }
         if !act.image.is_empty() {
             let mut spec = (*self.pod.spec).clone();

@@ -1,4 +1,4 @@
-//! What the embedded cluster costs, measured and held against its promises: `cargo bench --bench cluster`.
+//! What the cluster costs, measured and held against its promises: `cargo bench --workspace --bench cluster`.
 //!
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
@@ -18,25 +18,26 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
 
-#[path = "../tests/world/control_plane.rs"]
+#[path = "../../../tests/world/control_plane.rs"]
 #[allow(dead_code, reason = "it serves tests too")]
 mod control_plane;
-#[path = "daemon/process.rs"]
+#[path = "../../../benches/daemon/process.rs"]
 mod process;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use belay::clock::Clock;
 use control_plane::{ControlPlane, Controllers};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
 use minicluster::kubelet::{self, Options};
-use minicluster::{MiniCluster, NodeSpec, PodLogs, Random};
+use minicluster::{Clock, MiniCluster, NodeSpec, PodLogs, Random};
 use process::most_memory;
 use serde_json::{Value, json};
 
@@ -95,6 +96,14 @@ fn all(divisor: usize) {
         let micros = seconds * 1e6 / pods as f64;
         println!("{pods:>8} {seconds:>9.2} {micros:>14.0} {mebibytes:>9.0} {each:>12.1}");
     }
+    println!(
+        "\n{:>8} {:>9} {:>14}  each pod with a Service and a budget of its own, spread over nodes",
+        "PODS", "SECONDS", "MICROS A POD"
+    );
+    for pods in [500, 1000, 2000].map(|pods| pods / divisor) {
+        let Measured { seconds, .. } = part("mixed", pods);
+        println!("{pods:>8} {seconds:>9.2} {:>14.0}", seconds * 1e6 / pods as f64);
+    }
     std::process::exit(i32::from(!kept));
 }
 
@@ -115,6 +124,7 @@ fn measure(part: &str, size: usize) {
         "start" => paused(start(size)),
         "rollout" => paused(rollout(size)),
         "pods" => paused(pods(size)),
+        "mixed" => paused(mixed(size)),
         "deployments" => real_time(deployments(size)),
         "real" => real_time(real(size)),
         other => panic!("no part {other}"),
@@ -180,6 +190,36 @@ async fn pods(count: usize) -> Duration {
     took
 }
 
+/// Deployments of ten replicas each, spread over the nodes, each with a Service and a budget, from nothing to available.
+async fn mixed(count: usize) -> Duration {
+    let cluster = cluster(count).await;
+    let api: Api<Deployment> = Api::default_namespaced(cluster.client());
+    let services: Api<Service> = Api::default_namespaced(cluster.client());
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client());
+    let begin = Instant::now();
+    let (deployments, replicas) = (count.div_ceil(10), count.min(10));
+    for number in 0..deployments {
+        let name = format!("web-{number}");
+        let labels = json!({"app": name});
+        let service = json!({"metadata": {"name": name}, "spec": {"selector": labels, "type": "NodePort", "ports": [{"port": 80}]}});
+        services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+        let selector = json!({"matchLabels": labels});
+        let budget = json!({"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": selector}});
+        budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+        let spread = json!([{
+            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+        }]);
+        let mut deployment = deployment(&name, replicas);
+        deployment["spec"]["template"]["spec"]["topologySpreadConstraints"] = spread;
+        api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+    }
+    available(&api, deployments).await;
+    let took = begin.elapsed();
+    cluster.stop().await;
+    took
+}
+
 async fn deployments(count: usize) -> Duration {
     let builder = MiniCluster::builder().node_specs(NodeSpec::several(count.div_ceil(PODS) + 3));
     let cluster = builder.start().await.unwrap();
@@ -212,7 +252,12 @@ async fn from_nothing(client: Client, count: usize) -> Duration {
 }
 
 async fn create(api: &Api<Deployment>, name: &str, replicas: usize) {
-    let deployment: Value = json!({
+    let deployment = deployment(name, replicas);
+    api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+}
+
+fn deployment(name: &str, replicas: usize) -> Value {
+    json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
@@ -222,8 +267,7 @@ async fn create(api: &Api<Deployment>, name: &str, replicas: usize) {
                 "spec": {"containers": [{"name": "app", "image": "nginx:1.27"}]},
             },
         },
-    });
-    api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+    })
 }
 
 /// Waits until so many Deployments have all their pods, all of their present version.
