@@ -386,6 +386,11 @@ impl SourceConfig {
         if folder.split('/').any(|part| part == "..") {
             return Err(format!("path {:?} leaves the repository", self.path));
         }
+        for HelmConfig { chart, .. } in &self.helm {
+            if chart.trim_matches('/').is_empty() || chart.split('/').any(|part| part == "..") {
+                return Err(format!("helm: chart {chart:?} is no folder below the repository's root"));
+            }
+        }
         match self.bound() {
             Some(_) => Ok(()),
             None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
@@ -484,6 +489,8 @@ mod tests {
         assert!(source("interval = \"30\"").contains("not a length of time"), "{}", source("interval = \"30\""));
         assert!(source("name = \"Shop\"").contains("not a DNS label"));
         assert!(source("path = \"a/../../b\"").contains("leaves the repository"));
+        assert!(source("[[source.helm]]\nchart = \"../web\"").contains("below the repository's root"));
+        assert!(source("[[source.helm]]\nchart = \"/\"").contains("below the repository's root"));
         assert!(source("prune_limit = \"most\"").contains("prune_limit"));
         assert!(source("tag = \"v*\"\ncommit = \"1\"").contains("leave one out"));
         assert!(source("[[source]]\nrepository = \"/srv\"").contains("two sources"));

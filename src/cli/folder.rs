@@ -11,7 +11,7 @@ use super::disk_tree::DiskTree;
 use super::units::Units;
 use crate::git::OddPath;
 use crate::render::MemoryTree;
-use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, read_file};
+use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, join, read_file};
 use belay_core::rollout::{After, wrong_order};
 
 /// What a folder holds.
@@ -27,8 +27,8 @@ pub(super) struct Folder {
 /// Reads a file anew as soon as more is known of the kinds in it.
 type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
 
-/// Reads every manifest below a folder, with what is rendered there, or those of one file. Links are not followed, names that begin with `.` or `_`
-/// passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
+/// Reads every manifest below a folder, with what is rendered there, or those of one file. Links are not followed, names
+/// that begin with `.` or `_` passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
 pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     if path.is_file() {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -51,7 +51,11 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     let up = "../".repeat(folder.split('/').filter(|part| !part.is_empty()).count());
     let shown = |path: &str| match path.strip_prefix(&prefix) {
         Some(below) => from_here(below),
-        None => from_here(&format!("{up}{path}")),
+        None => {
+            let shown: Arc<str> = from_here(&format!("{up}{path}"));
+            // `production/../base` is `base`, where that does not lead further up.
+            join("", &shown).map_or(shown, Into::into)
+        }
     };
     let (contents, odd) = contents(path)?;
     let plain_files: BTreeMap<Arc<str>, Vec<u8>> =

@@ -8,7 +8,6 @@ use super::Globals;
 use super::exit::Exit;
 use super::folder;
 use super::output::{counted, plain, progress, say};
-use super::plan;
 use belay_core::manifest::{File, Manifest, Scopes};
 
 /// What `belay render` understands.
@@ -55,7 +54,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
             }
         }
     }
-    folder.complaints.iter().for_each(plan::complain);
+    // Only what would be applied goes where results go.
+    folder.complaints.iter().for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
     if folder.complaints.is_empty() {
         return Ok(Exit::Done);
     }

@@ -36,9 +36,11 @@ pub fn reference() -> String {
     let sections = [
         ("[[source]]", "SourceConfig"),
         ("[source.credentials]", "CredentialsConfig"),
+        ("[[source.helm]]", "HelmConfig"),
         ("[cluster]", "ClusterConfig"),
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
+        ("[render]", "RenderConfig"),
     ];
     for (title, name) in sections {
         let section = &schema["$defs"][name];
@@ -51,7 +53,7 @@ pub fn reference() -> String {
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            if key == "credentials" {
+            if ["credentials", "helm"].contains(&key.as_str()) {
                 continue;
             }
             let default = match property.get("default") {
@@ -90,6 +92,7 @@ fn values(schema: &Value, property: &Value) -> String {
         Some("boolean") => "`true` or `false`".to_owned(),
         Some("string") => "text".to_owned(),
         Some("array") => "texts".to_owned(),
+        Some("object") => "a table of texts".to_owned(),
         other => other.unwrap_or("text").to_owned(),
     }
 }
@@ -151,7 +154,8 @@ mod tests {
     fn the_reference_names_every_key() {
         let reference = reference();
         for key in full().as_object().unwrap().keys() {
-            assert!(key == "credentials" || reference.contains(&format!("| `{key}` |")), "{key}");
+            let has_a_section = ["credentials", "helm"].contains(&key.as_str());
+            assert!(has_a_section || reference.contains(&format!("| `{key}` |")), "{key}");
         }
         assert!(reference.contains("| `repository` | text | **required** |"), "{reference}");
         assert!(
@@ -160,6 +164,7 @@ mod tests {
             ),
             "{reference}"
         );
+        assert!(reference.contains("## `[[source.helm]]`") && reference.contains("| `chart` | text | **required** |"));
         assert!(reference.contains("| `interval` | time | `\"30s\"` |"), "{reference}");
     }
 }

@@ -31,6 +31,7 @@ use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::{History, Retention};
+use crate::render::{Renderer, Tools};
 use belay_core::rollout::marks;
 
 /// What a source is made of.
@@ -40,7 +41,8 @@ pub(super) struct Parts {
     pub mirror: Arc<Mirror>,
     pub folder: String,
     pub beside: Beside,
-    pub units: Units,
+    /// What renders.
+    pub tools: Tools,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
     pub asked: Arc<Asked>,
@@ -82,7 +84,9 @@ impl Parts {
         let (cluster, name) = (&self.cluster, &self.config.name);
         let desired = Arc::new(Mutex::new(DesiredState::new(cluster.default_namespace())));
         let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
-        let (away, units) = (Away::default(), self.units.clone());
+        let kept = mirror.path();
+        let renderer = Renderer::new(super::render_options(&self.config), self.tools.clone(), kept.parent());
+        let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone())));
         let repository = Repository { mirror, folder, desired, away, beside, units };
         let context = Arc::new(Context {
             cluster: cluster.clone(),

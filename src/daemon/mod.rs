@@ -78,7 +78,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::{HelmConfig, Render, SourceConfig};
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::render::{HelmOptions, Options, Renderer, Tools};
+use crate::render::{HelmOptions, Options, Tools};
 use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
@@ -94,7 +94,6 @@ use requests::Requests;
 use source_dependency::{Asked, Before};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
-use units::Units;
 
 /// Why a source can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -257,10 +256,9 @@ impl Daemon {
                 stop: self.stop.clone(),
             }
         });
-        let renderer = Renderer::new(render_options(&config), self.tools.clone(), Some(&folder));
         let parts = Parts {
             cluster,
-            units: Units::new(renderer),
+            tools: self.tools.clone(),
             mirror: Arc::new(mirror),
             folder: config.path.trim_matches('/').to_owned(),
             follow,

@@ -164,7 +164,12 @@ impl Repository {
         };
         let before = match from {
             None => Arc::default(),
-            Some(_) if same && after.is_empty() => Arc::clone(&after),
+            Some(from) if same && after.is_empty() => {
+                if self.units.planned(from).is_none() {
+                    self.units.remember(from, &after);
+                }
+                Arc::clone(&after)
+            }
             Some(from) => self.plan_at(from)?,
         };
         let mut found = SourceChanges::default();

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use tokio_util::sync::CancellationToken;
+
 use super::confine::{Confinement, Sight, confine};
 
 /// How much a tool may take.
@@ -84,11 +86,11 @@ pub fn confinement() -> Confinement {
 }
 
 /// Runs a tool to its end. Returns what it printed.
-pub(super) fn run(run: &Run<'_>, limits: &Limits) -> Result<Vec<u8>, Failure> {
+pub(super) fn run(run: &Run<'_>, limits: &Limits, stop: &CancellationToken) -> Result<Vec<u8>, Failure> {
     thread::scope(|scope| {
         let confined = || {
             confine(&Sight { private: run.private, program: run.program });
-            start(run, limits).and_then(|child| attend(child, limits))
+            start(run, limits).and_then(|child| attend(child, limits, stop))
         };
         let thread = thread::Builder::new().spawn_scoped(scope, confined);
         let thread = thread.map_err(|error| Failure::Machine(format!("failed to start a thread: {error}")))?;
@@ -190,7 +192,7 @@ enum Rest {
 }
 
 /// Waits for a child to end, and ends it when it takes more than it may.
-fn attend(mut child: Child, limits: &Limits) -> Result<Vec<u8>, Failure> {
+fn attend(mut child: Child, limits: &Limits, stop: &CancellationToken) -> Result<Vec<u8>, Failure> {
     let deadline = Instant::now() + limits.time;
     let output = hear(child.stdout.take(), limits.output, Rest::Refused);
     let said = hear(child.stderr.take(), SAID, Rest::PassedOver);
@@ -202,6 +204,9 @@ fn attend(mut child: Child, limits: &Limits) -> Result<Vec<u8>, Failure> {
         }
         if Instant::now() >= deadline {
             break Some(format!("ran for more than {} s, and was ended", limits.time.as_secs()));
+        }
+        if stop.is_cancelled() {
+            break Some("was ended, for belay is stopping".to_owned());
         }
         match output.recv_timeout(pause) {
             Ok(Heard::TooMuch) => break Some(format!("printed more than {} MiB, and was ended", limits.output >> 20)),

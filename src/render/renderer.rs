@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::cache::Cache;
 use super::child::{self, Failure, Limits, Run};
@@ -41,6 +42,8 @@ pub struct Renderer {
     held: Mutex<BTreeMap<RenderId, Outcome>>,
     /// How often a tool was run.
     runs: AtomicU64,
+    /// When cancelled, nothing more is rendered, and what is running ends.
+    stop: CancellationToken,
 }
 
 /// What became of a unit.
@@ -82,7 +85,14 @@ impl Renderer {
             cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
             held: Mutex::default(),
             runs: AtomicU64::new(0),
+            stop: CancellationToken::new(),
         }
+    }
+
+    /// The same until this is cancelled: then what is running ends, and nothing more is rendered.
+    #[must_use]
+    pub fn until(self, stop: CancellationToken) -> Renderer {
+        Renderer { stop, ..self }
     }
 
     /// The same with other limits.
@@ -255,6 +265,9 @@ impl Renderer {
     }
 
     fn run<T: Tree>(&self, tree: &T, unit: &Unit, found: &Found) -> Result<Vec<u8>, RunError<T::Error>> {
+        if self.stop.is_cancelled() {
+            return Err(RunError::Machine("belay is stopping".to_owned()));
+        }
         let private =
             self.private_folder().map_err(|error| RunError::Machine(format!("failed to make a folder: {error}")))?;
         let exported = private.path().join("tree");
@@ -277,7 +290,7 @@ impl Renderer {
             private: private.path(),
         };
         self.runs.fetch_add(1, Ordering::Relaxed);
-        let rendered = child::run(&asked, &self.limits);
+        let rendered = child::run(&asked, &self.limits, &self.stop);
         tracing::debug!(unit = &*unit.path, tool = %found.tool, took = ?started.elapsed(), "rendered");
         rendered.map_err(|failure| RunError::Tool(without_folder(failure, &exported)))
     }

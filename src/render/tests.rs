@@ -169,6 +169,25 @@ fn a_tool_that_hangs_is_ended_with_what_it_started() {
 }
 
 #[test]
+fn a_daemon_that_stops_ends_what_renders() {
+    let (_folder, tools) = script("sleep 1000");
+    let mut tree = MemoryTree::default();
+    tree.file("kustomization.yaml", "");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let renderer = Renderer::new(Options::default(), tools, None).until(stop.clone());
+    let began = Instant::now();
+    let files = std::thread::scope(|scope| {
+        let rendering = scope.spawn(|| rendered(&renderer, &tree));
+        while renderer.runs() == 0 {
+            std::thread::yield_now();
+        }
+        stop.cancel();
+        rendering.join().unwrap()
+    });
+    assert!(files[0].unreadable && began.elapsed() < Duration::from_secs(30), "{files:?}");
+}
+
+#[test]
 fn processes_beyond_counting_end_with_the_tool() {
     let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
     let complaint = complaint_of("f() { sleep 1000 & sleep 0.05; f & f; }; f", limits);

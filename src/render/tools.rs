@@ -5,6 +5,9 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use super::child::{Failure, Limits, Run, run};
 
@@ -79,7 +82,8 @@ impl Found {
             folder: private.path().to_owned(),
             private: private.path(),
         };
-        let said = run(&asked, &Limits { time: std::time::Duration::from_secs(10), ..Limits::default() })?;
+        let limits = Limits { time: Duration::from_secs(10), ..Limits::default() };
+        let said = run(&asked, &limits, &CancellationToken::new())?;
         let said = String::from_utf8_lossy(&said);
         let words = said.split_whitespace().find(|word| {
             word.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit()) && word.contains('.')

@@ -59,11 +59,12 @@ fn check_reads_what_is_rendered_and_warns_of_a_base_that_is_rolled_out_too() {
     write(folder.path(), "base/web.yaml", &deployment("web", "web:1", "").replace("image:", "imagee:"));
     let wrong = belay(folder.path(), &tools, &["check", "live"]);
     assert_eq!(wrong.code, 1, "{wrong:?}");
-    assert!(wrong.err.contains("imagee") && wrong.err.contains("base/web.yaml"), "{wrong:?}");
+    assert!(wrong.out.contains("imagee") && wrong.out.contains("--> base/web.yaml:1:1"), "{wrong:?}");
     write(folder.path(), "live/kustomization.yaml", "resources: [missing.yaml]\n");
     let failing = belay(folder.path(), &tools, &["render", "live"]);
     assert_eq!(failing.code, 1, "{failing:?}");
     assert!(failing.err.contains("missing.yaml") && !failing.err.contains("/tmp/"), "{failing:?}");
+    assert_eq!(failing.out, "");
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     for complaint in &mut file.complaints {
         complaint.place = origins.at(complaint.place.line);
         complaint.also.iter_mut().for_each(|note| note.place = origins.at(note.place.line));
+        // Its line is none of that file.
+        complaint.excerpt = None;
+        complaint.also.iter_mut().for_each(|note| note.excerpt = None);
         complaint.message = format!("{} (as rendered from {within})", complaint.message);
     }
     file
