@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 #[path = "../world/mod.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
 mod world;
 
 mod chromium;
