@@ -67,5 +67,5 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
 fn origin(file: &File, manifest: &Manifest) -> String {
     let path = &manifest.place.path;
     let unit = if *path == file.path { String::new() } else { format!(" (rendered by {})", file.path) };
-    plain(&format!("# Source: {path}{unit}")).to_string()
+    plain(&format!("# Source: {path}{unit}"))
 }

@@ -82,16 +82,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
     let config = read_config(&args)?;
-    for source in &config.source {
-        let repository: Location = source.repository.parse()?;
-        if args.check_config {
-            say(format!("source {}: {repository} ({})", source.name, source.branch));
-        }
-    }
     let tools = Tools { kustomize: config.render.kustomize.clone(), helm: config.render.helm.clone() };
+    tell_of_the_sources(&args, &config, &tools)?;
     if args.check_config {
-        version::tools(&tools).iter().for_each(say);
-        say("The configuration can be used.");
         return Ok(Exit::Done);
     }
     let state = globals.state_folder(config.state.dir.as_ref())?;
@@ -233,6 +226,21 @@ fn how_it_went(
         ..Query::default()
     };
     Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// Says what is followed, and what renders it, where only the configuration is to be checked.
+fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::Result<()> {
+    for source in &config.source {
+        let repository: Location = source.repository.parse()?;
+        if args.check_config {
+            say(format!("source {}: {repository} ({})", source.name, source.branch));
+        }
+    }
+    if args.check_config {
+        version::tools(tools).iter().for_each(say);
+        say("The configuration can be used.");
+    }
+    Ok(())
 }
 
 fn retention(state: &StateConfig) -> Retention {

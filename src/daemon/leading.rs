@@ -80,14 +80,18 @@ impl Parts {
         }
     }
 
-    fn source(&self, stop: CancellationToken) -> Source {
-        let (cluster, name) = (&self.cluster, &self.config.name);
-        let desired = Arc::new(Mutex::new(DesiredState::new(cluster.default_namespace())));
+    fn repository(&self, stop: &CancellationToken) -> Repository {
+        let desired = Arc::new(Mutex::new(DesiredState::new(self.cluster.default_namespace())));
         let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone())));
-        let repository = Repository { mirror, folder, desired, away, beside, units };
+        Repository { mirror, folder, desired, away, beside, units }
+    }
+
+    fn source(&self, stop: CancellationToken) -> Source {
+        let (cluster, name) = (&self.cluster, &self.config.name);
+        let repository = self.repository(&stop);
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             retention: self.retention.clone(),

@@ -1,4 +1,8 @@
 //! Renders units.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a child process and the files of this machine live in the machine's own time"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -376,7 +380,7 @@ fn ask_for_origins(file: &Path) -> std::io::Result<()> {
     let Some(mut value) = read(&bytes) else { return Ok(()) };
     if value.get("buildMetadata").is_none() {
         // As it is written, so that the tool's words about its lines stay true.
-        let mut longer = bytes.clone();
+        let mut longer = bytes;
         longer.extend_from_slice(format!("\nbuildMetadata: [{ORIGIN}]\n").as_bytes());
         if read(&longer).is_some_and(|value| value.get("buildMetadata").is_some_and(asks_origin)) {
             return fs::write(file, longer);
