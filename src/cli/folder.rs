@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
         }
     };
     let (contents, odd) = contents(path)?;
-    let plain_files: BTreeMap<Arc<str>, Vec<u8>> =
+    let plain_files: Contents =
         contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
     let mut files: BTreeMap<Arc<str>, Read<'_>> =
         plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
@@ -121,8 +121,11 @@ fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
     Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }
 }
 
+/// Files by their paths.
+type Contents = BTreeMap<Arc<str>, Vec<u8>>;
+
 /// The files of a folder that may hold manifests, by their paths from it; and those whose names the daemon does not use.
-pub(super) fn contents(folder: &Path) -> anyhow::Result<(BTreeMap<Arc<str>, Vec<u8>>, Vec<OddPath>)> {
+pub(super) fn contents(folder: &Path) -> anyhow::Result<(Contents, Vec<OddPath>)> {
     let (mut found, mut odd) = (BTreeMap::new(), Vec::new());
     let mut folders = vec![(folder.to_owned(), String::new())];
     while let Some((next, below)) = folders.pop() {

@@ -312,9 +312,8 @@ impl UndoSequence {
         }
     }
 
-    /// Ends it: nothing of it stays. It tells what was done.
+    /// Ends it: nothing of it stays.
     pub async fn end(mut self) {
-        println!("{:#?}", self.story);
         self.world.stop().await;
         self.world.delete(&self.path()).await;
     }
