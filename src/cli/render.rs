@@ -9,6 +9,7 @@ use super::exit::Exit;
 use super::folder;
 use super::output::{counted, plain, progress, say};
 use belay_core::manifest::{File, Manifest, Scopes};
+use belay_core::rollout::presentable;
 
 /// What `belay render` understands.
 #[derive(clap::Args, Debug)]
@@ -40,7 +41,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     match args.output {
         RenderFormat::Name => objects().for_each(|(_, manifest)| say(plain(&manifest.key.to_string()))),
         RenderFormat::Json => {
-            let items: Vec<Value> = objects().map(|(_, manifest)| manifest.value()).collect();
+            let items: Vec<Value> = objects().map(|(_, manifest)| presentable(&manifest.value())).collect();
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
             say(serde_json::to_string_pretty(&list)?);
         }
@@ -49,7 +50,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
                 say(format!(
                     "---\n{}\n{}",
                     origin(file, manifest),
-                    serde_yaml::to_string(&manifest.value())?.trim_end()
+                    serde_yaml::to_string(&presentable(&manifest.value()))?.trim_end()
                 ));
             }
         }

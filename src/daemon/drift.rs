@@ -86,6 +86,15 @@ impl Source {
         }
     }
 
+    /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
+    /// that commit's own write, however late the watch tells of it.
+    fn let_go(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
+        let before = self.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.rollouts.contains_key(key))?;
+        let manifest = self.read_manifest(key)?;
+        let config = self.desired().configuration(&manifest);
+        before.keeps(&manifest.hash.to_string(), config.as_deref()).then(|| before.clone())
+    }
+
     /// Keeps what must be known of a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
@@ -95,6 +104,7 @@ impl Source {
         if Workload::of(key) == Some(Workload::ReplicationController) {
             self.note_rolling_update(key, live);
         }
+        let let_go = self.let_go(key, hold.as_ref());
         // How it was before it was seen first nobody knows.
         let faltered = (!self.rollouts.contains_key(key)).then(Instant::now);
         let facts = self.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
@@ -111,9 +121,9 @@ impl Source {
             // What it is to be may change meanwhile.
             facts.well = None;
         }
-        let taken_off = facts.hold.is_some() && hold.is_none() && !self.rollouts.contains_key(key);
+        let taken_off = let_go.is_some();
         if taken_off {
-            facts.let_go = facts.hold.take();
+            facts.let_go = let_go;
         }
         facts.hold.clone_from(&hold);
         facts.note = Note::on(live);

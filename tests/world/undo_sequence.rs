@@ -205,9 +205,9 @@ impl UndoSequence {
         self.written_down(before).await;
         self.rest(Duration::from_mins(3)).await;
         let live = self.live().await;
-        assert_eq!(image(&live), to, "{:#?}", self.story);
-        assert!(Hold::on(&live).is_some(), "{:#?}", self.story);
         let records = self.world.records();
+        assert_eq!(image(&live), to, "{:#?}\n{:#?}", self.story, &records[before..]);
+        assert!(Hold::on(&live).is_some(), "{:#?}", self.story);
         assert_eq!(records.len(), before + 1, "{:#?}\n{:#?}", self.story, &records[before..]);
         let last = records.last().unwrap();
         assert_eq!(last.trigger, Trigger::UndoByHand(by.to_owned()), "{:#?}", self.story);
