@@ -328,10 +328,14 @@ pub(super) async fn undone_by_hand(
 }
 
 /// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may
-/// have left the template alone.
+/// have left the template alone; one that failed before it has left what it went back to.
 fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     let (context, wanted) = (&work.context, &work.planned.wanted);
-    let newest = context.newest_rollout(&wanted.key).map(|record| record.commit.to_string());
+    let newest = context.newest_rollout(&wanted.key).map(|record| match record.back_to {
+        Some(back_to) if record.outcome == Outcome::RolledBack && record.commit != wanted.commit.id => back_to,
+        _ => record.commit,
+    });
+    let newest = newest.map(|commit| commit.to_string());
     let commits: Vec<String> = [wanted.commit.id.to_string()].into_iter().chain(newest).collect();
     let kept = commits.iter().filter_map(|commit| context.kept_template(&wanted.key, commit));
     RolledOut { templates: judged.map(str::to_owned).into_iter().chain(kept).collect(), commits }

@@ -18,3 +18,14 @@ async fn an_undo_stays_and_all_else_is_put_right() {
         }
     }
 }
+
+/// On to what failed, when the commit that failed has been reverted: nothing has been rolled out since it went back.
+#[tokio::test(start_paused = true)]
+async fn also_on_to_what_failed_once_its_commit_is_reverted() {
+    for kind in KINDS {
+        let mut sequence = UndoSequence::new(World::embedded().await, Time::Paused, kind, 1).await;
+        sequence.another("a template that fails", true).await;
+        sequence.first_again().await;
+        sequence.undo().await;
+    }
+}

@@ -277,28 +277,29 @@ impl UndoSequence {
         }
     }
 
+    /// A commit with another template.
+    pub async fn another(&mut self, what: &str, bad: bool) {
+        (self.image, self.bad) = (self.next, bad);
+        self.next += 1;
+        self.commit(what).await;
+    }
+
+    /// A revert, to what was there first.
+    pub async fn first_again(&mut self) {
+        (self.image, self.bad) = (1, false);
+        self.commit("the first template again").await;
+    }
+
     /// One step, whatever it is.
     pub async fn step(&mut self) {
         match self.random.below(13) {
-            0 | 1 => {
-                (self.image, self.bad) = (self.next, false);
-                self.next += 1;
-                self.commit("another template").await;
-            }
-            2 => {
-                (self.image, self.bad) = (self.next, true);
-                self.next += 1;
-                self.commit("another template, which fails").await;
-            }
+            0 | 1 => self.another("another template", false).await,
+            2 => self.another("another template, which fails", true).await,
             3 | 4 => {
                 self.replicas = 5 - self.replicas;
                 self.commit("the same template").await;
             }
-            5 if self.image > 1 => {
-                // A revert, to what was there first.
-                (self.image, self.bad) = (1, false);
-                self.commit("the first template again").await;
-            }
+            5 if self.image > 1 => self.first_again().await,
             6 => self.drift().await,
             7 => {
                 self.world.stop().await;
