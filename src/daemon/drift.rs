@@ -259,6 +259,10 @@ impl Source {
             if self.rollouts.contains_key(&key) {
                 continue;
             }
+            if self.resumed.contains_key(&key) {
+                // What was applied before it waited is judged on.
+                self.say_what_goes_on(&mut prepared);
+            }
             if let Some(record) = self.resumed.remove(&key) {
                 self.context.status.trouble(&key.to_string(), None);
                 begun.push((record.id, Some(Box::new(record)), prepared));

@@ -35,13 +35,7 @@ impl Source {
         records.extend(self.orphaned(news));
         let ended = records.len();
         let mut prepared = prepared;
-        for prepared in &mut prepared {
-            prepared.carries_on = self.carries_on(prepared);
-            prepared.scales_on = self.scales_on(prepared);
-            if let Action::Apply(apply) = &mut prepared.planned.action {
-                apply.scales |= prepared.scales_on;
-            }
-        }
+        prepared.iter_mut().for_each(|prepared| self.say_what_goes_on(prepared));
         let unnoticed = self.unnoticed(&prepared);
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
             prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
@@ -96,6 +90,15 @@ impl Source {
         self.watch_crowds_when_calm();
         self.search_on();
         self.write_down_by_hand();
+    }
+
+    /// Says of what is planned whether it takes the place of a rollout, or of a change of size, that was under way.
+    pub(super) fn say_what_goes_on(&self, prepared: &mut Prepared) {
+        prepared.carries_on = self.carries_on(prepared);
+        prepared.scales_on = self.scales_on(prepared);
+        if let Action::Apply(apply) = &mut prepared.planned.action {
+            apply.scales |= prepared.scales_on;
+        }
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
