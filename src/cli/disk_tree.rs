@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::render::{ContentId, Node, Tree};
+use crate::render::{ContentId, Node, Tree, below};
 
 /// The files of a folder on this machine. What can't be read is not there. Nothing is kept by the ids of its files, so they
 /// only tell the paths.
@@ -54,9 +54,8 @@ impl Tree for DiskTree {
     fn list(&self, folder: &str) -> Result<Vec<(String, Node)>, Infallible> {
         let Ok(entries) = fs::read_dir(self.root.join(folder)) else { return Ok(Vec::new()) };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let mut listed: Vec<(String, Node)> =
-            names.filter_map(|name| Some((name.clone(), self.look(&below(&name))?))).collect();
+            names.filter_map(|name| Some((name.clone(), self.look(&below(folder, &name))?))).collect();
         listed.retain(|(name, _)| name != ".git");
         listed.sort_by(|one, other| one.0.cmp(&other.0));
         Ok(listed)

@@ -1,6 +1,7 @@
 //! The manifests of a folder on this machine, committed or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use anyhow::Context as _;
 use super::disk_tree::DiskTree;
 use super::units::Units;
 use crate::git::OddPath;
-use crate::render::MemoryTree;
+use crate::render::{MemoryTree, Tree};
 use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, join, read_file};
 use belay_core::rollout::{After, wrong_order};
 
@@ -60,13 +61,9 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     let (contents, odd) = contents(path)?;
     let plain_files: Contents =
         contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
-    let mut files: BTreeMap<Arc<str>, Read<'_>> =
-        plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
-    for unit in units.plan.units.values() {
-        let (units, shown) = (&units, &shown);
-        files.insert(shown(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
-    }
-    let mut found = Folder { warnings: units.bases_of_others(shown), ..read_all(files, scopes) };
+    let files = plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
+    let mut found = read_with_units(files, &units, shown, scopes);
+    found.warnings = units.bases_of_others(shown);
     let odd = odd.into_iter().map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd });
     found.complaints.extend(odd.map(|odd| odd.complaint()));
     Ok(found)
@@ -82,11 +79,19 @@ pub(super) fn read_revision(
     let units = Units::below(tree, folder.trim_matches('/'));
     let shown = |path: &str| Arc::<str>::from(path);
     let plain_files = bytes.iter().filter(|(path, _)| is_manifest(path) && !units.plan.covers(path));
-    let mut files: BTreeMap<Arc<str>, Read<'_>> =
-        plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
+    let files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
+    read_with_units(files, &units, shown, scopes)
+}
+
+/// Reads these files and what the units render to, its places as `shown` shows them.
+fn read_with_units<'a, T: Tree<Error = Infallible>>(
+    mut files: BTreeMap<Arc<str>, Read<'a>>,
+    units: &'a Units<T>,
+    shown: impl Fn(&str) -> Arc<str> + Copy + 'a,
+    scopes: Scopes,
+) -> Folder {
     for unit in units.plan.units.values() {
-        let units = &units;
-        files.insert(Arc::clone(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
+        files.insert(shown(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
     }
     read_all(files, scopes)
 }

@@ -71,7 +71,7 @@ pub use exit::Exit;
 
 use crate::config::ConfigError;
 use crate::git::InvalidLocation;
-use crate::history::memory as remembered;
+use crate::history::source_histories;
 use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.

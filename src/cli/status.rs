@@ -10,9 +10,9 @@ use super::exit::Exit;
 use super::nearest::there_is;
 use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
 use super::progress::Screen;
-use super::remembered::Memory;
+use super::source_histories::SourceHistories;
 use super::workload::Named;
-use super::{Globals, history, remembered, revision_table, signals, target, wait};
+use super::{Globals, history, revision_table, signals, source_histories, target, wait};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
@@ -113,11 +113,12 @@ fn labels(selector: Option<&str>) -> String {
 }
 
 impl Look {
-    async fn rows(&self, revisions: Revisions) -> Result<(Memory, Vec<WorkloadAnswer>), ClusterError> {
+    async fn rows(&self, revisions: Revisions) -> Result<(SourceHistories, Vec<WorkloadAnswer>), ClusterError> {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
         let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();
         // A history that can't be read now (its daemon is just making it) adds nothing.
-        let memory = self.history.as_ref().and_then(|history| Memory::read(history, &names).ok()).unwrap_or_default();
+        let memory =
+            self.history.as_ref().and_then(|history| SourceHistories::read(history, &names).ok()).unwrap_or_default();
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
         // Labels are asked of the cluster, which does not know those of what is not live.
         if self.labels == marks::SOURCE {
@@ -127,7 +128,7 @@ impl Look {
             rows.extend(memory.rows_besides(&rows, here));
         }
         if let Some(history) = &self.history {
-            remembered::refine(history, &mut rows);
+            source_histories::refine(history, &mut rows);
         }
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
@@ -239,7 +240,7 @@ fn name(row: &WorkloadAnswer) -> String {
 }
 
 /// Where each source stands, also as a line or more for people.
-fn heads(memory: &Memory, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
+fn heads(memory: &SourceHistories, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
     let answers = memory.source_answers();
     let mut lines = Vec::new();
     for SourceAnswer { source, head, state, objects, trouble, troubles } in &answers {
@@ -269,7 +270,7 @@ fn in_the_way(trouble: &TroubleAnswer) -> String {
     format!("  nothing newer is rolled out ({age}): {}", trouble.message)
 }
 
-fn row(key: &ObjectKey, live: &Value, memory: &Memory) -> WorkloadAnswer {
+fn row(key: &ObjectKey, live: &Value, memory: &SourceHistories) -> WorkloadAnswer {
     let source = marks::label(live, marks::SOURCE).unwrap_or_default();
     WorkloadAnswer::of_live(key, source, &LiveWorkload::of(key, live), memory.sources.get(source))
 }

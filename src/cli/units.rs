@@ -41,17 +41,11 @@ impl<T: Tree<Error = Infallible>> Units<T> {
         let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
         let wanted = self.plan.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
         let path = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
-        let warning = |(base, other): &(&Unit, &Unit)| Complaint {
-            place: Place { path: shown(&base.path), line: 1, column: 1 },
-            object: None,
-            message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
-            hint: Some(if path.is_empty() {
-                format!("follow only what is to be rolled out: path = \"{}\"", other.folder)
-            } else {
-                format!("follow only what is to be rolled out: path = \"{path}\"")
-            }),
-            excerpt: None,
-            also: Vec::new(),
+        let warning = |(base, other): &(&Unit, &Unit)| {
+            let place = Place { path: shown(&base.path), line: 1, column: 1 };
+            let message = format!("this is rolled out by itself, and {} is built on it", other.shown());
+            let path = if path.is_empty() { &*other.folder } else { path.as_str() };
+            Complaint::of_file(place, message, Some(format!("follow only what is to be rolled out: path = \"{path}\"")))
         };
         pairs.iter().map(warning).collect()
     }

@@ -204,7 +204,7 @@ fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
     let open = records.iter().filter(|record| !record.outcome.is_final());
     let mut lines: Vec<String> = open
         .map(|record| {
-            let waits_for = super::remembered::waits_for(&history, record).ok().flatten();
+            let waits_for = super::source_histories::waits_for(&history, record).ok().flatten();
             let waits_for = waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
             super::output::plain(&format!("{}: {}{waits_for}", record.object, record.outcome))
         })

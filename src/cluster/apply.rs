@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
-use super::error::Absence;
+use super::error::AwayCause;
 use super::{Cluster, ClusterError, Refusal, Served};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
@@ -176,7 +176,7 @@ impl Cluster {
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
         ClusterError::Refused(Refusal { code: 409, message, .. }) => {
-            ClusterError::Away { what, message, retry_after_seconds: None, because: Absence::Conflict }
+            ClusterError::Away { what, message, retry_after_seconds: None, because: AwayCause::Conflict }
         }
         error => error,
     }

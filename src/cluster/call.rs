@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::Value;
 
 use super::credentials::without_credentials;
-use super::error::Absence;
+use super::error::AwayCause;
 use super::items::TooMuch;
 use super::{Cluster, ClusterError, Refusal};
 
@@ -232,7 +232,7 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
         }
         408 | 410 | 425 | 429 | 500..=599 => {
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
-            ClusterError::Away { what, message, retry_after_seconds: seconds, because: Absence::Busy }
+            ClusterError::Away { what, message, retry_after_seconds: seconds, because: AwayCause::Busy }
         }
         _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
     }

@@ -34,13 +34,13 @@ pub enum ClusterError {
         /// After how many seconds the server asks to be tried again.
         retry_after_seconds: Option<u32>,
         /// Why it could not be done.
-        because: Absence,
+        because: AwayCause,
     },
 }
 
 /// Why the API server could not do now what it was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absence {
+pub enum AwayCause {
     /// It did not answer at all: that is logged once, not for each request.
     Silent,
     /// It answers that it can't.
@@ -70,7 +70,7 @@ impl ClusterError {
             what: what.into(),
             message: message.into(),
             retry_after_seconds: None,
-            because: Absence::Busy,
+            because: AwayCause::Busy,
         }
     }
 
@@ -80,21 +80,21 @@ impl ClusterError {
             what: what.into(),
             message: message.into(),
             retry_after_seconds: None,
-            because: Absence::Silent,
+            because: AwayCause::Silent,
         }
     }
 
     /// Whether there was no answer at all: that is logged once, not for each request.
     #[must_use]
     pub fn is_silence(&self) -> bool {
-        matches!(self, ClusterError::Away { because: Absence::Silent, .. })
+        matches!(self, ClusterError::Away { because: AwayCause::Silent, .. })
     }
 
     /// Whether somebody else has written between the reading and the writing: what is read again may be written.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         match self {
-            ClusterError::Away { because, .. } => *because == Absence::Conflict,
+            ClusterError::Away { because, .. } => *because == AwayCause::Conflict,
             // A JSON patch whose test of the version fails is answered as an invalid object.
             ClusterError::Refused(refusal) => {
                 refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))

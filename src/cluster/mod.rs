@@ -37,7 +37,7 @@ pub use apply::{Mode, Written};
 pub use connection::{Connector, connect};
 pub use controllers::Sent;
 pub use credentials::without_credentials;
-pub use error::{Absence, ClusterError, Refusal};
+pub use error::{AwayCause, ClusterError, Refusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::{Served, paths_of};

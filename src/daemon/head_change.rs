@@ -462,25 +462,11 @@ fn odd_file(odd: &OddPath) -> File {
 
 /// A file that is not read.
 fn refused(path: &Arc<str>, message: &str, hint: &str) -> File {
-    complained(Complaint {
-        place: Place { path: Arc::clone(path), line: 1, column: 1 },
-        object: None,
-        message: format!("the file {message}"),
-        hint: Some(hint.to_owned()),
-        excerpt: None,
-        also: Vec::new(),
-    })
+    let place = Place { path: Arc::clone(path), line: 1, column: 1 };
+    complained(Complaint::of_file(place, format!("the file {message}"), Some(hint.to_owned())))
 }
 
 /// A file that holds nothing but a complaint.
 fn complained(complaint: Complaint) -> File {
-    File {
-        path: Arc::clone(&complaint.place.path),
-        manifests: Vec::new(),
-        complaints: vec![complaint],
-        rejected: BTreeSet::new(),
-        unreadable: true,
-        definitions: Vec::new(),
-        custom: BTreeSet::new(),
-    }
+    File::unreadable(Arc::clone(&complaint.place.path), vec![complaint])
 }

@@ -252,7 +252,7 @@ impl Repository {
     pub(super) fn read_rendered(&self, path: &str, id: RenderId, scopes: &Scopes) -> Result<File, GitError> {
         let Some((commit, unit)) = self.units.find(path, id) else {
             // Only of commits that have been asked about it is known what a unit is made from.
-            return Ok(File { unreadable: true, ..File::empty(path) });
+            return Ok(File::unreadable(path.into(), Vec::new()));
         };
         self.units.renderer.file(&CommitTree::new(&self.mirror, &commit), &unit, scopes)
     }

@@ -26,14 +26,12 @@ impl OddPath {
     /// What is said of it.
     #[must_use]
     pub fn complaint(&self) -> Complaint {
-        Complaint {
-            place: Place { path: self.shown.as_str().into(), line: 1, column: 1 },
-            object: None,
-            message: format!("the file has a name that belay does not use: {}", self.why),
-            hint: Some("rename it".to_owned()),
-            excerpt: None,
-            also: Vec::new(),
-        }
+        let place = Place { path: self.shown.as_str().into(), line: 1, column: 1 };
+        Complaint::of_file(
+            place,
+            format!("the file has a name that belay does not use: {}", self.why),
+            Some("rename it".to_owned()),
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::memory::{self, SourceMemory};
+use super::source_histories::{self, SourceHistory};
 use super::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
@@ -65,9 +65,9 @@ impl RecordAnswer {
             }
             None => (None, None, None),
         };
-        let waits_for = memory::waits_for(history, record).ok().flatten();
-        let unnoticed = memory::unnoticed(history, record).unwrap_or_default();
-        let note = memory::note(history, record).ok().flatten();
+        let waits_for = source_histories::waits_for(history, record).ok().flatten();
+        let unnoticed = source_histories::unnoticed(history, record).unwrap_or_default();
+        let note = source_histories::note(history, record).ok().flatten();
         RecordAnswer { record: record.clone(), waits_for, unnoticed, note, subject, author, authored }
     }
 }
@@ -295,7 +295,12 @@ impl WorkloadAnswer {
 
     /// A live workload, with what the history knows of its source.
     #[must_use]
-    pub fn of_live(key: &ObjectKey, source: &str, live: &LiveWorkload, known: Option<&SourceMemory>) -> WorkloadAnswer {
+    pub fn of_live(
+        key: &ObjectKey,
+        source: &str,
+        live: &LiveWorkload,
+        known: Option<&SourceHistory>,
+    ) -> WorkloadAnswer {
         let facts = ObjectFacts {
             held: live.hold.is_some(),
             suspended: live.suspended.is_some(),

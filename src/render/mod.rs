@@ -32,7 +32,7 @@ pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;
 pub use tools::{Found, Tool, Tools};
-pub use tree::{ContentId, Node, Tree};
+pub use tree::{ContentId, Node, Tree, below};
 pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, Unit, UnitKind, find};
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ pub trait Tree: Sync {
 }
 
 /// A folder and a name in it, as one path.
-pub(super) fn below(folder: &str, name: &str) -> String {
+#[must_use]
+pub fn below(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 

@@ -13,7 +13,7 @@ use crate::daemon::Status;
 use crate::history::answers::{
     HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
 };
-use crate::history::memory::{Memory, refine};
+use crate::history::source_histories::{SourceHistories, refine};
 use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::rollout::{Record, Workload};
 
@@ -127,7 +127,7 @@ impl Room {
 }
 
 fn status_answer(history: &History, status: &Status) -> Result<StatusAnswer, HistoryError> {
-    let memory = Memory::read(history, &status.sources.keys().cloned().collect())?;
+    let memory = SourceHistories::read(history, &status.sources.keys().cloned().collect())?;
     let mut rows: Vec<WorkloadAnswer> = Vec::new();
     for (source, of) in &status.sources {
         let known = memory.sources.get(source);

@@ -5,7 +5,6 @@ mod answer;
 mod api;
 mod assets;
 mod books;
-mod course;
 pub mod forge;
 mod hosts;
 mod live;
@@ -16,6 +15,7 @@ mod pages;
 mod problem;
 mod query;
 mod revisions;
+mod rollout_progress;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -43,8 +43,8 @@ use crate::cluster::Cluster;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
 use books::Books;
-use course::Course;
 use hosts::{Hosts, Own};
+use rollout_progress::RolloutProgress;
 
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
 /// open for longest is what is slow or idle, and can't keep others out.
@@ -86,13 +86,13 @@ impl Web {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let room = Room::new(shown);
-        let course = room.course.clone().follow(room.shown.status.clone(), room.shown.clock.clone());
+        let progress = room.progress.clone().follow(room.shown.status.clone(), room.shown.clock.clone());
         let stopped_too = stop.clone();
         tokio::spawn(async move {
             tokio::select! {
                 biased;
                 () = stopped_too.cancelled() => {}
-                () = course => {}
+                () = progress => {}
             }
         });
         let router = answer::router(room, Hosts::new(allowed_hosts));
@@ -145,14 +145,21 @@ struct Room {
     /// Room for pages that listen, and for questions to clusters.
     listeners: Arc<Semaphore>,
     asking: Arc<Semaphore>,
-    course: Course,
+    progress: RolloutProgress,
 }
 
 impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
         let books = Books::new(shown.state.clone());
-        Room { books, registry, listeners: live::room(), asking: revisions::room(), course: Course::default(), shown }
+        Room {
+            books,
+            registry,
+            listeners: live::room(),
+            asking: revisions::room(),
+            progress: RolloutProgress::default(),
+            shown,
+        }
     }
 }
 

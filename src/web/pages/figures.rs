@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::Room;
 use super::super::problem::Problem;
 use super::super::query::Asked;
-use super::signs::Lasted;
+use super::components::Lasted;
 use super::{Frame, refuse, write};
 use crate::history::answers::{failure_rate, per_day};
 use crate::history::{By, Stats, StatsQuery};

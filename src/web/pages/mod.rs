@@ -1,9 +1,9 @@
 //! The pages for people: server-rendered, whole without scripts, from the same answers as the JSON.
 
 mod commit;
+mod components;
 mod figures;
 mod overview;
-mod signs;
 mod timeline;
 mod workload;
 
@@ -15,9 +15,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 pub(super) use commit::commit;
+use components::{Mark, When};
 pub(super) use figures::figures;
 pub(super) use overview::overview;
-use signs::{Mark, When};
 pub(super) use timeline::timeline;
 pub(super) use workload::workload;
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::Room;
 use super::super::problem::Problem;
 use super::super::query::Asked;
-use super::signs::{Link, Mark, Pods};
+use super::components::{Link, Mark, Pods};
 use super::{Frame, in_address, refuse, write};
 use crate::daemon::Status;
 use crate::history::answers::{StatusAnswer, WorkloadAnswer};
@@ -230,7 +230,7 @@ fn shortened(message: &str, state: ObjectState) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signs::Mark;
+    use super::super::components::Mark;
     use super::*;
     use crate::daemon::SourceStatus;
     use belay_core::rollout::health::Standing;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::Room;
 use super::super::problem::Problem;
 use super::super::query::Asked;
-use super::signs::{Lasted, Link, Mark};
+use super::components::{Lasted, Link, Mark};
 use super::{Frame, in_address, refuse, write};
 use crate::history::{History, HistoryError, Turn};
 use belay_core::rollout::{CommitId, ObjectState, Outcome};

@@ -7,13 +7,13 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::super::Room;
-use super::super::course::picture;
 use super::super::problem::Problem;
+use super::super::rollout_progress::picture;
 use super::commit::command;
-use super::signs::{Lasted, Link, Mark, Pods};
+use super::components::{Lasted, Link, Mark, Pods};
 use super::{Frame, refuse, write};
 use crate::daemon::{HeldStatus, UnderWay};
-use crate::history::memory::unnoticed;
+use crate::history::source_histories::unnoticed;
 use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};
@@ -92,7 +92,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         frame: Frame::of(&room.shown, "/"),
         mark: Mark::of(state),
         pods: Pods(live.counters),
-        picture: room.course.of(&source, &key).map(|moments| picture(&moments, now, until)),
+        picture: room.progress.of(&source, &key).map(|moments| picture(&moments, now, until)),
         key,
         source,
         live,

@@ -51,6 +51,14 @@ pub struct Excerpt {
     pub end: u32,
 }
 
+impl Complaint {
+    /// What is wrong with a file as a whole, or with what is at a place of it.
+    #[must_use]
+    pub fn of_file(place: Place, message: String, hint: Option<String>) -> Complaint {
+        Complaint { place, object: None, message, hint, excerpt: None, also: Vec::new() }
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)?;

@@ -71,8 +71,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
 #[must_use]
 pub fn not_rendered(path: &str, place: Place, message: String, hint: Option<String>) -> File {
     let message = super::report::harmless(&message);
-    let complaint = Complaint { place, object: None, message, hint, excerpt: None, also: Vec::new() };
-    File { complaints: vec![complaint], unreadable: true, ..File::empty(path) }
+    File::unreadable(path.into(), vec![Complaint::of_file(place, message, hint)])
 }
 
 /// Where each part of a rendered text came from.

@@ -57,12 +57,18 @@ impl File {
     /// A file that holds nothing.
     #[must_use]
     pub fn empty(path: &str) -> File {
+        File { unreadable: false, ..File::unreadable(path.into(), Vec::new()) }
+    }
+
+    /// A file of which nothing is known but what is wrong with it. What it held before is still meant.
+    #[must_use]
+    pub fn unreadable(path: Arc<str>, complaints: Vec<Complaint>) -> File {
         File {
-            path: path.into(),
+            path,
             manifests: Vec::new(),
-            complaints: Vec::new(),
+            complaints,
             rejected: BTreeSet::new(),
-            unreadable: false,
+            unreadable: true,
             definitions: Vec::new(),
             custom: BTreeSet::new(),
         }
@@ -74,15 +80,7 @@ pub(super) fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlCompl
     let lines = Lines::new(text);
     let mut report = Report::new(path.clone(), text, &lines);
     report.add_yaml(&Subject { object: None, showing: Showing::Nothing }, complaint);
-    File {
-        path,
-        manifests: Vec::new(),
-        complaints: report.finish(),
-        rejected: BTreeSet::new(),
-        unreadable: true,
-        definitions: Vec::new(),
-        custom: BTreeSet::new(),
-    }
+    File::unreadable(path, report.finish())
 }
 
 /// Whether every key of a document is written once.

@@ -295,7 +295,7 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
         sent = new_body(&anew, source, live);
     }
     let would_be = &*would_be;
-    let takes_over = is_disowned(live) || own_strategy_default(live, &sent).is_some();
+    let takes_over = must_own_first(live, &sent);
     if !rolls_out && !takes_over && !differs(live, would_be) {
         return Action::Unchanged;
     }
@@ -339,7 +339,7 @@ pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, a
 /// do.
 #[must_use]
 pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
-    let takes_over = is_disowned(live) || own_strategy_default(live, &sent).is_some();
+    let takes_over = must_own_first(live, &sent);
     if !takes_over && !differs(live, would_be) {
         return Action::Held(hold);
     }
@@ -366,6 +366,11 @@ pub fn make(wanted: &Wanted, sent: &Value) -> Action {
 fn new_marks(wanted: &Wanted) -> TemplateMarks {
     // Only a workload's revisions have a cause.
     if Workload::of(&wanted.key).is_some() { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() }
+}
+
+/// Whether fields must become belay's before an apply, whatever it changes.
+fn must_own_first(live: &Value, sent: &Value) -> bool {
+    is_disowned(live) || own_strategy_default(live, sent).is_some()
 }
 
 /// Whether another number of pods is to have the template: their number changes, or how many of them a StatefulSet updates.

@@ -12,14 +12,14 @@ use belay_core::rollout::{
 
 /// What the history knows of each source.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct SourceHistories {
     /// By the names of the sources.
-    pub sources: BTreeMap<String, SourceMemory>,
+    pub sources: BTreeMap<String, SourceHistory>,
 }
 
 /// What the history knows of one source.
 #[derive(Debug, Default)]
-pub struct SourceMemory {
+pub struct SourceHistory {
     /// The heads that it has had.
     pub heads: Heads,
     /// What is in the way of reading its repository.
@@ -41,16 +41,16 @@ pub struct Open {
     pub waits_for: Option<String>,
 }
 
-impl Memory {
+impl SourceHistories {
     /// What a history knows of the sources that it names, and of these.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn read(history: &History, more: &BTreeSet<String>) -> Result<Memory, HistoryError> {
-        let mut memory = Memory::default();
+    pub fn read(history: &History, more: &BTreeSet<String>) -> Result<SourceHistories, HistoryError> {
+        let mut memory = SourceHistories::default();
         for followed in history.followed()? {
-            let source = SourceMemory { trouble: followed.trouble, ..SourceMemory::default() };
+            let source = SourceHistory { trouble: followed.trouble, ..SourceHistory::default() };
             memory.sources.insert(followed.source, source);
         }
         for name in more {
@@ -69,7 +69,7 @@ impl Memory {
     }
 }
 
-impl Memory {
+impl SourceHistories {
     /// The objects of which the history knows that they wait, are rejected, orphaned and the like, and that are not among
     /// these rows. `here` says which namespaces are asked for.
     #[must_use]
@@ -102,7 +102,7 @@ impl Memory {
     }
 }
 
-impl SourceMemory {
+impl SourceHistory {
     fn answer(&self, name: &str) -> SourceAnswer {
         let trouble = self.trouble.clone().map(|Trouble { message, since }| TroubleAnswer { message, since });
         SourceAnswer {
@@ -160,7 +160,7 @@ impl SourceMemory {
     }
 }
 
-impl SourceMemory {
+impl SourceHistory {
     /// Adds to a row what is known of its object here.
     pub fn tell(&self, row: &mut WorkloadAnswer) {
         if let Some(open) = self.open.get(&row.object) {

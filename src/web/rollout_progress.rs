@@ -1,4 +1,4 @@
-//! The course of rollouts: how many pods were new, old and available when, since this daemon was started.
+//! The progress of rollouts: how many pods were new, old and available when, since this daemon was started.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ struct Rollout {
 
 /// The newest rollout of each workload. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course(Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>);
+pub(super) struct RolloutProgress(Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>);
 
 /// How many new pods are available, at least: a workload counts its available pods whatever their revision, and old ones
 /// most often are.
@@ -43,7 +43,7 @@ pub(super) fn new_and_available(counters: &Counters) -> i64 {
     (counters.available - old).clamp(0, counters.updated.max(0))
 }
 
-impl Course {
+impl RolloutProgress {
     /// Goes on noting what the daemon says until it ends, or nobody wants to know any more.
     pub(super) async fn follow(self, mut status: watch::Receiver<Status>, clock: Clock) {
         loop {
@@ -120,7 +120,7 @@ const BELOW: i64 = 20;
 /// A layer's class, and how high it is.
 type Layer = (&'static str, fn(&Counters) -> i64);
 
-/// The course as a picture: areas of what is new and available, new, and old above each other. Numbers and nothing else.
+/// The progress as a picture: areas of what is new and available, new, and old above each other. Numbers and nothing else.
 pub(super) fn picture(moments: &[Moment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return String::new() };
     // While it goes on, what was last so is still so.
@@ -132,7 +132,7 @@ pub(super) fn picture(moments: &[Moment], now: Option<Timestamp>, until: Option<
     let y = |pods: i64| HEIGHT - pods.clamp(0, most) * (HEIGHT - 10) / most;
     let Counters { desired, total, updated, available, .. } = last.counters;
     let mut svg = format!(
-        "<svg class=\"course\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{updated} new and {} old pods of {desired}, \
+        "<svg class=\"progress\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{updated} new and {} old pods of {desired}, \
          {available} available, after {} seconds\">",
         LEFT + WIDTH + 10,
         HEIGHT + BELOW,

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use askama::filters::HtmlSafe;
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::course::new_and_available;
+use super::super::rollout_progress::new_and_available;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Outcome, SourceState};
 
 /// A state: a word, and a shape that tells it also to who sees no colours.
