@@ -44,10 +44,7 @@ impl Mirror {
             self.start_over()?;
         }
         let (fetched, used) = memory::bounded(|| self.fetch_within_limits(follow, stop));
-        if fetched.is_err() || used.keeps_too_much {
-            self.close_handles();
-            memory::give_back();
-        }
+        self.free_memory(&used, fetched.is_err());
         fetched.map_err(|error| self.out_of_memory(error, used.refused))
     }
 

@@ -14,8 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) const OPERATION: usize = 160 << 20;
 /// How many bytes all operations of the process may hold at once, with what libgit2 keeps between them.
 const PROCESS: usize = 192 << 20;
-/// From how many bytes on, held at the end of an operation, what libgit2 keeps is let go of.
+/// From how many bytes on, held at the end of an operation, a mirror that keeps more than [`LITTLE`] lets go of it.
 const KEPT: usize = 24 << 20;
+/// From how many bytes on every mirror lets go of what it keeps: the rest is for operations.
+const KEPT_BY_ALL: usize = PROCESS / 2;
+/// What is worth giving back to the system, in bytes: that looks through all that the C library manages.
+const LITTLE: usize = 1 << 20;
 
 /// What libgit2 holds.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -23,6 +27,8 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// What the operation of this thread holds, where one runs.
     static OF_OPERATION: Cell<Option<isize>> = const { Cell::new(None) };
+    /// The most that it held at once.
+    static PEAK: Cell<isize> = const { Cell::new(0) };
     /// The largest request of this operation that was refused.
     static REFUSED: Cell<usize> = const { Cell::new(0) };
 }
@@ -31,8 +37,16 @@ thread_local! {
 pub(super) struct Used {
     /// The largest request that was refused, in bytes, where one was.
     pub(super) refused: Option<usize>,
-    /// Whether libgit2 keeps more than it should between operations. Handles that are closed give it back.
-    pub(super) keeps_too_much: bool,
+    /// The most that it held at once, in bytes.
+    pub(super) peak: usize,
+    /// How many bytes more libgit2 keeps after it than before. Handles that are closed give it back.
+    pub(super) kept: isize,
+}
+
+/// Whether libgit2 keeps more between operations than it should, and a mirror that keeps so many bytes is to let go of them.
+pub(super) fn is_too_much(kept: isize) -> bool {
+    let held = HELD.load(Ordering::Relaxed);
+    held > KEPT_BY_ALL || (held > KEPT && usize::try_from(kept).unwrap_or(0) > LITTLE)
 }
 
 /// Runs an operation within the limits. One inside another belongs to it.
@@ -40,19 +54,25 @@ pub(super) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
     let outer = OF_OPERATION.get();
     if outer.is_none() {
         OF_OPERATION.set(Some(0));
+        PEAK.set(0);
         REFUSED.set(0);
     }
     let ends = Ends(outer.is_none());
     let result = operation();
+    // What is inside another operation is counted as that one's.
+    let kept = if outer.is_none() { OF_OPERATION.get().unwrap_or(0) } else { 0 };
     drop(ends);
     let refused = REFUSED.get();
-    let keeps_too_much = HELD.load(Ordering::Relaxed) > KEPT;
-    (result, Used { refused: (refused > 0).then_some(refused), keeps_too_much })
+    let peak = usize::try_from(PEAK.get()).unwrap_or(0);
+    (result, Used { refused: (refused > 0).then_some(refused), peak, kept })
 }
 
-/// Gives what the C library keeps of freed memory back to the system.
+/// Gives what the C library keeps of freed memory back to the system, where so many bytes were freed that it is worth it.
 #[expect(unsafe_code, reason = "a function of the C library")]
-pub(super) fn give_back() {
+pub(super) fn give_back(freed: usize) {
+    if freed <= LITTLE {
+        return;
+    }
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointers, and locks what it needs.
     unsafe {
@@ -125,7 +145,9 @@ fn count(taken: usize, given: usize) {
     let _: Result<usize, usize> = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     if let Some(held) = OF_OPERATION.get() {
         let change = isize::try_from(taken).unwrap_or(0) - isize::try_from(given).unwrap_or(0);
-        OF_OPERATION.set(Some(held.saturating_add(change)));
+        let held = held.saturating_add(change);
+        OF_OPERATION.set(Some(held));
+        PEAK.set(PEAK.get().max(held));
     }
 }
 
@@ -180,6 +202,7 @@ mod tests {
             may
         });
         assert_eq!((may, used.refused), ((true, false), Some(101)));
+        assert!(used.peak >= OPERATION - 100 && used.kept < 100, "{} {}", used.peak, used.kept);
         let ((), used) = bounded(|| assert!(may_have(OPERATION)));
         assert_eq!(used.refused, None);
         assert!(may_have(usize::MAX), "outside of an operation nothing is refused");

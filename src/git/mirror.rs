@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 use git2::{Oid, Repository};
 use state::{MirrorFound, WHOSE};
@@ -14,7 +15,7 @@ use super::error::{GitError, while_doing, with_file};
 use super::graph::Graph;
 use super::limits::Limits;
 use super::location::Location;
-use super::memory;
+use super::memory::{self, Used};
 use super::settings;
 
 mod state;
@@ -36,6 +37,8 @@ pub struct Mirror {
     pub(super) credentials: Credentials,
     pub(super) limits: Limits,
     handles: Mutex<Vec<Repository>>,
+    /// How many bytes the handles keep, about.
+    kept: AtomicIsize,
     writing: Mutex<()>,
     graph: Mutex<Graph>,
     /// How many attempts to read it are under way, one within the other.
@@ -167,6 +170,7 @@ impl Mirror {
     /// joined and deleted since.
     pub(super) fn close_handles(&self) {
         self.unpoisoned_handles().clear();
+        self.kept.store(0, Ordering::Relaxed);
     }
 
     fn make_folder(&self) -> Result<(), GitError> {
@@ -206,6 +210,7 @@ impl Mirror {
             credentials,
             limits,
             handles: Mutex::new(Vec::new()),
+            kept: AtomicIsize::new(0),
             writing: Mutex::new(()),
             graph: Mutex::new(Graph::default()),
             attempts: Mutex::new(0),
@@ -232,16 +237,22 @@ impl Mirror {
                     handles.push(handle);
                 }
                 drop(handles);
-                if used.keeps_too_much {
-                    self.close_handles();
-                    memory::give_back();
-                }
+                self.free_memory(&used, false);
                 Ok(result)
             }
             Err(error) => {
-                self.close_handles();
+                self.free_memory(&used, true);
                 Err(self.out_of_memory(error, used.refused))
             }
+        }
+    }
+
+    /// Closes the handles after an operation that failed, or where more is kept than should be.
+    pub(super) fn free_memory(&self, used: &Used, failed: bool) {
+        let kept = self.kept.fetch_add(used.kept, Ordering::Relaxed) + used.kept;
+        if failed || memory::is_too_much(kept) {
+            self.close_handles();
+            memory::give_back(used.peak.max(kept.unsigned_abs()));
         }
     }
 
