@@ -11,7 +11,8 @@ use tracing::{info, warn};
 use super::health_monitor::Cancelled;
 use super::live::LiveFacts;
 use super::rollout_task::{ResumePoint, RolloutTask};
-use belay_core::rollout::{CommitId, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell};
+use crate::history::LastGood;
+use belay_core::rollout::{CommitId, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template};
 
 /// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
 /// started again every five minutes at least, and is ready for a moment each time.
@@ -51,7 +52,7 @@ impl RolloutTask {
         }
         let Ok(Some(good)) = context.history.last_good(&context.config.name, key) else { return Ok(()) };
         let room = self.unless_cancelled(context.requests.room()).await?;
-        let Some(live) = self.read().await?.filter(|live| is_of(live, &good.record)) else { return Ok(()) };
+        let Some(live) = self.read().await?.filter(|live| is_of(live, &good)) else { return Ok(()) };
         let pods = self.unless_cancelled(context.cluster.pods_of_present_template(key, &live)).await?;
         drop(room);
         let pods = pods.unwrap_or_else(|error| {
@@ -81,7 +82,10 @@ impl RolloutTask {
     }
 }
 
-/// Whether a live workload has the template that a record made.
-fn is_of(live: &Value, record: &Record) -> bool {
-    record.outcome == Outcome::Complete && TemplateMarks::on(live).commit.as_deref() == Some(record.commit.as_str())
+/// Whether a live workload has the template of a record. A commit whose template was there already leaves the marks of the
+/// commit that brought it.
+fn is_of(live: &Value, good: &LastGood) -> bool {
+    let of_commit = TemplateMarks::on(live).commit.as_deref() == Some(good.record.commit.as_str());
+    let same = || template(live).zip(good.template.as_ref()).is_some_and(|(live, good)| same_template(live, good));
+    of_commit || same()
 }

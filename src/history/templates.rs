@@ -1,7 +1,7 @@
 //! Which template a workload had at which commit, and to which it can go back.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -120,28 +120,38 @@ impl History {
 }
 
 impl History {
-    /// The records of a workload's revisions that were not well any more when they were replaced, and not complete anew since.
+    /// The records of a workload's revisions that were not well any more when they were replaced, and not complete anew since:
+    /// the newest of those with one manifest or commit tells it of all of them. At most 500 are looked at.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
     pub fn unwell(&self, source: &str, object: &ObjectKey) -> Result<Vec<Record>, HistoryError> {
         let ObjectKey { group, kind, namespace, name } = object;
-        self.read("look for what was not well", |connection| {
+        let complete: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
             let text = format!(
-                "SELECT {} FROM records INDEXED BY records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND \
-                 kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND outcome = 'complete' AND EXISTS (SELECT 1 FROM steps \
-                 WHERE steps.record = records.number AND steps.step = 'unwell') AND NOT EXISTS (SELECT 1 FROM records AS \
-                 later INDEXED BY records_rolled_out WHERE later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 \
-                 AND later.kind = ?3 AND later.\"group\" = ?4 AND later.namespace IS ?5 AND later.number > records.number \
-                 AND later.outcome = 'complete' AND later.\"commit\" = records.\"commit\")",
+                "SELECT {}, EXISTS (SELECT 1 FROM steps WHERE steps.record = records.number AND steps.step = 'unwell') AS \
+                 unwell FROM records INDEXED BY records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND \
+                 kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND outcome = 'complete' ORDER BY number DESC LIMIT 500",
                 rows::RECORD
             );
             let mut statement = connection.prepare_cached(&text)?;
-            let found = statement.query_map(params![source, name, kind, group, namespace], rows::record)?;
+            let read = |row: &Row<'_>| Ok((rows::record(row)?, row.get("unwell")?));
+            let found = statement.query_map(params![source, name, kind, group, namespace], read)?;
             Ok(found.collect::<Result<_, _>>()?)
-        })
+        })?;
+        let mut known: Vec<(Record, bool)> = Vec::new();
+        for (record, unwell) in complete {
+            let newer = known.iter().find(|(newer, _)| is_same(newer, &record)).map(|(_, unwell)| *unwell);
+            known.push((record, newer.unwrap_or(unwell)));
+        }
+        Ok(known.into_iter().filter(|(_, unwell)| *unwell).map(|(record, _)| record).collect())
     }
+}
+
+/// Whether two records are of one manifest or one commit.
+fn is_same(one: &Record, other: &Record) -> bool {
+    one.commit == other.commit || one.manifest_hash.is_some() && one.manifest_hash == other.manifest_hash
 }
 
 /// The text of a template that may be kept.

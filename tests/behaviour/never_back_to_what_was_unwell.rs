@@ -50,6 +50,33 @@ async fn or_says_that_there_is_nothing_to_go_back_to() {
     assert!(record.reason.unwrap().message.contains("stopped being well"));
 }
 
+/// A commit that is taken back before it is applied leaves what there was, under another commit.
+#[tokio::test(start_paused = true)]
+async fn whichever_commit_brought_it_last() {
+    let after = |text: String| {
+        text.replacen("  name: api\n", "  name: api\n  annotations: {belay.dev/after: deployment/web}\n", 1)
+    };
+    let (mut world, _) = World::with_web().await;
+    let first = world.push("api.yaml", &after(deployment("api", "api:1", "")), "First version of the other");
+    world.through(&first).await;
+    let crashing = after(broken("api", "crash-after=3s"));
+    let second = world.push("api.yaml", &crashing, "Crashes when it has been ready for a moment");
+    world.through(&second).await;
+    world.repository.write("web.yaml", &deployment("web", "web:2", ""));
+    let third = world.push("api.yaml", &after(deployment("api", "api:3", "")), "Waits for the other");
+    world.until("it waits", |source| source.under_way.len() == 2).await;
+    world.repository.write("web.yaml", &deployment("web", "web:1", ""));
+    let fourth = world.push("api.yaml", &crashing, "As it was");
+    world.through(&fourth).await;
+    assert_eq!(world.record(&third, "Deployment default/api").outcome, Outcome::Superseded);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let fails = after(broken("api", "never-ready").replace("web:2", "api:5"));
+    let fails = world.push("api.yaml", &fails, "Fails");
+    world.through(&fails).await;
+    assert_eq!(world.record(&fails, "Deployment default/api").outcome, Outcome::RolledBack);
+    assert_eq!(image(&world.get(&path_of("api")).await.unwrap()), "api:1");
+}
+
 /// What an eviction, or somebody who deletes pods, does to it says nothing against it.
 #[tokio::test(start_paused = true)]
 async fn what_others_did_to_it_does_not_count() {

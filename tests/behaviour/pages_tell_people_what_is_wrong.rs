@@ -28,7 +28,7 @@ async fn from_the_overview_to_the_evidence() {
     world.until("it moves", |source| !source.under_way.is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     let moving = page(&web, "/workloads/shop/Deployment/default/web").await;
-    shows(&moving, &["Rollout under way", "<svg class=\"course\"", "class=\"deadline\"", "unless something moves"]);
+    shows(&moving, &["Rollout under way", "<svg class=\"progress\"", "class=\"deadline\"", "unless something moves"]);
     world.through(&bad).await;
     let overview = page(&web, "/").await;
     shows(&overview, &["<title>▲ Overview · belay</title>", "/icon/back.svg", "degraded", "Break &#60;it&#62;"]);

@@ -12,9 +12,9 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::events::Event;
+use super::events::{Edit, Event};
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
-use super::scenario::{App, Order, Scenario};
+use super::scenario::{App, Fate, Order, Scenario};
 use super::weather::Weather;
 
 /// What is wrong with belay.
@@ -72,6 +72,10 @@ pub enum Wrong {
     JumpsTheQueue,
     /// What one source holds stops the other one.
     StopsTheNeighbour,
+    /// It does not see that what it replaces crashes.
+    TrustsTheUnwell,
+    /// It says that all is well, whatever is rejected or held.
+    SaysAllIsWell,
 }
 
 /// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
@@ -79,7 +83,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 26] = [
+    pub const ALL: [(Wrong, &'static str); 28] = [
         (Wrong::SkipsTheHold, "held-is-not-applied"),
         (Wrong::HoldsNothing, "settles"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -106,6 +110,8 @@ impl Wrong {
         (Wrong::LosesTheEnvironment, "ends-as-it-must"),
         (Wrong::JumpsTheQueue, "waits-its-turn"),
         (Wrong::StopsTheNeighbour, "sources-apart"),
+        (Wrong::TrustsTheUnwell, "never-back-to-the-unwell"),
+        (Wrong::SaysAllIsWell, "states-are-true"),
     ];
 
     /// Whether a scenario has what the bug is about: all others are not worth their time.
@@ -118,6 +124,7 @@ impl Wrong {
             Wrong::IgnoresTheLease => scenario.style.leads,
             Wrong::ScalesAgainst => any(|app| app.scaled),
             Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
+            Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -276,6 +283,9 @@ impl Bug {
                 }
             });
         }
+        if self.wrong == Wrong::TrustsTheUnwell && is_list_of(path, "pods") {
+            rewrite(answer, |list| list["items"].as_array_mut().into_iter().flatten().for_each(heal));
+        }
         let whole = ["/deployments", "/statefulsets", "/daemonsets"].iter().any(|plural| path.contains(plural));
         if whole && self.sees_wrongly() {
             rewrite(answer, |answer| match answer["items"].as_array_mut() {
@@ -315,6 +325,11 @@ impl Bug {
         books.execute_batch(sql).expect("spoiled books");
     }
 
+    /// Changes what belay says of the state of its source.
+    pub fn twist_state(&self, state: String) -> String {
+        if self.wrong == Wrong::SaysAllIsWell { "synced".to_owned() } else { state }
+    }
+
     fn mind(&self, weather: &Weather) {
         if *weather != Weather::fair() {
             self.memory.lock().unwrap().outage = true;
@@ -342,6 +357,23 @@ impl Bug {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether a commit has an image whose pods stop being well.
+fn is_unwell(event: &Event) -> bool {
+    matches!(event, Event::Push(edits) if edits.iter().any(|edit| matches!(edit, Edit::Image(_, Fate::Loops))))
+}
+
+/// Makes a pod look as if nothing had ever happened to it.
+fn heal(pod: &mut Value) {
+    let now = json!({"running": {"startedAt": pod["status"]["startTime"].clone()}});
+    for app in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        (app["restartCount"], app["ready"], app["state"], app["lastState"]) =
+            (json!(0), json!(true), now.clone(), json!({}));
+    }
+    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition["status"] = json!("True");
     }
 }
 

@@ -69,12 +69,51 @@ pub enum Edit {
     Remove(usize),
     /// The file gets another name.
     Rename(usize),
+    /// A file that is made to break whoever reads it, or its end.
+    Bomb(Option<Bomb>),
     /// Another image in the Deployment of the second source.
     Side,
     /// Another image in its ReplicationController.
     Controller(Fate),
     /// Another Job in the place of the last.
     Job(Fate),
+}
+
+/// A file that is made to break whoever reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bomb {
+    /// Larger than any manifest, and nothing in a pack.
+    Zeros,
+    /// A few lines whose aliases stand for millions.
+    Aliases,
+    /// Lists inside lists, deeper than any stack.
+    Deep,
+    /// An API version that no address can hold.
+    Version,
+    /// Bytes that are no text.
+    Bytes,
+}
+
+impl Bomb {
+    /// Every one.
+    pub const ALL: [Bomb; 5] = [Bomb::Zeros, Bomb::Aliases, Bomb::Deep, Bomb::Version, Bomb::Bytes];
+
+    /// What is in the file.
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Bomb::Zeros => vec![0; 20 << 20],
+            Bomb::Aliases => {
+                let line = |(below, above): (char, char)| {
+                    format!("{above}: &{above} [{}]\n", vec![format!("*{below}"); 10].join(", "))
+                };
+                let lines: String = ('a'..='h').zip('b'..='i').map(line).collect();
+                format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: bomb}}\na: &a [x, x]\n{lines}").into_bytes()
+            }
+            Bomb::Deep => "[".repeat(200_000).into_bytes(),
+            Bomb::Version => b"apiVersion: \"ex.ample com/v1\"\nkind: Bomb\nmetadata: {name: bomb}\n".to_vec(),
+            Bomb::Bytes => vec![0xff; 4096],
+        }
+    }
 }
 
 /// What somebody does by hand.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::repository::Key;
 
@@ -106,6 +107,20 @@ pub fn image(object: &Value) -> Option<&str> {
 pub fn template(object: &Value) -> Option<(String, String)> {
     let variable = object.pointer("/spec/template/spec/containers/0/env/0/value").and_then(Value::as_str);
     Some((image(object)?.to_owned(), variable.unwrap_or_default().to_owned()))
+}
+
+/// What of a pod's template ever changes.
+pub fn pod_template(pod: &Value) -> Option<(String, String)> {
+    template(&json!({"spec": {"template": pod}}))
+}
+
+/// Whether a pod has crashed again and again: three times at least, the last of it a while ago, so that it could be seen.
+pub fn is_crashing(pod: &Value, now: Timestamp) -> bool {
+    const A_WHILE: SignedDuration = SignedDuration::from_secs(10);
+    let app = &pod["status"]["containerStatuses"][0];
+    let last = app["lastState"]["terminated"]["finishedAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let there = pod["metadata"].get("deletionTimestamp").is_none();
+    there && app["restartCount"].as_i64() >= Some(3) && last.is_some_and(|last| now.duration_since(last) > A_WHILE)
 }
 
 /// An annotation of an object.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use minicluster::Random;
 use serde_json::{Value, json};
@@ -18,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::books::{Books, Open};
 use super::bugs::Bug;
 use super::events::Kill;
-use super::findings::{after, key_of_path};
+use super::findings::{after, is_crashing, is_workload, key_of_path, path_of, pod_template, template};
 use super::watching;
 use super::weather::{Fortune, Weather};
+use crate::world::daemon::EPOCH;
 
 /// Why a request came to nothing.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
@@ -52,6 +54,8 @@ pub struct Exchange {
     pub open: Vec<Open>,
     /// For an apply that says what it comes after: the open records of that.
     pub ahead: Vec<Open>,
+    /// For an apply of a workload: its template until then, where a pod of it crashes again and again.
+    pub crashing: Option<(String, String)>,
 }
 
 /// The line. Cheap to clone.
@@ -179,6 +183,8 @@ impl Line {
             return std::future::pending().await;
         }
         self.travel(process).await;
+        let crashing = self.crashing(&parts).await?;
+        self.state.lock().unwrap().log[number].crashing = crashing;
         match fortune {
             Fortune::Fails(code) => return self.answer(process, number, refusal(code, None)).await,
             Fortune::Busy(seconds) => {
@@ -223,6 +229,25 @@ impl Line {
             bug.twist_answer(&path, &mut answer, &self.weather());
         }
         Ok((code, answer))
+    }
+
+    /// The template of the workload that a request writes, where a pod of it crashes again and again.
+    async fn crashing(&self, parts: &http::request::Parts) -> Result<Option<(String, String)>, Broken> {
+        let path = parts.uri.to_string();
+        let key = key_of_path(&path).filter(|key| is_workload(key) && parts.method == http::Method::PATCH);
+        let Some(key) = key.filter(|_| !path.contains("dryRun=All")) else { return Ok(None) };
+        let Some(present) = template(&self.read(&path_of(&key)).await?) else { return Ok(None) };
+        let pods = self.read(&format!("/api/v1/namespaces/default/pods?labelSelector=app%3D{}", key.1)).await?;
+        let now = EPOCH.parse::<Timestamp>()? + SignedDuration::try_from(self.started.elapsed())?;
+        let of_it = |pod: &&Value| pod_template(pod).as_ref() == Some(&present);
+        let crashes = pods["items"].as_array().into_iter().flatten().filter(of_it).any(|pod| is_crashing(pod, now));
+        Ok(crashes.then_some(present))
+    }
+
+    /// An object or a list, as the server has it.
+    async fn read(&self, path: &str) -> Result<Value, Broken> {
+        let response = self.server.send(Request::get(path).body(Body::empty())?).await?;
+        Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes()).unwrap_or_default())
     }
 
     async fn exchange(&self, parts: http::request::Parts, bytes: Bytes) -> Result<(u16, Bytes), Broken> {
@@ -279,6 +304,7 @@ impl Line {
             done: None,
             open,
             ahead,
+            crashing: None,
         };
         let mut state = self.state.lock().unwrap();
         state.log.push(exchange);

@@ -39,7 +39,7 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
     let settled = stage.settle().await;
     let still = stage.line.now();
     tokio::time::sleep(AFTERWARDS).await;
-    let status = stage.status();
+    let (status, state) = stage.status();
     let live = live(&stage).await;
     let mut known = Vec::new();
     for (key, before) in strangers {
@@ -62,6 +62,7 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
         wire,
         log,
         status,
+        state,
         settled,
         still,
         live,

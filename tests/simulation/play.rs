@@ -175,10 +175,12 @@ impl Stage {
         matches!(tokio::time::timeout(within, through).await, Ok(Ok(_)))
     }
 
-    /// What belay says of itself.
-    pub fn status(&self) -> serde_json::Value {
-        let belay = self.belay.as_ref().expect("belay runs");
-        serde_json::to_value(&*belay.status.borrow()).expect("a status")
+    /// What belay says of itself, and the state of the first source.
+    pub fn status(&self) -> (serde_json::Value, String) {
+        let status = self.belay.as_ref().expect("belay runs").status.borrow().clone();
+        let state = status.sources.get("shop").map(|shop| shop.state().to_string()).unwrap_or_default();
+        let state = self.bug.as_ref().map_or(state.clone(), |bug| bug.twist_state(state));
+        (serde_json::to_value(status).expect("a status"), state)
     }
 
     /// The folders in which belay kept its state, the first first.

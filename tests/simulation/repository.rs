@@ -6,10 +6,13 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use super::bugs::Bug;
-use super::events::Edit;
+use super::events::{Bomb, Edit};
 use super::scenario::{App, Fate, Kind, Shape};
 use super::second;
 use crate::world::repository::Repository;
+
+/// The file that is made to break its reader.
+const BOMB: &str = "apps/bomb.yaml";
 
 /// An object, as the checkers name it: kind and name. All are in namespace default.
 pub type Key = (String, String);
@@ -59,6 +62,8 @@ pub struct Beside {
     pub plain: Option<Side>,
     pub controller: Option<Side>,
     pub job: Option<Side>,
+    /// A file that is made to break its reader.
+    pub bomb: Option<Bomb>,
 }
 
 /// What an object of the second source says.
@@ -94,7 +99,7 @@ impl Shop {
         git.author("Ada", "ada@example.com").at(1_767_225_600);
         let side = second.then_some(Side { version: 1, fate: Fate::Ready });
         let done = second.then_some(Side { version: 1, fate: Fate::Done });
-        let beside = Beside { secret: 0, plain: side, controller: side, job: done };
+        let beside = Beside { secret: 0, plain: side, controller: side, job: done, bomb: None };
         let mut shop = Shop {
             git,
             apps: apps.to_vec(),
@@ -213,7 +218,8 @@ impl Shop {
 
     fn keep(&mut self, commit: &str, subject: &str) {
         self.snapshots.insert(commit.to_owned(), (self.apps.clone(), self.beside));
-        let (mut objects, mut broken) = (BTreeMap::new(), Vec::new());
+        let mut objects = BTreeMap::new();
+        let mut broken: Vec<String> = self.beside.bomb.iter().map(|_| BOMB.to_owned()).collect();
         for (path, key, want) in self.wants() {
             match want {
                 Some(want) => drop(objects.insert(key, want)),
@@ -251,6 +257,7 @@ impl Shop {
             Edit::Secret => self.beside.secret = version,
             Edit::Side => side(&mut self.beside.plain, version, Fate::Ready),
             Edit::Controller(fate) => side(&mut self.beside.controller, version, fate),
+            Edit::Bomb(bomb) => self.beside.bomb = bomb,
             Edit::Job(fate) => side(&mut self.beside.job, version, fate),
             Edit::Break(app) => self.turn(app, Shape::Broken),
             Edit::Remove(app) => self.turn(app, Shape::Gone),
@@ -274,6 +281,9 @@ impl Shop {
         self.git.remove("apps").remove("side");
         for (path, text) in second::files(&self.beside) {
             self.git.write(path, text);
+        }
+        if let Some(bomb) = self.beside.bomb {
+            self.git.write(BOMB, bomb.bytes());
         }
         self.git.write("README.md", "What runs in the shop.\n");
         for (path, _, want) in self.wants() {

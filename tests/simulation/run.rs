@@ -44,6 +44,8 @@ pub struct Run {
     pub log: Vec<(u64, String)>,
     /// What belay says of itself at the end.
     pub status: Value,
+    /// The state of the first source, as belay says it.
+    pub state: String,
     /// Whether it settled within the time that it has after the last disturbance.
     pub settled: bool,
     /// When it had settled.

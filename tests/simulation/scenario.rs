@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use minicluster::Random;
 
-use super::events::{Edit, Event, Hand, Kill, Timed};
+use super::events::{Bomb, Edit, Event, Hand, Kill, Timed};
 
 /// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ pub enum Fate {
     Pull,
     /// Is ready, and crashes much later.
     Late,
+    /// Is ready, and crashes soon, again and again: complete at first, and not well after it.
+    Loops,
     /// Ends well after a moment.
     Done,
     /// Ends badly after a moment.
@@ -40,13 +42,14 @@ pub enum Will {
 }
 
 impl Fate {
-    const ALL: [(Fate, &'static str, &'static str, Will); 8] = [
+    const ALL: [(Fate, &'static str, &'static str, Will); 9] = [
         (Fate::Ready, "fine", "ready", Will::Succeed),
         (Fate::Slow, "slow", "ready-after=8s", Will::Succeed),
         (Fate::Never, "deaf", "never-ready", Will::Fail),
         (Fate::Crash, "dead", "never-ready,crash-after=1s,log=\"no database\"", Will::Fail),
         (Fate::Pull, "gone", "image-pull-error", Will::Fail),
         (Fate::Late, "late", "ready,crash-after=90s", Will::Either),
+        (Fate::Loops, "loops", "ready,crash-after=20s,log=\"no database\"", Will::Either),
         (Fate::Done, "done", "exit-after=3s,code=0", Will::Succeed),
         (Fate::Undone, "undone", "exit-after=3s,code=1", Will::Fail),
     ];
@@ -190,6 +193,8 @@ impl Scenario {
         events.extend(in_the_middle(&Random::new(seed ^ 0x0b1a5), at));
         events.extend(outage(&Random::new(seed ^ 0x6_1700), at));
         events.extend(replaced(&Random::new(seed ^ 0x9e9_1ace), at));
+        events.extend(unwell(&Random::new(seed ^ 0x10_0955), at));
+        events.extend(bombs(&Random::new(seed ^ 0xb0_3b5), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -237,6 +242,35 @@ fn replaced(apart: &Random, end: Duration) -> Vec<Timed> {
     let kill = Event::Kill(Kill::Now, Duration::from_secs(1 + apart.below(10)));
     let killed = Timed { at: later.saturating_sub(Duration::from_millis(1 + apart.below(400))), what: kill };
     if apart.below(2) == 0 { vec![push, hand] } else { vec![push, killed, hand] }
+}
+
+/// In some worlds, what was complete stops being well, and some minutes later what fails takes its place.
+fn unwell(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(6) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = usize::try_from(apart.below(3)).unwrap_or_default();
+    let fate = [Fate::Never, Fate::Pull, Fate::Crash][usize::try_from(apart.below(3)).unwrap_or_default()];
+    let later = at + Duration::from_secs(200 + apart.below(200));
+    vec![
+        Timed { at, what: Event::Push(vec![Edit::Image(app, Fate::Loops)]) },
+        Timed { at: later, what: Event::Push(vec![Edit::Image(app, fate)]) },
+    ]
+}
+
+/// In some worlds, a file is committed that is made to break its reader, and most often goes again.
+fn bombs(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(4) != 0 {
+        return Vec::new();
+    }
+    let moment = || end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let (one, other) = (moment(), moment());
+    let bomb = Bomb::ALL[usize::try_from(apart.below(5)).unwrap_or_default() % Bomb::ALL.len()];
+    let good = Edit::Image(usize::try_from(apart.below(3)).unwrap_or_default(), Fate::Ready);
+    let comes = Timed { at: one.min(other), what: Event::Push(vec![Edit::Bomb(Some(bomb)), good]) };
+    let goes = Timed { at: one.max(other), what: Event::Push(vec![Edit::Bomb(None)]) };
+    if apart.below(3) == 0 { vec![comes] } else { vec![comes, goes] }
 }
 
 /// What happens besides where there is something for it to happen to.

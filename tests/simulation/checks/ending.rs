@@ -84,7 +84,7 @@ fn passed_over(run: &Run, key: &Key, want: &Want) -> bool {
 
 /// Whether something of this workload was late to fail.
 fn is_late(run: &Run, key: &Key) -> bool {
-    let fate = |want: &Want| want.fate == Some(Fate::Late);
+    let fate = |want: &Want| matches!(want.fate, Some(Fate::Late | Fate::Loops));
     run.commits.values().any(|commit| commit.objects.get(key).is_some_and(fate))
 }
 

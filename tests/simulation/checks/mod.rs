@@ -7,6 +7,7 @@ mod limits;
 mod order;
 mod pods;
 mod second;
+mod states;
 mod writing;
 
 use super::findings::Finding;
@@ -15,7 +16,7 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 24] = [
+const CHECKS: [Check; 26] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
@@ -40,6 +41,8 @@ const CHECKS: [Check; 24] = [
     order::leaves_replicas_alone,
     second::sources_apart,
     pods::settles,
+    pods::never_back_to_the_unwell,
+    states::states_are_true,
 ];
 
 /// Everything that any checker finds.

@@ -1,7 +1,11 @@
 //! Verdicts against what the pods of an image can only do.
 
+use std::collections::BTreeMap;
+
 use super::super::books::Record;
-use super::super::findings::{Finding, Findings, is_workload};
+use super::super::events::Hand;
+use super::super::findings::{Finding, Findings, hold, is_workload, template};
+use super::super::repository::Key;
 use super::super::run::Run;
 use super::super::scenario::{Fate, Will};
 
@@ -60,6 +64,35 @@ pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
         let at = |step: &str| record.steps.iter().position(|(_, what, _)| what == step);
         let ordered = at("evidence").zip(at("went-back")).is_none_or(|(saved, went)| saved < went);
         findings.demand(ordered && at("evidence").is_some(), || format!("not saved before: {}", short(record)));
+    }
+    findings.all
+}
+
+/// What crashed again and again when it was replaced is not gone back to.
+pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("never-back-to-the-unwell");
+    // By object and template: in whose books it stands that it was not well.
+    let mut unwell: BTreeMap<(Key, (String, String)), usize> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let Some(sent) = template(&exchange.body) else { continue };
+        let state = run.lives[exchange.process].state;
+        let person = run.hands_on(&key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image | Hand::Retry));
+        if hold(&exchange.body).is_some() {
+            let known = unwell.get(&(key.clone(), sent.clone())) == Some(&state);
+            findings.demand(!known || person || run.had_twin(), || {
+                format!("{key:?} goes back to {sent:?} at {}, which crashed when it was replaced", exchange.begun)
+            });
+            continue;
+        }
+        // What is complete anew is judged anew.
+        unwell.remove(&(key.clone(), sent.clone()));
+        let seen = exchange.crashing.clone().filter(|crashing| *crashing != sent);
+        // What can't be looked at is believed to be as it was.
+        let stormy =
+            run.storms.iter().any(|(from, to)| *from < exchange.begun && to.saturating_add(60_000) > exchange.begun);
+        if let Some(crashing) = seen.filter(|_| !stormy) {
+            unwell.insert((key, crashing), state);
+        }
     }
     findings.all
 }
