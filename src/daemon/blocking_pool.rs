@@ -14,18 +14,23 @@ use tokio::sync::Semaphore;
 const THREADS: usize = 4;
 /// How many threads that help with such work there may be in the whole program.
 const HELPERS: usize = 8;
-/// How many pieces of work may be under way on threads at once; the runtime has a few threads more, so that sources whose
+/// How many pieces of work a daemon may have under way on threads at once; the runtime has a few threads more, so that sources whose
 /// servers do not answer never keep the rest from looking up a name.
 const AT_ONCE: usize = 40;
 
 /// Where blocking work is done.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) enum Beside {
-    /// On threads that are there for it.
-    #[default]
-    Threads,
+    /// On threads that are there for it: as many at once as there is room for.
+    Threads(Arc<Semaphore>),
     /// In the runtime's own thread, at once, after as long on tokio's clock as this says.
     InTurn(Arc<dyn Fn() -> Duration + Send + Sync>),
+}
+
+impl Default for Beside {
+    fn default() -> Beside {
+        Beside::Threads(Arc::new(Semaphore::new(AT_ONCE)))
+    }
 }
 
 impl Beside {
@@ -33,7 +38,7 @@ impl Beside {
     pub(super) fn threads(&self) -> usize {
         match self {
             Beside::InTurn(_) => 1,
-            Beside::Threads => thread::available_parallelism().map_or(1, NonZero::get).min(THREADS),
+            Beside::Threads(_) => thread::available_parallelism().map_or(1, NonZero::get).min(THREADS),
         }
     }
 
@@ -44,10 +49,9 @@ impl Beside {
                 tokio::time::sleep(takes()).await;
                 work()
             }
-            Beside::Threads => {
-                static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
+            Beside::Threads(room) => {
                 // It is never closed.
-                let _place = ROOM.acquire().await;
+                let _place = room.acquire().await;
                 match tokio::task::spawn_blocking(in_this_span(work)).await {
                     Ok(done) => done,
                     Err(error) if error.is_panic() => resume_unwind(error.into_panic()),

@@ -263,7 +263,7 @@ impl Daemon {
             folder: config.path.trim_matches('/').to_owned(),
             follow,
             wake: match self.beside {
-                Beside::Threads => Wake::new(&location).map(Arc::new),
+                Beside::Threads(_) => Wake::new(&location).map(Arc::new),
                 Beside::InTurn(_) => None,
             },
             beside: self.beside.clone(),
