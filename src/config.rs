@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{FieldPath, LeftAlone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +106,35 @@ pub struct SourceConfig {
     /// How charts are rendered: by default with their own values, as a release that is called like the chart's folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub helm: Vec<HelmConfig>,
+    /// Fields that somebody else decides on, an autoscaler or an admission webhook.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<IgnoreConfig>,
+}
+
+/// Fields that belay writes when it creates an object, and leaves alone afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IgnoreConfig {
+    /// The kind of the objects, `Deployment`; by default any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Their name; by default any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Their namespace; by default any, and none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The fields, as JSON pointers (`/spec/replicas`, `/metadata/annotations/example.com~1owner`), in which `*` stands for
+    /// every item of a list and `[name=web]` for the one with that name.
+    pub fields: Vec<FieldPath>,
+}
+
+impl IgnoreConfig {
+    fn is_of(&self, key: &ObjectKey) -> bool {
+        self.kind.as_ref().is_none_or(|kind| *kind == key.kind)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
+            && self.namespace.as_ref().is_none_or(|namespace| Some(namespace) == key.namespace.as_ref())
+    }
 }
 
 /// How one chart of a source is rendered.
@@ -332,7 +363,14 @@ impl SourceConfig {
             credentials: CredentialsConfig::default(),
             render: Render::default(),
             helm: Vec::new(),
+            ignore: Vec::new(),
         }
+    }
+
+    /// What is left alone of an object.
+    #[must_use]
+    pub fn left_alone(&self, key: &ObjectKey) -> LeftAlone {
+        LeftAlone::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
     }
 
     /// The namespace of the source's Lease.
@@ -390,6 +428,9 @@ impl SourceConfig {
             if chart.trim_matches('/').is_empty() || chart.split('/').any(|part| part == "..") {
                 return Err(format!("helm: chart {chart:?} is no folder below the repository's root"));
             }
+        }
+        if self.ignore.iter().any(|ignore| ignore.fields.is_empty()) {
+            return Err("ignore: names no fields".to_owned());
         }
         match self.bound() {
             Some(_) => Ok(()),
@@ -491,6 +532,10 @@ mod tests {
         assert!(source("path = \"a/../../b\"").contains("leaves the repository"));
         assert!(source("[[source.helm]]\nchart = \"../web\"").contains("below the repository's root"));
         assert!(source("[[source.helm]]\nchart = \"/\"").contains("below the repository's root"));
+        assert!(source("[[source.ignore]]\nfields = []").contains("names no fields"));
+        let field = source("[[source.ignore]]\nfields = [\"spec.replicas\"]");
+        assert!(field.contains("belay.toml:4") && field.contains("is no JSON pointer"), "{field}");
+        assert!(source("[[source.ignore]]\nfields = [\"/metadata/name\"]").contains("knows the object by"));
         assert!(source("prune_limit = \"most\"").contains("prune_limit"));
         assert!(source("tag = \"v*\"\ncommit = \"1\"").contains("leave one out"));
         assert!(source("[[source]]\nrepository = \"/srv\"").contains("two sources"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 
 use super::Globals;
@@ -15,6 +16,7 @@ use super::folder::{self, Folder};
 use super::markdown;
 use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
+use crate::config::{Config, SourceConfig};
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::render::{MemoryTree, Unit};
@@ -45,6 +47,9 @@ pub struct Args {
     /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
     #[arg(long)]
     roll_on_config: bool,
+    /// The configuration of the daemon: what its source of that name says of `ignore` and `roll_on_config` counts
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: PlanFormat,
@@ -68,7 +73,9 @@ pub enum PlanFormat {
 }
 
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { revision, path, from, source, roll_on_config, output } = args;
+    let Args { revision, path, from, source, roll_on_config, config, output } = args;
+    let configured = config.map(|file| configured(&file, &source)).transpose()?;
+    let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
     let cluster = globals.cluster("").await?;
     let scopes = Scopes::new(cluster.default_namespace());
     let (commit, Folder { files, complaints, .. }) = match revision {
@@ -80,6 +87,9 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     };
     let commit = Arc::new(commit);
     let mut wanted = wanted(&files, &commit, roll_on_config);
+    if let Some(source) = &configured {
+        wanted.iter_mut().for_each(|wanted| wanted.left_alone = source.left_alone(&wanted.key));
+    }
     // What one manifest says against another is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
@@ -109,6 +119,16 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Error);
     }
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// What a configuration says of a source.
+fn configured(file: &Path, source: &str) -> anyhow::Result<SourceConfig> {
+    let shown = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {shown}"))?;
+    let sources = Config::parse(&text, &shown)?.source;
+    let names: Vec<String> = sources.iter().map(|source| format!("{:?}", source.name)).collect();
+    let found = sources.into_iter().find(|one| one.name == source);
+    found.with_context(|| format!("{shown} has no source {source:?}, only {}; say --source NAME", names.join(", ")))
 }
 
 /// What a revision of the working copy here holds.

@@ -8,7 +8,7 @@ use super::refused::complaints;
 use super::requests::Room;
 use super::rollout_task::RolloutTask;
 use super::status::{UnderWay, put_or_remove};
-use crate::cluster::{self, Backoff, ClusterError, Mode};
+use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Outcome, StepKind};
 
@@ -81,7 +81,7 @@ impl RolloutTask {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
-            let error = match self.context.cluster.apply(key, &self.served, &body, Mode::Real).await {
+            let error = match self.send(&body).await {
                 Ok(written) => {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
@@ -121,6 +121,17 @@ impl RolloutTask {
                 })
                 .await?;
         }
+    }
+
+    /// Sends an apply once. What is left alone is seen at the last moment: it may have changed since it was planned.
+    async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
+        let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
+        if wanted.left_alone.is_empty() {
+            return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await;
+        }
+        let live = cluster.get(&wanted.key, &self.served).await?;
+        let sent = wanted.left_alone.leave(body.read(), live.as_ref());
+        cluster.apply(&wanted.key, &self.served, &sent, Mode::Real).await
     }
 
     /// Says that the object waits, and for what: a namespace, a right, another object that a webhook wants.

@@ -10,7 +10,7 @@ use tracing::debug;
 use super::source::Source;
 use crate::cluster::{Cluster, ClusterError, Seen};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Replicas, Wanted, scaled_by};
+use belay_core::rollout::{Wanted, scaled_by};
 
 /// How long a plan waits until the autoscalers of the cluster are known.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,7 +48,9 @@ impl Autoscalers {
     pub(super) fn take_their_part(&self, wanted: &mut [Wanted]) {
         let targets = self.targets();
         let is_scaled = |wanted: &&mut Wanted| targets.values().any(|target| *target == wanted.key);
-        wanted.iter_mut().filter(is_scaled).for_each(|wanted| wanted.replicas = Replicas::LeftOut);
+        for wanted in wanted.iter_mut().filter(is_scaled) {
+            wanted.left_alone = std::mem::take(&mut wanted.left_alone).and_replicas();
+        }
     }
 
     /// Reads them once, without a daemon: those of the cluster, as far as belay may see them, and those among these manifests.

@@ -207,7 +207,7 @@ pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Val
     }
     .together_with(culprit.into_iter().chain(users));
     let marks = TemplateMarks::default();
-    let sent = held_body(&former.manifest.value(), &context.config.name, &marks, &hold, None, wanted.replicas.on(live));
+    let sent = held_body(&former.manifest.value(), &context.config.name, &marks, &hold, None);
     let to = former.commit.change_cause();
     context.going_back(work.record, &reason, Some(&former.commit.id), None, &to).await;
     match work.insist_on_apply(&sent).await? {

@@ -9,8 +9,8 @@ use super::units::Content;
 use crate::git::GitError;
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use belay_core::rollout::{
-    After, CommitId, Reading, Replicas, configuration_hash, contents_hash, is_configuration, named_configuration,
-    readings, scaled_by, template, wrong_order,
+    After, CommitId, Reading, configuration_hash, contents_hash, is_configuration, named_configuration, readings,
+    scaled_by, template, wrong_order,
 };
 
 /// A file that was read: what it holds, and what it was read from where it can be read again.
@@ -313,8 +313,8 @@ impl DesiredState {
     }
 
     /// Whether an autoscaler of this repository decides how many replicas an object has.
-    pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
-        if self.scaled.contains_key(key) { Replicas::LeftOut } else { Replicas::AsWritten }
+    pub(super) fn is_scaled(&self, key: &ObjectKey) -> bool {
+        self.scaled.contains_key(key)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, Hold, LiveWorkload, Note, Outcome, Reason, Record, RecordId, Replicas, Step, StepKind, Trigger,
+    Action, Commit, Hold, LeftAlone, LiveWorkload, Note, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger,
     Wanted, Workload, marks,
 };
 
@@ -171,9 +171,12 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 
-    /// Whether an autoscaler decides how many replicas an object has: one of the repository, or of the cluster.
-    pub(super) fn replicas(&self, key: &ObjectKey) -> Replicas {
-        if self.context.autoscalers.scale(key) { Replicas::LeftOut } else { self.desired().replicas(key) }
+    /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,
+    /// one of the repository or of the cluster.
+    pub(super) fn left_alone(&self, key: &ObjectKey) -> LeftAlone {
+        let left_alone = self.context.config.left_alone(key);
+        let is_scaled = self.context.autoscalers.scale(key) || self.desired().is_scaled(key);
+        if is_scaled { left_alone.and_replicas() } else { left_alone }
     }
 
     /// Looks into the objects whose time has come.

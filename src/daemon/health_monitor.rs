@@ -14,7 +14,7 @@ use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health,
-    template, template_hash,
+    template,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -56,7 +56,7 @@ pub(super) enum Ruled {
 pub(super) struct Judging<'a> {
     work: &'a mut RolloutTask,
     judge: Judge,
-    /// The hash of the template as the server answered it; a live one that differs is somebody else's.
+    /// The hash of the template as the server answered it, without what is left alone; a live one that differs is somebody else's.
     applied: Option<String>,
     /// What is published of it meanwhile.
     outcome: Outcome,
@@ -260,7 +260,10 @@ impl<'a> Judging<'a> {
 
     fn is_taken_over(&self, live: &Value) -> bool {
         match (&self.applied, template(live)) {
-            (Some(applied), Some(present)) => self.judge.is_written_since(live) && template_hash(present) != *applied,
+            (Some(applied), Some(present)) => {
+                self.judge.is_written_since(live)
+                    && self.work.planned.wanted.left_alone.template_hash(present) != *applied
+            }
             _ => false,
         }
     }

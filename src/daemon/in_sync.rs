@@ -18,7 +18,7 @@ impl Source {
     pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<InSync>) {
         let still = |well: &InSync| {
             well.digest == digest(live)
-                && well.replicas == self.replicas(key)
+                && well.left_alone == self.left_alone(key)
                 && Hold::on(live).is_none()
                 && self.desired().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
@@ -63,7 +63,7 @@ impl Source {
         let Some(manifest) = self.read_manifest(key) else { return true };
         let source = &self.context.config.name;
         let config = self.desired().configuration(&manifest);
-        let replicas = self.replicas(key).on(live);
+        let left_alone = self.left_alone(key);
         let company = |key: &ObjectKey| self.desired().hash(key).map(|hash| hash.to_string());
         let keeps =
             |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
@@ -74,13 +74,14 @@ impl Source {
                 return false;
             }
             say_config_hash(&mut wanted, said);
-            return is_as_applied(live, &body(&wanted, source, &TemplateMarks::on(live), None, replicas));
+            let sent = body(&wanted, source, &TemplateMarks::on(live), None);
+            return is_as_applied(live, &left_alone.leave(sent, Some(live)));
         };
         match template(live).filter(|_| !hold.template.is_empty()) {
             Some(present) => {
                 let marks = TemplateMarks::on(live);
-                let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present), replicas);
-                template_hash(present) == hold.template && is_as_applied(live, &sent)
+                let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present));
+                template_hash(present) == hold.template && is_as_applied(live, &left_alone.leave(sent, Some(live)))
             }
             // What it was before stands in Git: who plans reads it, beside this loop.
             None => false,

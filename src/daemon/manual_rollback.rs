@@ -310,8 +310,7 @@ pub(super) async fn undone_by_hand(
         with: Vec::new(),
         by: None,
     };
-    let replicas = wanted.replicas.on(live);
-    let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold), replicas);
+    let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold));
     let sent = with_template(sent, &revision.template);
     let back_to = revision.marks.commit.as_deref().and_then(|commit| commit.parse().ok());
     context.going_back(work.record, &reason, back_to.as_ref(), Some(revision.number), "as somebody did by hand").await;

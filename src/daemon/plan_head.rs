@@ -91,12 +91,10 @@ impl Source {
     /// A manifest with what else must be known of it.
     pub(super) fn want(&self, charged: Charged, trigger: Trigger) -> Wanted {
         let Charged { manifest, commit } = charged;
-        let (config, replicas) = {
-            let desired = self.desired();
-            (desired.configuration(&manifest), desired.replicas(&manifest.key))
-        };
+        let config = self.desired().configuration(&manifest);
+        let left_alone = self.left_alone(&manifest.key);
         let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(&manifest) };
-        Wanted { config, config_hash, replicas, ..Wanted::of(manifest, commit, trigger) }
+        Wanted { config, config_hash, left_alone, ..Wanted::of(manifest, commit, trigger) }
     }
 
     /// What was wrong only for another manifest's sake is right when that one changes.

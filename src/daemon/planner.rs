@@ -213,15 +213,17 @@ impl Planner<'_> {
                 None => Action::Held(hold),
             },
             Intent::Make(body) if !try_new => make(wanted, &body),
-            Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &body)) => Action::Unchanged,
+            Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &sent(wanted, &body, live))) => {
+                Action::Unchanged
+            }
             Intent::Make(body) | Intent::Try(body) => {
                 match self.try_apply(served, wanted, live, &body).await {
                     Ok(would_be) => {
-                        let over = live.and_then(|live| Some((live, takeover(live, &body)?)));
+                        let over = live.and_then(|live| takeover(live, &body));
                         let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
                         let action = settle(wanted, source, live, body, &would_be);
                         match (over, action) {
-                            (Some((live, over)), action) => take_over(wanted, source, live, &over, action),
+                            (Some(over), action) => take_over(wanted, source, &over, action),
                             (None, Action::Apply(apply)) if apply.rolls_out && reclaims => {
                                 Action::Apply(Apply { takes_over: true, ..apply })
                             }
@@ -241,12 +243,12 @@ impl Planner<'_> {
 
     /// Plans what is to be put right of an object whose manifest is held.
     async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<Action, ClusterError> {
-        let Some(sent) = self.held_body(wanted, live, &hold).await? else { return Ok(Action::Held(hold)) };
-        if is_as_applied(live, &sent) {
+        let Some(whole) = self.held_body(wanted, live, &hold).await? else { return Ok(Action::Held(hold)) };
+        if is_as_applied(live, &sent(wanted, &whole, live)) {
             return Ok(Action::Held(hold));
         }
-        match self.try_apply(served, wanted, Some(live), &sent).await {
-            Ok(would_be) => Ok(settle_held(hold, live, sent, &would_be)),
+        match self.try_apply(served, wanted, Some(live), &whole).await {
+            Ok(would_be) => Ok(settle_held(hold, live, whole, &would_be)),
             Err(error) if self.gives_up(&error) => Err(error),
             Err(error @ ClusterError::Denied { .. }) => Ok(Action::Blocked(error.to_reason())),
             Err(error) => Ok(Action::Rejected(error.to_reason(), complaints(wanted, &error))),
@@ -261,6 +263,7 @@ impl Planner<'_> {
         live: Option<&Value>,
         body: &Value,
     ) -> Result<Value, ClusterError> {
+        let body = &wanted.left_alone.leave(body.clone(), live);
         let apart = live.and_then(|live| without_strategy(live, body));
         let tried = apart.as_ref().map_or(body, |(tried, _)| tried);
         let answer = self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, tried, Mode::DryRun)).await;
@@ -274,9 +277,8 @@ impl Planner<'_> {
     /// What an object is to be while its manifest is held: with the template that it went back to, or, where it has
     /// none, with its former manifest. `None` where that is not known any more.
     async fn held_body(&self, wanted: &Wanted, live: &Value, hold: &Hold) -> Result<Option<Value>, ClusterError> {
-        let replicas = wanted.replicas.on(live);
         let body = |manifest: &Value, marks: &TemplateMarks, template: Option<&Value>| {
-            held_body(manifest, self.source, marks, hold, template, replicas)
+            held_body(manifest, self.source, marks, hold, template)
         };
         let manifest = wanted.manifest.value();
         let Some(present) = template(live).filter(|_| !hold.template.is_empty()) else {
@@ -395,6 +397,11 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
         let action = Action::Blocked(why(&wanted));
         Prepared::of(Planned { wanted, action })
     })
+}
+
+/// What is sent of a body to an object that is live.
+fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
+    wanted.left_alone.leave(body.clone(), Some(live))
 }
 
 fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {

@@ -17,6 +17,7 @@ use super::rollout_task::{ResumePoint, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use super::take_back::{self, TakeBack};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
+use belay_core::manifest::Compact;
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{
     Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, RollbackTarget, Ruling, Step, StepKind, TemplateMarks,
@@ -102,7 +103,8 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
 /// Begins again, unless only the one that this one took the place of was told to be gone.
 pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
-    let as_written = live.filter(|live| is_as_applied(live, &work.apply.body.read()));
+    let left_alone = &work.planned.wanted.left_alone;
+    let as_written = live.filter(|live| is_as_applied(live, &left_alone.leave(work.apply.body.read(), Some(live))));
     let stage = as_written
         .map_or(ResumePoint::Fresh, |live| ResumePoint::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
     Box::pin(story(work, stage)).await
@@ -228,7 +230,8 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
         return Ok(false);
     }
     let (context, key) = (&work.context, &wanted.key);
-    let ask = || context.cluster.apply(key, &work.served, &work.apply.body, Mode::DryRun);
+    let sent = Compact::of(&wanted.left_alone.leave(work.apply.body.read(), Some(live)));
+    let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
     let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
     // What the server refuses is refused when it is applied, and told there.
     Ok(match (tried.ok().as_ref().and_then(|tried| template(&tried.object)), template(live)) {
@@ -244,7 +247,7 @@ fn is_ours(work: &RolloutTask, live: &Value) -> bool {
 fn ask(work: &RolloutTask) -> Ask {
     let wanted = &work.planned.wanted;
     let mut manifest = wanted.value();
-    if wanted.replicas != belay_core::rollout::Replicas::AsWritten
+    if wanted.left_alone.leaves_replicas()
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.remove("replicas");

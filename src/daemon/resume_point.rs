@@ -1,10 +1,8 @@
 //! Where a rollout is taken up, and how it ended.
 
-use serde_json::Value;
-
 use super::event_queue::QueuedEvent;
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Apply, Baseline, Outcome, Reason, Replicas, TemplateMarks, Wanted, Workload, body};
+use belay_core::rollout::{Apply, Baseline, LeftAlone, Outcome, Reason, TemplateMarks, Wanted, Workload, body};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +11,8 @@ pub(super) struct InSync {
     pub digest: u64,
     /// The hash of the manifest.
     pub hash: String,
-    /// What was sent of its replicas.
-    pub replicas: Replicas,
+    /// What was left alone of it.
+    pub left_alone: LeftAlone,
 }
 
 /// Where a rollout is taken up.
@@ -62,14 +60,8 @@ pub(super) enum End {
 pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
     let marks = TemplateMarks::of(&wanted.commit);
     let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
-    let body = body(&wanted.value(), source, &marks, None, wanted.replicas);
+    let body = body(&wanted.value(), source, &marks, None);
     let rolls_out = Workload::of(&wanted.key).is_some();
     let (creates, scales, restores_held, takes_over, changes) = (false, false, false, false, Vec::new());
     Apply { body: Compact::of(&body), creates, rolls_out, scales, restores_held, takes_over, changes }
-}
-
-/// What is sent for an object that was deleted. Where it is not there, an autoscaler has nothing to say of it yet.
-pub(super) fn apply_anew(wanted: &Wanted, source: &str, live: Option<&Value>) -> Apply {
-    let replicas = live.map_or(Replicas::AsWritten, |live| wanted.replicas.on(live));
-    resumed_apply(&Wanted { replicas, ..wanted.clone() }, source)
 }

@@ -21,7 +21,7 @@ use super::event_queue::QueuedEvent;
 use super::health_monitor::{Cancelled, Judging, Ruled};
 use super::live::digest;
 use super::panics::text_of;
-use super::resume_point::apply_anew;
+use super::resume_point::resumed_apply;
 pub(super) use super::resume_point::{End, InSync, ResumePoint, RolloutEnd};
 use super::take_back::{self, TakeBack};
 use super::{manual_rollback, prune, replication_controller, stuck_pods};
@@ -169,7 +169,8 @@ impl RolloutTask {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
             let unsticking = stuck_pods::failed_pods(self);
-            let mut judging = Judging::new(self, judge, applied.clone(), Outcome::UnderWay);
+            let own = live.as_deref().and_then(template).map(|own| self.planned.wanted.left_alone.template_hash(own));
+            let mut judging = Judging::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
                 ruled = judging.until_ruled(live) => ruled?,
@@ -207,9 +208,7 @@ impl RolloutTask {
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             Box::pin(self.take_over(&self.apply.body.read())).await?;
             if was_deleted {
-                // Somebody may have made it again meanwhile.
-                let live = self.read().await?;
-                self.apply = apply_anew(&self.planned.wanted, &self.context.config.name, live.as_deref());
+                self.apply = resumed_apply(&self.planned.wanted, &self.context.config.name);
             }
             let written = match Box::pin(self.insist_on_apply(&self.apply.body)).await? {
                 Ok(written) => written,
@@ -226,9 +225,9 @@ impl RolloutTask {
         if Workload::of(&wanted.key).is_some() {
             self.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
-        if is_as_applied(live, &self.apply.body.read()) {
-            let (hash, replicas) = (wanted.hash.clone(), wanted.replicas);
-            self.well = Some(InSync { digest: digest(live), hash, replicas });
+        if is_as_applied(live, &wanted.left_alone.leave(self.apply.body.read(), Some(live))) {
+            let (hash, left_alone) = (wanted.hash.clone(), wanted.left_alone.clone());
+            self.well = Some(InSync { digest: digest(live), hash, left_alone });
         }
         if !self.is_of_template() {
             return self.end(Outcome::Complete, None).await;

@@ -100,9 +100,9 @@ async fn go_back(
     live: &Arc<Value>,
 ) -> Result<Outcome, Cancelled> {
     let mut hold = hold(work, &reason, &found);
-    if found.revision.is_none() {
-        reclaim(work, live, &sent_back(work, &found, &hold, live)).await?;
-        // Only the server knows what it makes of a template that it does not keep.
+    if found.revision.is_none() || work.planned.wanted.left_alone.is_in_template() {
+        reclaim(work, live, &sent_back(work, &found, &hold)).await?;
+        // Only the server knows what it makes of a template that it does not keep, and of one that is not sent as a whole.
         match try_template(work, &found, &hold, live).await? {
             Ok(would_be) if template(live).is_some_and(|failing| same_template(failing, &would_be)) => {
                 let message = format!("{}; {}", reason.message, NoRollbackTarget::First);
@@ -168,7 +168,7 @@ pub(super) async fn write_back(
     live: &Arc<Value>,
     announced: Announced,
 ) -> Result<Outcome, Cancelled> {
-    let sent = sent_back(work, found, hold, live);
+    let sent = sent_back(work, found, hold);
     reclaim(work, live, &sent).await?;
     let written = match work.insist_on_apply(&sent).await? {
         Ok(written) => written,
@@ -192,10 +192,9 @@ async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), C
 }
 
 /// What is sent to go back.
-fn sent_back(work: &RolloutTask, found: &RollbackTarget, hold: &Hold, live: &Value) -> Value {
+fn sent_back(work: &RolloutTask, found: &RollbackTarget, hold: &Hold) -> Value {
     let wanted = &work.planned.wanted;
-    let replicas = wanted.replicas.on(live);
-    let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold), replicas);
+    let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold));
     with_template(sent, &found.template)
 }
 
@@ -207,7 +206,7 @@ async fn try_template(
     live: &Value,
 ) -> Result<Result<Value, String>, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
-    let sent = sent_back(work, found, hold, live);
+    let sent = work.planned.wanted.left_alone.leave(sent_back(work, found, hold), Some(live));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
     let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
     Ok(match tried {
@@ -238,7 +237,7 @@ async fn watch_back(
     let context = Arc::clone(&work.context);
     let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = work.judge(baseline).with_budget(budget);
-    let applied = template(&live).map(template_hash);
+    let applied = template(&live).map(|back| work.planned.wanted.left_alone.template_hash(back));
     let unsticking = stuck_pods::failed_pods(work);
     let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {

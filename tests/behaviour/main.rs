@@ -42,6 +42,7 @@ mod goes_back_whatever_was_lost;
 mod it_costs_what_changed;
 mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;
+mod leaves_fields_alone;
 mod never_back_to_what_was_unwell;
 mod one_daemon_writes;
 mod pages_tell_people_what_is_wrong;

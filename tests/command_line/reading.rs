@@ -425,3 +425,25 @@ async fn names_that_nothing_has_are_refused_with_what_there_is() {
     let found = stage.run(&["history", "--commit", &first[..7]]);
     assert_eq!(found.code, 0, "{found:?}");
 }
+
+/// What the daemon's configuration leaves alone, a plan does too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_takes_what_the_configuration_leaves_alone() {
+    let mut stage = Stage::new().await;
+    let folder = stage.home.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    stage.repository.write("settings.yaml", config_map("settings", "1"));
+    stage.repository.commit("Settings");
+    stage.repository.push();
+    once(&stage, 0);
+    std::fs::write(folder.join("settings.yaml"), config_map("settings", "2")).unwrap();
+    let config = stage.home.path().join("belay.toml");
+    let text = "[[source]]\nrepository = \"/srv/git/shop.git\"\n[[source.ignore]]\nkind = \"ConfigMap\"\nfields = [\"/data/A\"]\n";
+    std::fs::write(&config, text).unwrap();
+    let (from, config) = (folder.display().to_string(), config.display().to_string());
+    assert_eq!(stage.run(&["plan", "--from", &from]).code, 3);
+    let plan = stage.run(&["plan", "--from", &from, "--config", &config]);
+    assert_eq!((plan.code, plan.err.trim()), (0, "1 unchanged."), "{plan:?}");
+    let other = stage.run(&["plan", "--from", &from, "--config", &config, "--source", "shop"]);
+    assert!(other.err.contains("has no source \"shop\", only \"default\""), "{other:?}");
+}

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use belay_core::rollout::{
-    Hold, Outcome, Replicas, TemplateMarks, Trigger, applied_fields, body, marks, same_template, template_hash,
-    with_template,
+    Hold, Outcome, TemplateMarks, Trigger, applied_fields, body, marks, same_template, template_hash, with_template,
 };
 use minicluster::Random;
 use serde_json::{Value, json};
@@ -195,7 +194,7 @@ impl UndoSequence {
             by: Some("ada".to_owned()),
         };
         let applied = applied_fields(&live).unwrap();
-        let sent = with_template(body(&applied, "shop", &marks, Some(&hold), Replicas::AsWritten), &template);
+        let sent = with_template(body(&applied, "shop", &marks, Some(&hold)), &template);
         self.world.apply(&self.path(), "belay", &sent).await;
         self.is_undone(&to, records.len(), "ada").await;
     }

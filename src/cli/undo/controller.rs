@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Pace, RollError};
 use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
 use belay_core::rollout::{
-    Hold, Replicas, TemplateMarks, applied_fields, body, marks, same_template, template, template_hash, with_template,
+    Hold, TemplateMarks, applied_fields, body, marks, same_template, template, template_hash, with_template,
 };
 
 /// How often the cluster is looked at while pods come and go.
@@ -81,6 +81,14 @@ fn is_there(live: &Value, goal: &Goal) -> bool {
     }
 }
 
+/// Only the template goes back: the controller keeps the size that it has.
+fn without_replicas(mut manifest: Value) -> Value {
+    if let Some(spec) = manifest["spec"].as_object_mut() {
+        spec.remove("replicas");
+    }
+    manifest
+}
+
 /// Whether an undo was broken off between the last pod and the hold.
 fn hold_is_missing(live: &Value) -> bool {
     ByHand::on(live).is_some_and(|hand| hand.hold_follows) && Hold::on(live).is_none()
@@ -95,11 +103,7 @@ struct Rolling<'a> {
 
 impl Rolling<'_> {
     fn ask(&self) -> Ask {
-        let mut manifest = with_template(self.applied(), &self.goal.template);
-        if let Some(spec) = manifest["spec"].as_object_mut() {
-            // Only the template goes back: it keeps the size that it has.
-            spec.remove("replicas");
-        }
+        let manifest = without_replicas(with_template(self.applied(), &self.goal.template));
         Ask { by: Some(self.by.clone()), ..Ask::template(manifest, self.goal.marks.clone()) }
     }
 
@@ -184,7 +188,7 @@ impl Rolling<'_> {
         // What the server makes of the template counts, and is only known when it is there.
         for _ in 0..2 {
             let hold = hold.clone().map(|hold| Hold { template: template_hash(&there), ..hold });
-            let sent = body(&self.applied(), source, marks, hold.as_ref(), Replicas::LeftOut);
+            let sent = body(&without_replicas(self.applied()), source, marks, hold.as_ref());
             live = self.cluster.apply(key, served, &with_template(sent, &there), Mode::Real).await?.object;
             let now = template(&live).cloned().unwrap_or_default();
             if same_template(&now, &there) {

@@ -15,8 +15,8 @@ use super::who;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{
-    Hold, Replicas, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
-    revisions, same_template, template, template_hash, unchanged, with_template,
+    Hold, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
+    same_template, template, template_hash, unchanged, with_template,
 };
 use goal::Goal;
 use memory::{Head, UndoHistory};
@@ -123,7 +123,7 @@ impl Undo<'_> {
         let mut notes = Vec::new();
         let hold = self.hold(target, source, goal, &mut notes)?;
         let marks = self.marks(&target.live, goal, hold.as_ref())?;
-        let sent = body(applied, source, &marks, hold.as_ref(), Replicas::AsWritten);
+        let sent = body(applied, source, &marks, hold.as_ref());
         let mut sent = with_template(sent, &goal.template);
         sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();
         if let Some(managers) = give_up_templates(&target.live) {

@@ -7,7 +7,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::account_of_pod;
 use belay_core::rollout::rolling_update::{Ask, Live, RollingUpdate};
 use belay_core::rollout::{
-    self, Baseline, Hold, Judge, Known, Replicas, TemplateMarks, Workload, body, changes, differs, held_body, marks,
+    self, Baseline, Hold, Judge, Known, LeftAlone, TemplateMarks, Workload, body, changes, differs, held_body, marks,
     rollback_target, same_template, with_template,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -122,7 +122,7 @@ fn read(live: &Value) {
     if let Some(hold) = Hold::on(live) {
         let written = json!({"metadata": {"annotations": {marks::HOLD: hold.to_annotation()}}});
         assert_eq!(Hold::on(&written).as_ref(), Some(&hold), "what is written is read as the same");
-        let sent = held_body(&wanted(), "shop", &TemplateMarks::on(live), &hold, None, Replicas::AsWritten.on(live));
+        let sent = held_body(&wanted(), "shop", &TemplateMarks::on(live), &hold, None);
         assert_eq!(Hold::on(&sent), Some(hold));
     }
     let account = account_of_pod(live, &BTreeSet::new(), now);
@@ -143,8 +143,17 @@ fn compared(live: &Value) {
     let manifest = wanted();
     assert!(changes(live, live).is_empty() && !differs(live, live));
     assert_eq!(changes(live, &manifest).is_empty(), !differs(live, &manifest));
-    let mut sent = body(&manifest, "shop", &TemplateMarks::on(live), None, Replicas::AsWritten.on(live));
+    let mut sent = body(&manifest, "shop", &TemplateMarks::on(live), None);
     assert_eq!(marks::label(&sent, marks::SOURCE), Some("shop"));
+    let fields =
+        ["/spec/replicas", "/spec/template/spec/containers/*/image", "/spec/template/spec/containers/[name=app]"]
+            .map(|field| field.parse().expect("a field"));
+    let left = LeftAlone::of(&fields).leave(sent.clone(), Some(live));
+    assert_eq!(
+        (&left["kind"], &left["metadata"]),
+        (&sent["kind"], &sent["metadata"]),
+        "only what is named is left alone"
+    );
     sent["metadata"]["managedFields"] = live["metadata"]["managedFields"].clone();
     let _ = rollout::is_as_applied(live, &sent);
     let mut secret = live.clone();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Commit, Hold, marks, owned, template, workload};
+use super::{Commit, Hold, marks, template, workload};
 
 /// What a workload's marks say about its pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,42 +31,11 @@ impl TemplateMarks {
     }
 }
 
-/// Whether `replicas` is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replicas {
-    /// As the manifest says.
-    AsWritten,
-    /// Left out: a HorizontalPodAutoscaler decides.
-    LeftOut,
-    /// This number, which the object has: a HorizontalPodAutoscaler decides, but has not yet, so that leaving them out
-    /// would take them away.
-    Kept(i64),
-}
-
-impl Replicas {
-    /// What is sent of the replicas of an object that is there. Where an autoscaler decides and belay still owns them,
-    /// because the autoscaler has changed nothing yet, they are sent as they are.
-    #[must_use]
-    pub fn on(self, live: &Value) -> Replicas {
-        match (self, live["spec"]["replicas"].as_i64()) {
-            (Replicas::LeftOut, Some(replicas)) if owned::owns(live, &["f:spec", "f:replicas"]) => {
-                Replicas::Kept(replicas)
-            }
-            _ => self,
-        }
-    }
-}
-
-/// What is sent for `manifest` in the name of `source`. `template_marks` are those of the template that it has; they must
+/// What is sent for `manifest` in the name of `source`, what is left alone of it not considered yet ([`super::LeftAlone::leave`]).
+/// `template_marks` are those of the template that it has; they must
 /// be repeated in every apply, or the server would take them away.
 #[must_use]
-pub fn body(
-    manifest: &Value,
-    source: &str,
-    template_marks: &TemplateMarks,
-    hold: Option<&Hold>,
-    replicas: Replicas,
-) -> Value {
+pub fn body(manifest: &Value, source: &str, template_marks: &TemplateMarks, hold: Option<&Hold>) -> Value {
     let mut body = manifest.clone();
     // The server's to say, and refused or misread in an apply.
     if let Some(object) = body.as_object_mut() {
@@ -85,13 +54,6 @@ pub fn body(
     if template_marks.change_cause.is_some() {
         set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
     }
-    if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-        match replicas {
-            Replicas::AsWritten => {}
-            Replicas::LeftOut => drop(spec.remove("replicas")),
-            Replicas::Kept(number) => drop(spec.insert("replicas".to_owned(), json!(number))),
-        }
-    }
     with_both_accounts(body)
 }
 
@@ -104,9 +66,8 @@ pub fn held_body(
     template_marks: &TemplateMarks,
     hold: &Hold,
     template: Option<&Value>,
-    replicas: Replicas,
 ) -> Value {
-    let sent = body(manifest, source, template_marks, Some(hold), replicas);
+    let sent = body(manifest, source, template_marks, Some(hold));
     match template {
         Some(template) => with_template(sent, template),
         None => sent,
@@ -166,14 +127,14 @@ mod tests {
         });
         let marks =
             TemplateMarks { change_cause: Some("1a2b3c4 First (Ada)".to_owned()), commit: Some("1a2b".to_owned()) };
-        let sent = body(&manifest, "shop", &marks, None, Replicas::LeftOut);
+        let sent = body(&manifest, "shop", &marks, None);
         assert_eq!(
             sent,
             json!({
                 "apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": {"name": "web", "labels": {"belay.dev/source": "shop"}, "annotations": {
                     "a": "b", "belay.dev/commit": "1a2b", "kubernetes.io/change-cause": "1a2b3c4 First (Ada)"}},
-                "spec": {"template": {}},
+                "spec": {"replicas": 3, "template": {}},
             })
         );
     }
@@ -183,7 +144,7 @@ mod tests {
         let sent = |spec: Value| {
             let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
                 "spec": {"template": {"spec": spec}}});
-            let sent = body(&manifest, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+            let sent = body(&manifest, "shop", &TemplateMarks::default(), None);
             sent["spec"]["template"]["spec"].clone()
         };
         let both = json!({"serviceAccountName": "robot", "serviceAccount": "robot"});
@@ -205,22 +166,11 @@ mod tests {
         let back = with_template(of("Deployment", "apps/v1", json!({"template": {}})), &template);
         assert_eq!(back["spec"]["template"]["spec"]["serviceAccount"], "robot");
         let job = of("CronJob", "batch/v1", json!({"jobTemplate": {"spec": {"template": template}}}));
-        let sent = body(&job, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+        let sent = body(&job, "shop", &TemplateMarks::default(), None);
         assert_eq!(sent["spec"]["jobTemplate"]["spec"]["template"]["spec"]["serviceAccount"], "robot");
         let widget = of("Widget", "example.com/v1", json!({"template": template}));
-        let sent = body(&widget, "shop", &TemplateMarks::default(), None, Replicas::AsWritten);
+        let sent = body(&widget, "shop", &TemplateMarks::default(), None);
         assert_eq!(sent["spec"]["template"]["spec"].get("serviceAccount"), None, "not a pod's, for all that is known");
-    }
-
-    #[test]
-    fn replicas_that_are_belays_own_are_kept_until_the_autoscaler_takes_them() {
-        let live = |fields: Value| {
-            json!({"spec": {"replicas": 4}, "metadata": {"managedFields": [
-            {"manager": marks::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": fields}}]}})
-        };
-        assert_eq!(Replicas::LeftOut.on(&live(json!({"f:replicas": {}}))), Replicas::Kept(4));
-        assert_eq!(Replicas::LeftOut.on(&live(json!({}))), Replicas::LeftOut);
-        assert_eq!(Replicas::AsWritten.on(&live(json!({"f:replicas": {}}))), Replicas::AsWritten);
     }
 
     #[test]

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::{Replicas, TemplateMarks, body};
+use super::body::{TemplateMarks, body};
 use super::config_hash::{ConfigHash, say_config_hash};
 use super::diff::{Change, changes, differs};
+use super::left_alone::LeftAlone;
 use super::order::{Rank, rank};
 use super::owned::is_disowned;
 use super::strategy_default::own_strategy_default;
@@ -36,12 +37,12 @@ pub struct Wanted {
     pub commit: Arc<Commit>,
     /// What sets it off.
     pub trigger: Trigger,
-    /// Whether its replicas are an autoscaler's to say.
-    pub replicas: Replicas,
+    /// What of it is left alone where it is there.
+    pub left_alone: LeftAlone,
 }
 
 impl Wanted {
-    /// A manifest of which nothing else is known: it names no configuration, and its replicas are as written.
+    /// A manifest of which nothing else is known: it names no configuration, and nothing of it is left alone.
     #[must_use]
     pub fn of(manifest: Manifest, commit: Arc<Commit>, trigger: Trigger) -> Wanted {
         Wanted {
@@ -52,7 +53,7 @@ impl Wanted {
             config_hash: ConfigHash::default(),
             commit,
             trigger,
-            replicas: Replicas::AsWritten,
+            left_alone: LeftAlone::default(),
         }
     }
 
@@ -249,8 +250,7 @@ pub fn intent(
         if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
             return Intent::Leave(Action::Suspended(why.to_owned()));
         }
-        // An autoscaler has nothing to say of what is not there yet: it begins from the manifest's number.
-        return Intent::Make(body(&manifest, source, &new_marks(wanted), None, Replicas::AsWritten));
+        return Intent::Make(body(&manifest, source, &new_marks(wanted), None));
     };
     let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
     if let Some(why) = suspended {
@@ -273,10 +273,7 @@ pub fn intent(
     match Hold::on(live).filter(keeps).filter(|_| !let_go) {
         Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
         Some(hold) => Intent::Leave(Action::Held(hold)),
-        None => {
-            let replicas = wanted.replicas.on(live);
-            Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None, replicas))
-        }
+        None => Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None)),
     }
 }
 
@@ -292,7 +289,7 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     if rolls_out {
         let anew = wanted.anew();
         say_config_hash(would_be.to_mut(), anew.config_hash.sent.as_deref());
-        sent = new_body(&anew, source, live);
+        sent = new_body(&anew, source);
     }
     let would_be = &*would_be;
     let takes_over = must_own_first(live, &sent);
@@ -315,18 +312,18 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
 /// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
 /// that go because the manifest does not have them.
 #[must_use]
-pub fn take_over(wanted: &Wanted, source: &str, live: &Value, over: &Takeover, action: Action) -> Action {
+pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, action: Action) -> Action {
     let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
     match action {
         Action::Apply(apply) => {
             let anew = rolls_out && !apply.rolls_out;
-            let body = if anew { Compact::of(&new_body(&wanted.anew(), source, live)) } else { apply.body };
+            let body = if anew { Compact::of(&new_body(&wanted.anew(), source)) } else { apply.body };
             let rolls_out = rolls_out || apply.rolls_out;
             Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
         }
         Action::Unchanged if over.leaves_fields => {
             let over = if rolls_out { wanted.anew() } else { wanted.clone() };
-            let body = Compact::of(&new_body(&over, source, live));
+            let body = Compact::of(&new_body(&over, source));
             let (creates, scales, changes) = (false, false, Vec::new());
             let (restores_held, takes_over) = (false, true);
             Action::Apply(Apply { body, creates, rolls_out, scales, restores_held, takes_over, changes })
@@ -350,8 +347,8 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> A
     Action::Apply(Apply { body: Compact::of(&sent), creates, rolls_out, scales, restores_held, takes_over, changes })
 }
 
-fn new_body(wanted: &Wanted, source: &str, live: &Value) -> Value {
-    body(&wanted.value(), source, &new_marks(wanted), None, wanted.replicas.on(live))
+fn new_body(wanted: &Wanted, source: &str) -> Value {
+    body(&wanted.value(), source, &new_marks(wanted), None)
 }
 
 /// The action for a new object, which needs no dry run.
