@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{FieldPath, LeftAlone};
+use ignore::gitignore::GitignoreBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,13 @@ pub struct SourceConfig {
     /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
     #[serde(default)]
     pub path: String,
+    /// The only files that count, as patterns of gitignore's from the repository's root; where it is empty, all do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// The files that do not count, as such patterns. What is excluded is no manifest. Files `.belayignore` in the repository
+    /// say the same; where both speak of a file, this counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// How often the repository is asked; one on this machine also wakes belay at once.
     #[serde(default = "default_interval")]
     pub interval: Span,
@@ -349,6 +357,8 @@ impl SourceConfig {
             commit: None,
             after: None,
             path: String::new(),
+            include: Vec::new(),
+            exclude: Vec::new(),
             interval: default_interval(),
             prune: false,
             prune_limit: default_prune_limit(),
@@ -423,6 +433,11 @@ impl SourceConfig {
         let folder = self.path.trim_matches('/');
         if folder.split('/').any(|part| part == "..") {
             return Err(format!("path {:?} leaves the repository", self.path));
+        }
+        for pattern in self.include.iter().chain(&self.exclude) {
+            if let Err(error) = GitignoreBuilder::new("").add_line(None, pattern) {
+                return Err(format!("pattern {pattern:?}: {error}"));
+            }
         }
         for HelmConfig { chart, .. } in &self.helm {
             if chart.trim_matches('/').is_empty() || chart.split('/').any(|part| part == "..") {
@@ -536,6 +551,7 @@ mod tests {
         let field = source("[[source.ignore]]\nfields = [\"spec.replicas\"]");
         assert!(field.contains("belay.toml:4") && field.contains("is no JSON pointer"), "{field}");
         assert!(source("[[source.ignore]]\nfields = [\"/metadata/name\"]").contains("knows the object by"));
+        assert!(source("exclude = [\"a[\"]").contains("pattern \"a[\""), "{}", source("exclude = [\"a[\"]"));
         assert!(source("prune_limit = \"most\"").contains("prune_limit"));
         assert!(source("tag = \"v*\"\ncommit = \"1\"").contains("leave one out"));
         assert!(source("[[source]]\nrepository = \"/srv\"").contains("two sources"));

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::config::{Config, SourceConfig};
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
-use crate::render::{MemoryTree, Unit};
+use crate::render::{IGNORE_FILE, MemoryTree, Unit};
 use belay_core::manifest::{Colour, Complaint, File, ObjectKey, Scopes, is_manifest, render};
 use belay_core::rollout::{
     Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Trigger, Unnoticed, Wanted, configuration_hash,
@@ -137,7 +137,9 @@ fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit
     let wanted = |path: &str| is_manifest(path) || Unit::may_change_with(path);
     let Revision { commit, files } = copy.revision(name, path, wanted)?;
     let mut tree = MemoryTree::default();
-    if files.keys().any(|path| Unit::may_change_with(path)) {
+    // Folders above it may say which files count.
+    let above = copy.revision(commit.id.as_str(), "", |path| path.ends_with(IGNORE_FILE))?;
+    if !above.files.is_empty() || files.keys().any(|path| Unit::may_change_with(path)) {
         // What is rendered may be made from any file of the repository.
         let all = copy.revision(commit.id.as_str(), "", |_| true)?;
         all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));

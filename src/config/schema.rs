@@ -37,6 +37,7 @@ pub fn reference() -> String {
         ("[[source]]", "SourceConfig"),
         ("[source.credentials]", "CredentialsConfig"),
         ("[[source.helm]]", "HelmConfig"),
+        ("[[source.ignore]]", "IgnoreConfig"),
         ("[cluster]", "ClusterConfig"),
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
@@ -53,7 +54,7 @@ pub fn reference() -> String {
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            if ["credentials", "helm"].contains(&key.as_str()) {
+            if ["credentials", "helm", "ignore"].contains(&key.as_str()) {
                 continue;
             }
             let default = match property.get("default") {
@@ -104,7 +105,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CredentialsConfig, HelmConfig, SourceConfig};
+    use crate::config::{CredentialsConfig, HelmConfig, IgnoreConfig, SourceConfig};
 
     /// A source with every key that may be left out.
     fn full() -> Value {
@@ -128,6 +129,10 @@ mod tests {
             values: vec!["values.yaml".to_owned()],
             set: [("a".to_owned(), "b".to_owned())].into(),
         }];
+        source.include = vec!["apps/".to_owned()];
+        source.exclude = vec!["*.test.yaml".to_owned()];
+        let fields = vec!["/spec/replicas".parse().unwrap()];
+        source.ignore = vec![IgnoreConfig { kind: None, name: None, namespace: None, fields }];
         serde_json::to_value(source).unwrap()
     }
 
@@ -154,7 +159,7 @@ mod tests {
     fn the_reference_names_every_key() {
         let reference = reference();
         for key in full().as_object().unwrap().keys() {
-            let has_a_section = ["credentials", "helm"].contains(&key.as_str());
+            let has_a_section = ["credentials", "helm", "ignore"].contains(&key.as_str());
             assert!(has_a_section || reference.contains(&format!("| `{key}` |")), "{key}");
         }
         assert!(reference.contains("| `repository` | text | **required** |"), "{reference}");
@@ -163,6 +168,9 @@ mod tests {
                 "| `on_failure` | `\"roll-back\"` or `\"roll-back-commit\"` or `\"report\"` | `\"roll-back\"` |"
             ),
             "{reference}"
+        );
+        assert!(
+            reference.contains("## `[[source.ignore]]`") && reference.contains("| `fields` | texts | **required** |")
         );
         assert!(reference.contains("## `[[source.helm]]`") && reference.contains("| `chart` | text | **required** |"));
         assert!(reference.contains("| `interval` | time | `\"30s\"` |"), "{reference}");

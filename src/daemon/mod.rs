@@ -78,7 +78,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::{HelmConfig, Render, SourceConfig};
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::render::{HelmOptions, Options, Tools};
+use crate::render::{Excluded, HelmOptions, Options, Tools};
 use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
@@ -356,7 +356,8 @@ pub fn render_options(config: &SourceConfig) -> Options {
         values: chart.values.clone(),
         set: chart.set.clone(),
     };
-    Options { off: config.render == Render::Off, helm: config.helm.iter().map(chart).collect() }
+    let excluded = Excluded::of(&config.include, &config.exclude);
+    Options { off: config.render == Render::Off, helm: config.helm.iter().map(chart).collect(), excluded }
 }
 
 fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {

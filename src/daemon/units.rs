@@ -148,10 +148,7 @@ impl Repository {
     /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.
     pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
         let changes = self.mirror.changes(from, to, &self.folder)?;
-        if self.units.renderer.is_off() {
-            return Ok(SourceChanges { changes: plain(changes.changes), odd: changes.odd });
-        }
-        // Where no kustomization and no chart comes or goes, a commit has none because another has none.
+        // Where no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
         let same = !changes.changes.iter().any(|change| Unit::may_change_with(&change.path));
         let bare =
             |at: Option<&CommitId>| at.and_then(|at| self.units.planned(at)).filter(|plan| same && plan.is_empty());

@@ -173,7 +173,7 @@ mod tests {
     fn a_library_is_no_unit_and_two_releases_are_two() {
         assert_eq!(unit(&tree("name: web\ntype: library\n"), &options(&[])), None);
         let release = |name: &str| HelmOptions { release: Some(name.to_owned()), ..options(&[]) };
-        let named = Options { helm: vec![release("one"), release("two")], off: false };
+        let named = Options { helm: vec![release("one"), release("two")], ..Options::default() };
         let Ok(plan) = find(&tree("name: web\n"), "apps", &named);
         let paths: Vec<&str> = plan.units.keys().map(|path| &**path).collect();
         assert_eq!(paths, ["apps/web/Chart.yaml", "apps/web/Chart.yaml (two)"]);

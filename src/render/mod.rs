@@ -17,6 +17,7 @@ mod cache;
 mod child;
 mod closure;
 mod confine;
+mod excluded;
 mod export;
 mod helm;
 mod memory_tree;
@@ -28,6 +29,7 @@ mod unit;
 
 pub use child::{Failure, Limits, confinement};
 pub use confine::Confinement;
+pub use excluded::{Excluded, IGNORE_FILE};
 pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;

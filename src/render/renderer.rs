@@ -105,12 +105,6 @@ impl Renderer {
         Renderer { limits, ..self }
     }
 
-    /// Whether nothing is rendered.
-    #[must_use]
-    pub fn is_off(&self) -> bool {
-        self.options.off
-    }
-
     /// How often a tool was run.
     #[must_use]
     pub fn runs(&self) -> u64 {

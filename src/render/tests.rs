@@ -105,7 +105,7 @@ fn a_chart_is_rendered_by_the_real_tool() {
         values: vec!["values.yaml".to_owned(), "/values/production.yaml".to_owned()],
         set: [("color".to_owned(), "blue".to_owned())].into(),
     };
-    let renderer = Renderer::new(Options { helm: vec![chart], off: false }, tools, None);
+    let renderer = Renderer::new(Options { helm: vec![chart], ..Options::default() }, tools, None);
     let [file] = &rendered(&renderer, &tree)[..] else { panic!("one unit") };
     assert_eq!(file.complaints, []);
     let [manifest] = &file.manifests[..] else { panic!("{file:?}") };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::closure::{self, KUSTOMIZATIONS};
+use super::excluded::{Excluded, IGNORE_FILE};
 use super::helm;
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below};
@@ -23,6 +24,8 @@ pub struct Options {
     pub off: bool,
     /// The charts that are named.
     pub helm: Vec<HelmOptions>,
+    /// What does not count, as far as the repository does not say it.
+    pub excluded: Excluded,
 }
 
 /// How a chart is rendered.
@@ -97,22 +100,24 @@ pub struct Plan {
     covered: Covered,
 }
 
-/// What is read by no one but a tool.
+/// What is no plain manifest: read by no one but a tool, or by no one at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Covered {
     folders: BTreeSet<String>,
     /// Files of other folders that units are made from: patches and values.
     files: BTreeSet<String>,
+    excluded: Excluded,
 }
 
 impl Plan {
-    /// Whether a path is a tool's to read: it lies in the folder of a unit, or a unit is made from it.
+    /// Whether a path is no plain manifest's: it lies in the folder of a unit, a unit is made from it, or it does not count.
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
         let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
         self.covered.files.contains(path)
             || self.covered.folders.contains("")
             || folders.any(|folder| self.covered.folders.contains(folder))
+            || self.covered.excluded.has(path)
     }
 
     /// Whether both leave the same files to be read as plain manifests.
@@ -128,10 +133,10 @@ impl Plan {
         self.units.insert(Arc::clone(&unit.path), unit);
     }
 
-    /// Whether there are no units.
+    /// Whether there are no units, and every file counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.units.is_empty() && self.covered.folders.is_empty()
+        self.units.is_empty() && self.covered.folders.is_empty() && self.covered.excluded.is_empty()
     }
 
     /// The units that others are built on: objects that are written once are rolled out twice. Each with the path of
@@ -151,10 +156,11 @@ fn makes_a_unit(name: &str) -> bool {
 }
 
 impl Unit {
-    /// Whether a change at these paths can make other units than there were.
+    /// Whether a change at these paths can make other units than there were, or other files count.
     #[must_use]
     pub fn may_change_with(path: &str) -> bool {
-        makes_a_unit(path.rsplit('/').next().unwrap_or(path))
+        let name = path.rsplit('/').next().unwrap_or(path);
+        makes_a_unit(name) || name == IGNORE_FILE
     }
 
     /// What complaints call the folder.
@@ -203,17 +209,24 @@ impl fmt::Debug for RenderId {
 }
 
 /// The units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below it is read
-/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over.
+/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over, and
+/// what is excluded.
 ///
 /// # Errors
 ///
 /// When the tree can't be read.
 pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, T::Error> {
     let mut plan = Plan::default();
-    if options.off {
-        return Ok(plan);
+    let folder = folder.trim_matches('/');
+    plan.covered.excluded = options.excluded.clone();
+    // What the folders above it say counts, too; what itself says is read with it.
+    let above = folder.match_indices('/').map(|(at, _)| &folder[..at]);
+    for above in (!folder.is_empty()).then_some("").into_iter().chain(above) {
+        if matches!(tree.node(&below(above, IGNORE_FILE))?, Some(Node::File(_))) {
+            plan.covered.excluded.read(tree, above)?;
+        }
     }
-    let mut folders = vec![(folder.trim_matches('/').to_owned(), 0)];
+    let mut folders = vec![(folder.to_owned(), 0)];
     let mut seen = 0;
     while let Some((folder, depth)) = folders.pop() {
         seen += 1;
@@ -221,7 +234,12 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
             continue;
         }
         let entries = tree.list(&folder)?;
-        let file = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
+        let is_there = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
+        if is_there(IGNORE_FILE) {
+            plan.covered.excluded.read(tree, &folder)?;
+        }
+        let excluded = &plan.covered.excluded;
+        let file = |name: &str| !options.off && is_there(name) && !excluded.has(&below(&folder, name));
         if let Some(name) = KUSTOMIZATIONS.iter().find(|name| file(name)) {
             plan.take(closure::kustomization(tree, &folder, name)?);
             plan.covered.folders.insert(folder);
@@ -233,13 +251,15 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
             plan.covered.folders.insert(folder);
         } else {
             let below = |(name, node): &(String, Node)| {
-                (matches!(node, Node::Folder(_)) && !name.starts_with(['.', '_']))
-                    .then(|| (below(&folder, name), depth + 1))
+                let path = below(&folder, name);
+                let counts =
+                    matches!(node, Node::Folder(_)) && !name.starts_with(['.', '_']) && !excluded.has_folder(&path);
+                counts.then_some((path, depth + 1))
             };
             folders.extend(entries.iter().filter_map(below));
         }
     }
-    for chart in &options.helm {
+    for chart in options.helm.iter().filter(|_| !options.off) {
         let Some(mut unit) = helm::chart(tree, chart)? else { continue };
         if plan.units.contains_key(&unit.path) {
             unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();

@@ -83,3 +83,22 @@ fn the_tools_that_were_found_are_told() {
     assert_eq!(checked.code, 0, "{checked:?}");
     assert!(checked.out.contains("kustomize: not found") && checked.out.contains("helm: helm v4.1.4"), "{checked:?}");
 }
+
+/// Files that `.belayignore` names are no manifests for the commands either.
+#[test]
+fn what_the_repository_ignores_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), ".git/HEAD", "ref: refs/heads/main\n");
+    write(folder.path(), ".belayignore", "fixtures/\n");
+    write(folder.path(), "live/a.yaml", &config_map("a", "1"));
+    write(folder.path(), "live/b.yaml", &config_map("b", "1"));
+    write(folder.path(), "live/.belayignore", "b.yaml\n");
+    write(folder.path(), "live/fixtures/bad.yaml", "kind: [");
+    write(folder.path(), "live/fixtures/kustomization.yaml", "resources: [missing.yaml]\n");
+    let names = belay(folder.path(), folder.path(), &["render", "live", "-o", "name"]);
+    assert_eq!((names.code, names.out.trim()), (0, "ConfigMap default/a"), "{names:?}");
+    let check = belay(folder.path(), folder.path(), &["check", "live"]);
+    assert_eq!(check.code, 0, "{check:?}");
+    write(folder.path(), ".belayignore", "");
+    assert_eq!(belay(folder.path(), folder.path(), &["check", "live"]).code, 1);
+}
