@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
 use super::file::{Failure, History};
+use super::notices::forget_notices;
 use super::rows;
 use super::templates::forget_unused;
 use belay_core::rollout::CommitId;
@@ -149,6 +150,7 @@ fn forget_commits(connection: &Connection, before: &str) -> Result<(), Failure> 
         "DELETE FROM people WHERE NOT EXISTS (SELECT 1 FROM commits WHERE commits.author = people.number)",
         [],
     )?;
+    forget_notices(connection)?;
     // Templates of objects that have no record left: they are not in the cluster either.
     let mut statement = connection.prepare_cached(
         "DELETE FROM applied WHERE at < ?1 AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_by_name WHERE \

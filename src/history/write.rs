@@ -1,10 +1,13 @@
 //! What the daemon writes: commits that came, records that begin, their steps, their ends.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
 use super::file::{Failure, History};
+use super::notices::{Ended, note};
 use super::rows;
 use belay_core::manifest::Complaint;
 use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
@@ -91,6 +94,7 @@ impl History {
                 });
             }
             end_plan(connection, plan, at)?;
+            note_ends(connection, source, records, at)?;
             Ok(ids.into_iter().map(RecordId).collect())
         })
     }
@@ -196,18 +200,31 @@ pub(super) fn finish(
     }
     let code = reason.map(|reason| cut(&reason.code));
     let message = reason.map(|reason| cut(&reason.message));
-    let plan: i64 = connection
+    let (plan, source, commit, trigger) = connection
         .prepare_cached(
             "UPDATE records SET outcome = ?2, reason = coalesce(?3, reason), message = coalesce(?4, message), ended \
-             = ?5 WHERE number = ?1 RETURNING plan",
+             = ?5 WHERE number = ?1 RETURNING plan, source, \"commit\", \"trigger\", who",
         )?
-        .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| row.get(0))?;
+        .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, rows::parsed(row, 2)?, rows::trigger(row, 3)?))
+        })?;
     let detail = match reason {
         Some(reason) => format!("{end}: {reason}"),
         None => end.to_string(),
     };
     write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
-    end_plan(connection, plan, at)
+    end_plan(connection, plan, at)?;
+    note(connection, &Ended { source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
+}
+
+/// Notes what became of the commits of records that had ended when they were written down: each commit once, by its worst.
+fn note_ends(connection: &Connection, source: &str, records: &[Record], at: Timestamp) -> Result<(), Failure> {
+    let mut by_commit: BTreeMap<&CommitId, Ended<'_>> = BTreeMap::new();
+    for Record { commit, outcome, trigger, .. } in records.iter().filter(|record| record.outcome.is_final()) {
+        let ended = Ended { source, commit, outcome: *outcome, trigger };
+        by_commit.entry(commit).and_modify(|known| *known = known.worse(ended)).or_insert(ended);
+    }
+    by_commit.values().try_for_each(|ended| note(connection, ended, at))
 }
 
 pub(super) fn write_commit(connection: &Connection, commit: &Commit) -> Result<(), Failure> {

@@ -4,6 +4,7 @@
 mod file;
 mod killed;
 mod model;
+mod notices;
 mod rebuilt;
 mod records;
 mod statistics;

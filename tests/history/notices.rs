@@ -1,0 +1,166 @@
+//! What is to be told: a commit at a time, when something became of it, to each receiver in order.
+
+use belay::history::{History, Notice, Retention};
+use belay_core::rollout::{Outcome, Record, RecordId, Trigger};
+
+use crate::{at, commit_id, deployment, record};
+
+fn opened() -> (tempfile::TempDir, History) {
+    let folder = tempfile::tempdir().unwrap();
+    let (history, _) = History::open(folder.path(), at(0)).unwrap();
+    history.set_receivers(&["ops".to_owned()]).unwrap();
+    (folder, history)
+}
+
+/// Begins so many records of a commit.
+fn begun(history: &History, commit: u64, objects: usize, trigger: &Trigger) -> Vec<RecordId> {
+    let new =
+        |number| Record { trigger: trigger.clone(), ..record(commit, deployment(&format!("app-{number}")), at(10)) };
+    let records: Vec<Record> = (0..objects).map(new).collect();
+    history.begin("shop", &commit_id(commit), &records, at(10)).unwrap()
+}
+
+/// Tells `receiver` all that there is, and what that was.
+fn tell(history: &History, receiver: &str) -> Vec<(u64, Outcome, bool)> {
+    let number = |notice: &Notice| (1..10).find(|number| commit_id(*number) == notice.commit).unwrap();
+    let mut told = Vec::new();
+    while let Some(pending) = history.next_notice(receiver).unwrap() {
+        told.push((number(&pending.notice), pending.notice.state, pending.notice.is_final));
+        history.notice_told(receiver, pending.notice.number).unwrap();
+    }
+    told
+}
+
+fn end(history: &History, ids: &[RecordId], outcome: Outcome) {
+    ids.iter().for_each(|id| history.finish(*id, outcome, None, at(60)).unwrap());
+}
+
+#[test]
+fn three_hundred_objects_are_one_message() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 300, &Trigger::Commit);
+    end(&history, &ids[..299], Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [], "one is under way");
+    end(&history, &ids[299..], Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::Complete, true)]);
+
+    let ids = begun(&history, 2, 300, &Trigger::Commit);
+    end(&history, &ids, Outcome::RolledBack);
+    assert_eq!(tell(&history, "ops"), [(2, Outcome::RolledBack, true)]);
+    let became = history.became("shop", &commit_id(2), 20).unwrap();
+    assert_eq!((became.objects[&Outcome::RolledBack], became.wrong.len()), (300, 20));
+}
+
+#[test]
+fn what_fails_is_told_before_the_rest_is_through_and_again_when_it_changes() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 4, &Trigger::Commit);
+    end(&history, &ids[..1], Outcome::RolledBack);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::RolledBack, false)]);
+    end(&history, &ids[1..2], Outcome::RolledBack);
+    assert_eq!(tell(&history, "ops"), [], "no worse than what was told, and not all");
+    end(&history, &ids[2..3], Outcome::RollbackFailed);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::RollbackFailed, false)]);
+    end(&history, &ids[3..], Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::RollbackFailed, true)], "three went wrong, not one");
+
+    let retried = begun(&history, 1, 3, &Trigger::Retry);
+    end(&history, &retried, Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::Complete, true)], "a person has mended it");
+    let undone = begun(&history, 1, 1, &Trigger::UndoByHand("kubectl".to_owned()));
+    end(&history, &undone, Outcome::RolledBack);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::RolledBack, true)]);
+}
+
+#[test]
+fn one_that_fails_alone_is_told_once() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 2, &Trigger::Commit);
+    end(&history, &ids[..1], Outcome::Failed);
+    assert_eq!(tell(&history, "ops").len(), 1);
+    end(&history, &ids[1..], Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [], "it was told that one has failed");
+}
+
+#[test]
+fn what_belay_puts_right_is_no_news_of_the_commit() {
+    let (_folder, history) = opened();
+    let drift = Trigger::Drift("kubectl-edit".to_owned());
+    // Of a commit that nothing was told of: its history may be older than notices are.
+    let ids = begun(&history, 1, 1, &drift);
+    end(&history, &ids, Outcome::Complete);
+    let ids = begun(&history, 2, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::RolledBack);
+    assert_eq!(tell(&history, "ops"), [(2, Outcome::RolledBack, true)]);
+    let ids = begun(&history, 2, 1, &drift);
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [], "it is still rolled back");
+    let ids = begun(&history, 1, 1, &drift);
+    end(&history, &ids, Outcome::Failed);
+    assert_eq!(tell(&history, "ops"), [(1, Outcome::Failed, true)], "that did not end well");
+}
+
+#[test]
+fn each_receiver_has_its_own_place_in_the_order() {
+    let (folder, history) = opened();
+    for commit in 1..=3 {
+        let ids = begun(&history, commit, 1, &Trigger::Commit);
+        end(&history, &ids, Outcome::Complete);
+    }
+    history.set_receivers(&["ops".to_owned(), "new".to_owned()]).unwrap();
+    assert_eq!(tell(&history, "new"), [], "it is told from its beginning on");
+    let first = history.next_notice("ops").unwrap().unwrap();
+    history.notice_not_told("ops", at(100)).unwrap();
+    history.notice_not_told("ops", at(200)).unwrap();
+    drop(history);
+    // As after `kill -9`.
+    let (history, _) = History::open(folder.path(), at(70)).unwrap();
+    history.set_receivers(&["ops".to_owned(), "new".to_owned()]).unwrap();
+    let again = history.next_notice("ops").unwrap().unwrap();
+    assert_eq!((again.notice, again.attempts, again.retry), (first.notice, 2, Some(at(200))));
+    let told: Vec<u64> = tell(&history, "ops").into_iter().map(|(commit, ..)| commit).collect();
+    assert_eq!(told, [1, 2, 3]);
+    let ids = begun(&history, 4, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(history.next_notice("ops").unwrap().unwrap().attempts, 0, "it has taken one since");
+}
+
+#[test]
+fn a_newer_notice_of_a_commit_stands_for_what_was_not_sent() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::RolledBack);
+    let ids = begun(&history, 2, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::Complete);
+    let ids = begun(&history, 1, 1, &Trigger::Retry);
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(2, Outcome::Complete, true), (1, Outcome::Complete, true)]);
+}
+
+#[test]
+fn a_record_that_was_not_written_is_not_told_of() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 1, &Trigger::Commit);
+    assert!(history.finish(ids[0], Outcome::UnderWay, None, at(60)).is_err());
+    assert_eq!(tell(&history, "ops"), []);
+    // One that had ended when it was written down, as a manifest that can't be read.
+    let rejected = Record { outcome: Outcome::Rejected, ..record(2, deployment("web"), at(10)) };
+    history.begin("shop", &commit_id(2), &[rejected], at(10)).unwrap();
+    assert_eq!(tell(&history, "ops"), [(2, Outcome::Rejected, true)]);
+}
+
+#[test]
+fn notices_are_forgotten_with_the_records_of_their_commits() {
+    let (folder, history) = opened();
+    for commit in 1..=3 {
+        let ids = begun(&history, commit, 1, &Trigger::Commit);
+        end(&history, &ids, Outcome::Complete);
+    }
+    let notices = || -> i64 {
+        let file = rusqlite::Connection::open(folder.path().join("history.db")).unwrap();
+        file.query_row("SELECT count(*) FROM notices", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(notices(), 3);
+    let forgotten = history.forget(&Retention { age: None, records: Some(1) }, at(100)).unwrap();
+    assert_eq!((forgotten, notices()), (2, 1));
+}
