@@ -1,7 +1,9 @@
 //! The configuration file: which sources there are, and how each is followed.
 
 mod nearest;
+
 mod order;
+mod receiver;
 mod schema;
 mod span;
 
@@ -17,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use nearest::{position, with_nearest};
+pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
 pub use span::{InvalidSpan, Span};
 
@@ -38,6 +41,9 @@ pub struct Config {
     /// What renders kustomizations and charts.
     #[serde(default)]
     pub render: RenderConfig,
+    /// Who is told what became of commits.
+    #[serde(default)]
+    pub notify: Vec<NotifyConfig>,
 }
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
@@ -262,6 +268,9 @@ pub struct WebConfig {
     /// Bitbucket, Gitea, Forgejo and Codeberg.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_url: Option<String>,
+    /// Where people reach these pages, `https://belay.example.com`: notices link to them there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
 }
 
 /// What is done when a rollout fails.
@@ -336,6 +345,24 @@ pub enum ConfigError {
         file: String,
         /// What was said.
         url: String,
+    },
+    /// The address of the pages is none.
+    #[error("{file}: [web] public_url {url:?} is no http or https address")]
+    PublicUrl {
+        /// The file.
+        file: String,
+        /// What was said.
+        url: String,
+    },
+    /// A receiver of notices can't be used.
+    #[error("{file}: receiver {name:?}: {message}")]
+    Notify {
+        /// The file.
+        file: String,
+        /// The receiver.
+        name: String,
+        /// What is wrong with it.
+        message: String,
     },
     /// There is nothing to follow.
     #[error("{file}: no [[source]]: name at least one repository")]
@@ -488,10 +515,27 @@ impl Config {
                 return Err(wrong("there are two sources of that name".to_owned()));
             }
         }
+        config.check_receivers(file)?;
+        if let Some(url) = config.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
+            return Err(ConfigError::PublicUrl { file: file.to_owned(), url: url.clone() });
+        }
         match config.web.commit_url.as_ref().filter(|url| !is_commit_url(url)) {
             Some(url) => Err(ConfigError::CommitUrl { file: file.to_owned(), url: url.clone() }),
             None => Ok(config),
         }
+    }
+
+    fn check_receivers(&self, file: &str) -> Result<(), ConfigError> {
+        let mut names = std::collections::BTreeSet::new();
+        for receiver in &self.notify {
+            let wrong =
+                |message: String| ConfigError::Notify { file: file.to_owned(), name: receiver.name.clone(), message };
+            receiver.check(&self.source).map_err(wrong)?;
+            if !names.insert(&receiver.name) {
+                return Err(wrong("there are two receivers of that name".to_owned()));
+            }
+        }
+        Ok(())
     }
 
     /// Checks one source that was not read from a file.
@@ -502,6 +546,13 @@ impl Config {
         let name = source.name.clone();
         source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
     }
+}
+
+/// Whether notices can link to it: such an address, without what would end a link early.
+fn is_public_url(url: &str) -> bool {
+    let plain = |c: char| c.is_ascii_graphic() && !"<>|\"'`\\".contains(c);
+    ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
+        && url.chars().all(plain)
 }
 
 fn is_commit_url(url: &str) -> bool {

@@ -30,14 +30,15 @@
 //! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop that joins the rooms above | the rooms above |
 //! | [`web`] | show: pages, JSON and metrics over HTTP; it only reads | a socket, the history, the cluster |
+//! | [`notices`] | tell: sends what became of commits to receivers elsewhere | the history, sockets to receivers |
 //! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
 //! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
-//! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`, and
-//! `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
+//! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`,
+//! `cli → notices → history`, and `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
 //! shared would cancel out in every test. The manifests of the crates hold the walls between crates, `tests/tidy.rs` those
 //! between modules.
 //!
@@ -63,6 +64,7 @@ pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
+pub mod notices;
 pub mod render;
 pub mod telemetry;
 pub mod web;

@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("git", &[]),
     ("cluster", &["clock", "telemetry"]),
     ("history", &[]),
+    ("notices", &["history", "config", "clock", "telemetry"]),
     ("render", &[]),
     ("daemon", &["git", "cluster", "history", "render", "config", "clock", "telemetry"]),
     ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),

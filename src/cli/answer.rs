@@ -123,8 +123,8 @@ pub(super) struct VersionAnswer {
     pub embedded_kubernetes: String,
 }
 
-/// The JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command. The commands that change
-/// objects (`undo`, `retry`, `pause` …) print those, as kubectl does.
+/// The JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command, and of what webhooks are sent. The
+/// commands that change objects (`undo`, `retry`, `pause` …) print those, as kubectl does.
 #[must_use]
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     fn of<T: JsonSchema>(title: &'static str) -> (&'static str, Value) {
@@ -145,5 +145,6 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         of::<CheckAnswer>("check"),
         of::<VersionAnswer>("version"),
         of::<SimulateAnswer>("simulate"),
+        ("notice", crate::notices::schema()),
     ])
 }

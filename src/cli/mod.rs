@@ -25,6 +25,7 @@ mod man;
 mod markdown;
 mod nearest;
 mod new;
+mod notify_test;
 mod output;
 mod pause;
 mod pick;
@@ -153,6 +154,8 @@ enum Command {
     Scale(scale::Args),
     /// Write a new manifest, and commit it
     New(new::Args),
+    /// Try whether notices arrive
+    Notify(notify_test::Args),
     /// Show a rollout step by step, in virtual time
     Simulate(Box<simulate::Args>),
     /// Serve the embedded cluster
@@ -232,6 +235,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Set(args) => set::run(&globals, args).await,
         Command::Scale(args) => scale::run(&globals, args).await,
         Command::New(args) => new::run(&globals, args).await,
+        Command::Notify(args) => notify_test::run(args).await,
         Command::Simulate(args) => simulate::run(&globals, *args).await,
         Command::Cluster(args) => cluster::run(&globals, args).await,
         Command::Completions(args) => completions::run(&args),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -22,6 +23,7 @@ use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Spa
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
+use crate::notices::{self, Http, Links, Settings};
 use crate::render::Tools;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Shown, Web, forge};
@@ -110,6 +112,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     let status = daemon.status();
     let _web = open_web(&config, &daemon, clusters, &state, &clock).await?;
+    let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
     let started = clock.now();
     let systemd = Systemd::of_this_process();
     tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
@@ -129,6 +132,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     if !running.is_finished() {
         running.await.context("the daemon ended badly")?;
     }
+    telling.await.context("the telling of receivers ended badly")?;
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
@@ -158,6 +162,24 @@ async fn open_web(
     let web = Web::open(address, &config.web.allowed_hosts, shown).await?;
     info!(address = %web.address(), "showing status and metrics");
     Ok(Some(web))
+}
+
+/// Tells receivers what becomes of commits, until it is told to stop.
+fn tell(
+    config: &Config,
+    daemon: &Daemon,
+    history: &History,
+    clock: &Clock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
+    let links = Links { public_url: config.web.public_url.clone(), commit_urls: commit_urls(config) };
+    let (history, clock, metrics) = (history.clone(), clock.clone(), daemon.metrics());
+    let receivers = config.notify.clone();
+    async move {
+        // Also where there are none: those that there were are forgotten.
+        let post = Arc::new(Http::new());
+        notices::tell(receivers, Settings { history, clock, metrics, links, post }, stop).await;
+    }
 }
 
 /// Where the forges of the sources show a commit.
@@ -262,16 +284,22 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
             state: StateConfig::default(),
             web: WebConfig::default(),
             render: RenderConfig::default(),
+            notify: Vec::new(),
         });
     }
-    let path = args.config.clone().unwrap_or_else(|| PathBuf::from(service::CONFIG));
-    let text = match std::fs::read_to_string(&path) {
+    read_file(args.config.as_deref())
+}
+
+/// The configuration in a file; the service's where none is named.
+pub(super) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
+    let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
+    let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if args.config.is_none() => {
+        Err(error) if named.is_none() => {
             bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
         }
         Err(error) => {
-            let hidden = hidden_by_systemd(&path).map(|hidden| format!("; {hidden}")).unwrap_or_default();
+            let hidden = hidden_by_systemd(path).map(|hidden| format!("; {hidden}")).unwrap_or_default();
             bail!("failed to read {}: {error}{hidden}", path.display())
         }
     };

@@ -42,6 +42,7 @@ pub fn reference() -> String {
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
         ("[render]", "RenderConfig"),
+        ("[[notify]]", "NotifyConfig"),
     ];
     for (title, name) in sections {
         let section = &schema["$defs"][name];

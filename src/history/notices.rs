@@ -172,7 +172,7 @@ impl History {
 /// Writes a notice of a commit, where the end of one of its records changes what became of it. Before all of it has ended
 /// only what is worse than what was told before is told.
 pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) -> Result<(), Failure> {
-    let Ended { source, commit, outcome, trigger } = ended;
+    let Ended { plan, source, commit, outcome, trigger } = ended;
     let said = connection
         .prepare_cached(
             "SELECT state, wrong, final FROM notices WHERE source = ? AND \"commit\" = ? ORDER BY number DESC LIMIT 1",
@@ -183,6 +183,9 @@ pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) ->
         .optional()?;
     let good = rank(*outcome).is_none();
     if good && !says_something(trigger) || *outcome == Outcome::Unchanged && said.is_none() {
+        return Ok(());
+    }
+    if good && said.is_none() && was_there_before(connection, *plan, commit)? {
         return Ok(());
     }
     if is_open(connection, source, commit)? {
@@ -208,6 +211,7 @@ pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) ->
 /// A record that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended<'r> {
+    pub(super) plan: i64,
     pub(super) source: &'r str,
     pub(super) commit: &'r CommitId,
     pub(super) outcome: Outcome,
@@ -249,6 +253,16 @@ fn worst(records: &[(i64, Outcome)]) -> Outcome {
     let wrong = outcomes().filter_map(rank).min().map(|rank| WRONG[rank]);
     let superseded = || outcomes().find(|outcome| *outcome == Outcome::Superseded);
     wrong.or_else(superseded).unwrap_or(Outcome::Complete)
+}
+
+/// Whether a plan is the first of its source, and the commit an earlier one than its head: that all of a repository's past is
+/// complete is no news.
+fn was_there_before(connection: &Connection, plan: i64, commit: &CommitId) -> Result<bool, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT head <> ?2 AND NOT EXISTS (SELECT 1 FROM plans AS older INDEXED BY plans_by_source WHERE older.source = \
+         plans.source AND older.number < plans.number) FROM plans WHERE number = ?1",
+    )?;
+    Ok(statement.query_row(params![plan, commit.as_str()], |row| row.get(0))?)
 }
 
 fn is_open(connection: &Connection, source: &str, commit: &CommitId) -> Result<bool, Failure> {

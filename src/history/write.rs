@@ -94,7 +94,7 @@ impl History {
                 });
             }
             end_plan(connection, plan, at)?;
-            note_ends(connection, source, records, at)?;
+            note_ends(connection, plan, source, records, at)?;
             Ok(ids.into_iter().map(RecordId).collect())
         })
     }
@@ -214,14 +214,20 @@ pub(super) fn finish(
     };
     write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
     end_plan(connection, plan, at)?;
-    note(connection, &Ended { source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
+    note(connection, &Ended { plan, source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
 }
 
 /// Notes what became of the commits of records that had ended when they were written down: each commit once, by its worst.
-fn note_ends(connection: &Connection, source: &str, records: &[Record], at: Timestamp) -> Result<(), Failure> {
+fn note_ends(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    records: &[Record],
+    at: Timestamp,
+) -> Result<(), Failure> {
     let mut by_commit: BTreeMap<&CommitId, Ended<'_>> = BTreeMap::new();
     for Record { commit, outcome, trigger, .. } in records.iter().filter(|record| record.outcome.is_final()) {
-        let ended = Ended { source, commit, outcome: *outcome, trigger };
+        let ended = Ended { plan, source, commit, outcome: *outcome, trigger };
         by_commit.entry(commit).and_modify(|known| *known = known.worse(ended)).or_insert(ended);
     }
     by_commit.values().try_for_each(|ended| note(connection, ended, at))

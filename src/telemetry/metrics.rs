@@ -36,6 +36,7 @@ struct Families {
     corrections: Counters<1>,
     fetches: Counters<2>,
     requests: Counters<2>,
+    notices: Counters<2>,
 }
 
 impl Default for Families {
@@ -47,6 +48,7 @@ impl Default for Families {
             corrections: Family::default(),
             fetches: Family::default(),
             requests: Family::default(),
+            notices: Family::default(),
         }
     }
 }
@@ -58,6 +60,29 @@ struct Buckets(&'static [f64]);
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// What became of a message to a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noticed {
+    /// The receiver has taken it.
+    Sent,
+    /// An attempt was in vain.
+    Failed,
+    /// It is not tried any more.
+    GivenUp,
+}
+
+impl Noticed {
+    const ALL: [Noticed; 3] = [Noticed::Sent, Noticed::Failed, Noticed::GivenUp];
+
+    fn word(self) -> &'static str {
+        match self {
+            Noticed::Sent => "sent",
+            Noticed::Failed => "failed",
+            Noticed::GivenUp => "given-up",
+        }
     }
 }
 
@@ -128,9 +153,27 @@ impl Metrics {
         self.0.requests.get_or_create(&[("verb", verb.to_ascii_lowercase()), ("code", code)]).inc();
     }
 
+    /// Begins the counters of a receiver of notices at 0.
+    pub fn receiver(&self, receiver: &str) {
+        for noticed in Noticed::ALL {
+            drop(self.0.notices.get_or_create(&notice(receiver, noticed)));
+        }
+    }
+
+    /// Something became of a message to a receiver.
+    pub fn noticed(&self, receiver: &str, noticed: Noticed) {
+        self.0.notices.get_or_create(&notice(receiver, noticed)).inc();
+    }
+
+    /// How many messages to a receiver, or attempts, ended so.
+    #[must_use]
+    pub fn notices(&self, receiver: &str, noticed: Noticed) -> u64 {
+        self.0.notices.get(&notice(receiver, noticed)).map_or(0, |counter| counter.get())
+    }
+
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
-        let Families { rollouts, durations, lead_times, corrections, fetches, requests } = &*self.0;
+        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices } = &*self.0;
         registry.register(
             "belay_rollouts",
             "Rollouts that have ended since belay was started, by what set them off",
@@ -149,11 +192,16 @@ impl Metrics {
         );
         registry.register("belay_fetches", "Looks at the repository, by how they ended", fetches.clone());
         registry.register("belay_api_requests", "Requests to the API server, by their answers", requests.clone());
+        registry.register("belay_notices", "Messages to receivers of notices, by what became of them", notices.clone());
     }
 }
 
 fn of_source(source: &str) -> Labels<1> {
     [("source", source.to_owned())]
+}
+
+fn notice(receiver: &str, noticed: Noticed) -> Labels<2> {
+    [("receiver", receiver.to_owned()), ("result", noticed.word().to_owned())]
 }
 
 fn rollout(source: &str, trigger: &str, outcome: &str) -> Labels<3> {

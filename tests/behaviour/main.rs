@@ -44,6 +44,7 @@ mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;
 mod leaves_fields_alone;
 mod never_back_to_what_was_unwell;
+mod notices_tell_what_became_of_commits;
 mod one_daemon_writes;
 mod pages_tell_people_what_is_wrong;
 mod people_may_ask_otherwise;

@@ -25,6 +25,7 @@ mod editing;
 mod globals;
 mod image;
 mod monitoring;
+mod notifying;
 mod operating;
 mod pushing;
 mod reading;

@@ -164,3 +164,18 @@ fn notices_are_forgotten_with_the_records_of_their_commits() {
     let forgotten = history.forget(&Retention { age: None, records: Some(1) }, at(100)).unwrap();
     assert_eq!((forgotten, notices()), (2, 1));
 }
+
+#[test]
+fn the_past_of_a_repository_is_no_news_where_it_ends_well() {
+    let (_folder, history) = opened();
+    let of = |commit| record(commit, deployment(&format!("app-{commit}")), at(10));
+    let ids = history.begin("shop", &commit_id(3), &[of(1), of(2), of(3)], at(10)).unwrap();
+    end(&history, &ids[1..2], Outcome::RolledBack);
+    end(&history, &ids[..1], Outcome::Complete);
+    end(&history, &ids[2..], Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(2, Outcome::RolledBack, true), (3, Outcome::Complete, true)]);
+    // Commits that come together later are news, each of them.
+    let ids = history.begin("shop", &commit_id(6), &[of(5), of(6)], at(20)).unwrap();
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(5, Outcome::Complete, true), (6, Outcome::Complete, true)]);
+}

@@ -1,0 +1,205 @@
+//! Who is told what became of commits.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SourceConfig;
+use super::nearest::nearest;
+
+/// A receiver of notices: a message for each commit that came to something, and one more when that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NotifyConfig {
+    /// Its name: letters, digits, `-`, `_` and `.`. What it has been told is remembered under it.
+    pub name: String,
+    /// What it understands.
+    pub kind: NotifyKind,
+    /// The sources that it is told of; all where it is left out.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// What it is told: the worst that became of an object of the commit, of `complete`, `rolled-back`, `rollback-failed`,
+    /// `failed`, `rejected`, `held`, `waiting` and `superseded`.
+    #[serde(default = "NotifyEvent::usual")]
+    pub events: Vec<NotifyEvent>,
+    /// Its address, where that is no secret; only for `webhook`. One of `url` and `url_file` is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub url: Option<Address>,
+    /// A file with its address, which is read for each message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_file: Option<PathBuf>,
+    /// A file with the secret that messages are signed with, which is read for each message; only for `webhook`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_file: Option<PathBuf>,
+    /// Whether it may be at a private address (this machine, its network, the cluster's), and spoken to without TLS
+    /// (`http://`).
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+/// What a receiver understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotifyKind {
+    /// JSON as in `docs/schemas/notice.json`.
+    Webhook,
+    /// Slack's incoming webhooks, and what is compatible with them.
+    Slack,
+}
+
+/// What a receiver is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotifyEvent {
+    /// All that the commit touched is complete.
+    Complete,
+    /// Something failed, and is back on its last good revision.
+    RolledBack,
+    /// Something failed, and so did the way back.
+    RollbackFailed,
+    /// Something failed, and was left as it is.
+    Failed,
+    /// A manifest is invalid, or the API server refuses it.
+    Rejected,
+    /// A manifest failed before, and is kept from being applied again.
+    Held,
+    /// Something was not applied, because what it waited for failed.
+    Waiting,
+    /// A newer commit took its place before it was complete.
+    Superseded,
+}
+
+impl NotifyEvent {
+    /// What receivers are told that don't say otherwise: everything but that a newer commit took the place of another.
+    #[must_use]
+    pub fn usual() -> Vec<NotifyEvent> {
+        use NotifyEvent::{Complete, Failed, Held, Rejected, RollbackFailed, RolledBack, Waiting};
+        vec![Complete, RolledBack, RollbackFailed, Failed, Rejected, Held, Waiting]
+    }
+}
+
+/// An address that may hold a secret: it is shown to nobody.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// The address as it was written.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(an address)")
+    }
+}
+
+impl NotifyConfig {
+    /// What is wrong with it, beside what its types say.
+    pub(super) fn check(&self, sources: &[SourceConfig]) -> Result<(), String> {
+        /// The longest name.
+        const NAME: usize = 63;
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.is_empty() || self.name.len() > NAME || !self.name.chars().all(fits) {
+            return Err(format!("name {:?} is not letters, digits, '-', '_' and '.', at most {NAME}", self.name));
+        }
+        match (&self.url, &self.url_file) {
+            (None, None) => return Err("one of url and url_file is needed".to_owned()),
+            (Some(_), Some(_)) => return Err("url and url_file can't both be said: leave one out".to_owned()),
+            (Some(_), None) if self.kind == NotifyKind::Slack => {
+                return Err(
+                    "the address of a Slack webhook is a secret: write it into a file, and say url_file".to_owned()
+                );
+            }
+            (Some(Address(url)), None) => {
+                let schemes: &[&str] = if self.allow_private { &["https://", "http://"] } else { &["https://"] };
+                if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+                    return Err("url does not begin with https:// (http:// needs allow_private = true)".to_owned());
+                }
+            }
+            (None, Some(_)) => {}
+        }
+        if self.secret_file.is_some() && self.kind == NotifyKind::Slack {
+            return Err("Slack checks no signature: leave secret_file out".to_owned());
+        }
+        if self.events.is_empty() {
+            return Err("events is empty: name one, or leave it out".to_owned());
+        }
+        for name in &self.sources {
+            let known = || sources.iter().map(|source| source.name.as_str());
+            if !known().any(|known| known == name) {
+                let meant = nearest(name, known()).map(|known| format!("; did you mean {known:?}?"));
+                return Err(format!("there is no source {name:?}{}", meant.unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, NotifyEvent, NotifyKind};
+
+    fn parsed(notify: &str) -> Result<Config, String> {
+        let text = format!("[[source]]\nname = \"shop\"\nrepository = \"/srv\"\n[[notify]]\n{notify}\n");
+        Config::parse(&text, "belay.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_receiver_is_told_everything_but_what_was_superseded() {
+        let config = parsed("name = \"ops\"\nkind = \"slack\"\nurl_file = \"/etc/belay/slack\"").unwrap();
+        let ops = &config.notify[0];
+        assert_eq!((ops.kind, ops.sources.len(), ops.allow_private), (NotifyKind::Slack, 0, false));
+        assert_eq!((ops.events.len(), ops.events.contains(&NotifyEvent::Superseded)), (7, false));
+    }
+
+    #[test]
+    fn what_can_not_be_used_is_named() {
+        let hook = |rest: &str| parsed(&format!("name = \"ops\"\nkind = \"webhook\"\n{rest}")).unwrap_err();
+        let slack = |rest: &str| parsed(&format!("name = \"ops\"\nkind = \"slack\"\n{rest}")).unwrap_err();
+        let url = "url = \"https://a.example/token-1\"\n";
+        for (error, says) in [
+            (hook(""), "receiver \"ops\": one of url and url_file"),
+            (hook("url = \"https://a.example\"\nurl_file = \"/a\""), "leave one out"),
+            (hook("url = \"http://a.example\""), "allow_private"),
+            (hook("url = \"ftp://a.example\"\nallow_private = true"), "https://"),
+            (hook(&format!("{url}events = []")), "events is empty"),
+            (hook(&format!("{url}events = [\"rolledback\"]")), "rolled-back"),
+            (hook(&format!("{url}sources = [\"shpo\"]")), "no source \"shpo\"; did you mean \"shop\"?"),
+            (hook(&format!("{url}secret_fil = \"a\"")), "unknown key \"secret_fil\"; did you mean \"secret_file\"?"),
+            (slack(url), "url_file"),
+            (slack("url_file = \"/a\"\nsecret_file = \"/b\""), "no signature"),
+            (parsed("name = \"a b\"\nkind = \"slack\"\nurl_file = \"/a\"").unwrap_err(), "name \"a b\""),
+            (parsed("name = \"ops\"\nkind = \"email\"").unwrap_err(), "email"),
+            (
+                parsed(&format!(
+                    "name = \"a\"\nkind = \"webhook\"\n{url}[[notify]]\nname = \"a\"\nkind = \"webhook\"\n{url}"
+                ))
+                .unwrap_err(),
+                "two receivers",
+            ),
+        ] {
+            assert!(error.contains(says), "{error}");
+            assert!(!error.contains("token-1"), "the address is shown: {error}");
+        }
+        let config = parsed(&format!("name = \"ops\"\nkind = \"webhook\"\n{url}")).unwrap();
+        assert!(!format!("{config:?}").contains("token-1"));
+    }
+
+    #[test]
+    fn pages_have_a_public_address() {
+        let with = |url: &str| {
+            parsed(&format!("name = \"ops\"\nkind = \"slack\"\nurl_file = \"/a\"\n[web]\npublic_url = \"{url}\""))
+        };
+        assert!(with("https://belay.example.com").is_ok() && with("http://belay.intern/sub/").is_ok());
+        for wrong in ["belay.example.com", "javascript:alert(1)", "https://a b", "https://a>b|c"] {
+            assert!(with(wrong).unwrap_err().contains("public_url"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a receiver is, and which addresses are nobody's but this network's.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::Uri;
+
+/// An address to send to. It may hold a secret: only its host is ever shown.
+#[derive(Clone)]
+pub(super) struct Target {
+    uri: Uri,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.host())
+    }
+}
+
+impl Target {
+    /// Reads an address; the error does not repeat it.
+    pub(super) fn parse(text: &str) -> Result<Target, String> {
+        let uri: Uri = text.trim().parse().map_err(|_| "the address is none".to_owned())?;
+        match uri.scheme_str() {
+            Some("https" | "http") => {}
+            _ => return Err("the address does not begin with https://".to_owned()),
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err("the address holds a user, which is not sent: leave it out".to_owned());
+        }
+        match uri.host() {
+            Some(host) if !host.is_empty() => Ok(Target { uri }),
+            _ => Err("the address names no host".to_owned()),
+        }
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.uri.scheme_str() == Some("https")
+    }
+
+    /// The host without the brackets of an IPv6 address.
+    pub(super) fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.uri.port_u16().unwrap_or(if self.is_encrypted() { 443 } else { 80 })
+    }
+
+    /// What `Host` says.
+    pub(super) fn authority(&self) -> &str {
+        self.uri.authority().map(http::uri::Authority::as_str).unwrap_or_default()
+    }
+
+    /// What is asked for: the part that may be a secret.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)
+    }
+}
+
+/// Whether an address is one of the internet's, and not this machine's, its network's, or one with a meaning of its own.
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        // This network, shared address space (RFC 6598), the protocols' own (RFC 6890), benchmarks (RFC 2544), reserved.
+        || a == 0
+        || a == 100 && (64..128).contains(&b)
+        || a == 192 && b == 0 && c == 0
+        || a == 198 && (b == 18 || b == 19)
+        || a >= 240;
+    !special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let low = |from: usize| {
+        let [a, b] = segments[from].to_be_bytes();
+        let [c, d] = segments[from + 1].to_be_bytes();
+        Ipv4Addr::new(a, b, c, d)
+    };
+    match segments {
+        // An IPv4 address in it is what is reached in the end: NAT64 (RFC 6052), 6to4 (RFC 3056).
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low(6)),
+        [0x2002, ..] => is_public_v4(low(1)),
+        // Documentation, Teredo and other protocols' own.
+        [0x2001, 0xdb8, ..] => false,
+        [0x2001, second, ..] if second < 0x200 => false,
+        // What is given out at all (RFC 4291): everything else is loopback, link-local, local, multicast or nothing.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}

@@ -1,0 +1,16 @@
+//! TELL. Sends what became of commits to receivers elsewhere: the history holds what is to be told, and how far each receiver
+//! has been told. It reads, and notes what it sent; nothing waits for it.
+
+mod address;
+mod message;
+mod receiver;
+mod send;
+mod signature;
+mod slack;
+#[cfg(test)]
+mod tests;
+
+pub use address::is_public;
+pub use message::{Event, Notification, Person, Runs, WrongObject, schema};
+pub use receiver::{Links, Receiver, Settings, tell};
+pub use send::{Answer, Delivery, Http, Post, SendError};

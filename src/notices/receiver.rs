@@ -1,0 +1,282 @@
+//! A receiver, and the task that tells it: one message after another, later and later while it does not answer.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, info_span, warn};
+
+use super::address::Target;
+use super::message::{Notification, event};
+use super::send::{Answer, Delivery, Post, SendError};
+use super::signature::signature;
+use super::slack;
+use crate::clock::Clock;
+use crate::config::{NotifyConfig, NotifyKind};
+use crate::history::{History, HistoryError, Pending};
+use crate::telemetry::{Metrics, Noticed};
+
+/// How often a receiver looks whether there is something to tell it.
+const LOOK: Duration = Duration::from_secs(5);
+/// How old a notice is before it is sent: what goes wrong together is told together.
+const SETTLES: Duration = Duration::from_secs(5);
+/// The first wait after an attempt in vain; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+/// The longest wait, also where a receiver asks for a longer one.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// For how long a message is tried.
+const GIVES_UP: Duration = Duration::from_hours(24);
+/// The largest file with an address or a secret, in bytes.
+const FILE: u64 = 64 << 10;
+/// How many bytes the id of a message has.
+const ID: usize = 16;
+
+/// One receiver.
+#[derive(Clone, Debug)]
+pub struct Receiver(NotifyConfig);
+
+/// Where a message links to.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// Where people reach belay's pages.
+    pub public_url: Option<String>,
+    /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
+    pub commit_urls: BTreeMap<String, String>,
+}
+
+/// What telling needs.
+#[derive(Clone)]
+pub struct Settings {
+    /// What holds what is to be told.
+    pub history: History,
+    /// The time.
+    pub clock: Clock,
+    /// What counts messages.
+    pub metrics: Metrics,
+    /// Where messages link to.
+    pub links: Links,
+    /// What takes messages to receivers.
+    pub post: Arc<dyn Post>,
+}
+
+/// Tells all receivers until it is told to stop. Each has its own task: one that does not answer delays no other.
+pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: CancellationToken) {
+    let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
+    while let Err(error) = settings.history.set_receivers(&names) {
+        warn!(%error, "failed to note who is told, trying again");
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+    let mut tasks = JoinSet::new();
+    for config in receivers {
+        settings.metrics.receiver(&config.name);
+        let span = info_span!("notify", receiver = config.name);
+        let told = Told { receiver: Receiver(config), settings: settings.clone() };
+        let stop = stop.clone();
+        tasks.spawn(async move { stop.run_until_cancelled(told.run()).await }.instrument(span));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "belay's own fault: the telling of a receiver panicked");
+        }
+    }
+}
+
+/// A receiver that is being told.
+struct Told {
+    receiver: Receiver,
+    settings: Settings,
+}
+
+impl Told {
+    async fn run(self) {
+        loop {
+            let wait = self.next().await.unwrap_or_else(|error| {
+                warn!(%error, "failed to look what is to be told, trying again");
+                LOOK
+            });
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Tells the next there is, if it is time, and says when to look again.
+    async fn next(&self) -> Result<Duration, HistoryError> {
+        let Settings { history, clock, metrics, .. } = &self.settings;
+        let name = &self.receiver.0.name;
+        let Some(pending) = history.next_notice(name)? else { return Ok(LOOK) };
+        let notice = &pending.notice;
+        let age = age(notice.at, clock.now());
+        if age >= GIVES_UP {
+            warn!(commit = notice.commit.short(), "given up after 24 h: the receiver is not told of it");
+            metrics.noticed(name, Noticed::GivenUp);
+            history.notice_told(name, notice.number)?;
+            return Ok(Duration::ZERO);
+        }
+        // A clock that was set back is no reason to wait for longer.
+        let retry = pending.retry.map(|retry| until(clock.now(), retry)).filter(|wait| *wait <= LONGEST_WAIT);
+        let wait = retry.unwrap_or_default().max(SETTLES.saturating_sub(age));
+        if !wait.is_zero() {
+            return Ok(wait.min(LOOK));
+        }
+        if !self.receiver.wants(&pending) {
+            history.notice_told(name, notice.number)?;
+            return Ok(Duration::ZERO);
+        }
+        let notification = Notification::read(history, notice)?;
+        if notification.objects.is_empty() {
+            // Its records were forgotten.
+            history.notice_told(name, notice.number)?;
+            return Ok(Duration::ZERO);
+        }
+        let delivery = delivery_id(name, &pending);
+        let answer = self.receiver.send(notification, delivery, &self.settings.links, &*self.settings.post).await;
+        self.heard(&pending, answer)
+    }
+
+    /// Notes what came back.
+    fn heard(&self, pending: &Pending, answer: Result<Answer, SendError>) -> Result<Duration, HistoryError> {
+        let Settings { history, clock, metrics, .. } = &self.settings;
+        let (name, commit) = (&self.receiver.0.name, pending.notice.commit.short());
+        let (why, retry_after) = match answer {
+            Ok(answer) if answer.is_taken() => {
+                metrics.noticed(name, Noticed::Sent);
+                history.notice_told(name, pending.notice.number)?;
+                return Ok(Duration::ZERO);
+            }
+            Ok(answer) if answer.is_refusal() => {
+                warn!(commit, %answer, "given up: the receiver refuses the message");
+                metrics.noticed(name, Noticed::GivenUp);
+                history.notice_told(name, pending.notice.number)?;
+                return Ok(Duration::ZERO);
+            }
+            Ok(answer) => (answer.to_string(), answer.retry_after),
+            Err(error) => (error.to_string(), None),
+        };
+        let wait = back_off(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
+        warn!(commit, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
+        metrics.noticed(name, Noticed::Failed);
+        let retry = SignedDuration::try_from(wait).ok().and_then(|wait| clock.now().checked_add(wait).ok());
+        history.notice_not_told(name, retry.unwrap_or(Timestamp::MAX))?;
+        Ok(LOOK)
+    }
+}
+
+impl Receiver {
+    /// The receiver that a configuration describes.
+    #[must_use]
+    pub fn new(config: NotifyConfig) -> Receiver {
+        Receiver(config)
+    }
+
+    /// Sends a message by which somebody tries whether messages arrive, and says what came back.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no answer, or a file can't be read.
+    pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<Answer, SendError> {
+        let id = digest(&[&self.0.name, "test", &now.to_string()]);
+        self.send(Notification::test(now), id, links, post).await
+    }
+
+    fn wants(&self, pending: &Pending) -> bool {
+        let NotifyConfig { sources, events, .. } = &self.0;
+        (sources.is_empty() || sources.contains(&pending.notice.source))
+            && events.contains(&event(pending.notice.state))
+    }
+
+    async fn send(
+        &self,
+        mut notification: Notification,
+        delivery: String,
+        links: &Links,
+        post: &dyn Post,
+    ) -> Result<Answer, SendError> {
+        notification.delivery = delivery;
+        notification.receiver.clone_from(&self.0.name);
+        links.add_to(&mut notification);
+        let delivery = self.delivery(&notification)?;
+        post.post(delivery).await
+    }
+
+    fn delivery(&self, notification: &Notification) -> Result<Delivery, SendError> {
+        let target = Target::parse(&self.address()?).map_err(SendError)?;
+        let value = match self.0.kind {
+            NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
+            NotifyKind::Slack => slack::body(notification),
+        };
+        let body = value.to_string().into_bytes();
+        let Notification { event, delivery, .. } = notification;
+        let mut headers = vec![("x-belay-event", event.word()), ("x-belay-delivery", delivery.clone())];
+        if let Some(file) = &self.0.secret_file {
+            let secret = secret(file)?;
+            headers.push(("x-belay-signature-256", signature(secret.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
+        }
+        Ok(Delivery { target, allow_private: self.0.allow_private, headers, body })
+    }
+
+    fn address(&self) -> Result<String, SendError> {
+        match (&self.0.url, &self.0.url_file) {
+            (Some(url), _) => Ok(url.reveal().to_owned()),
+            (None, Some(file)) => secret(file),
+            (None, None) => Err(SendError("there is no address".to_owned())),
+        }
+    }
+}
+
+impl Links {
+    fn add_to(&self, notification: &mut Notification) {
+        let (Some(source), Some(commit)) = (&notification.source, &notification.commit) else { return };
+        let page = |url: &String| format!("{}/commits/{commit}", url.trim_end_matches('/'));
+        notification.page = self.public_url.as_ref().map(page);
+        notification.forge = self.commit_urls.get(source).map(|url| url.replace("{commit}", commit.as_str()));
+    }
+}
+
+/// What stands in a file that holds a secret; errors name the file and nothing of what is in it.
+fn secret(file: &Path) -> Result<String, SendError> {
+    let failed = |why: String| SendError(format!("failed to read {}: {why}", file.display()));
+    let size = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+    if size > FILE {
+        return Err(failed(format!("it is larger than {} KiB", FILE >> 10)));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    if text.trim().is_empty() { Err(failed("it is empty".to_owned())) } else { Ok(text) }
+}
+
+/// The same for each attempt at a message, and for no other message.
+fn delivery_id(receiver: &str, pending: &Pending) -> String {
+    let notice = &pending.notice;
+    digest(&[receiver, &notice.number.to_string(), &notice.source, notice.commit.as_str(), &notice.at.to_string()])
+}
+
+fn digest(parts: &[&str]) -> String {
+    let hash = Sha256::digest(parts.join("\n"));
+    hash.iter().take(ID).fold(String::new(), |mut text, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The wait after an attempt in vain that so many others in vain went before.
+pub(super) fn back_off(attempts: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(2_u32.saturating_pow(attempts)).min(LONGEST_WAIT)
+}
+
+/// How long ago something was; nothing where a clock was set back.
+fn age(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(at)).unwrap_or_default()
+}
+
+/// How long it is until then; nothing where it is over.
+fn until(now: Timestamp, then: Timestamp) -> Duration {
+    Duration::try_from(then.duration_since(now)).unwrap_or_default()
+}

@@ -1,0 +1,260 @@
+//! One message over HTTP: to the address that was looked at, with no redirects, and with an end to every wait.
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::address::{Target, is_public};
+use belay_core::manifest::is_hidden;
+
+/// How long one message may take, from the first question for the address to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How much of an answer is read, in bytes.
+const ANSWER: usize = 4096;
+/// How much of it is shown, in characters.
+const SHOWN: usize = 200;
+/// How many addresses of one name are tried.
+const ADDRESSES: usize = 4;
+
+/// A message on its way.
+#[derive(Clone)]
+pub struct Delivery {
+    pub(super) target: Target,
+    pub(super) allow_private: bool,
+    /// Its headers, beside those that every message has.
+    pub headers: Vec<(&'static str, String)>,
+    /// What is sent.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery").field("to", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Delivery {
+    /// The host that it goes to.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.target.host()
+    }
+}
+
+/// What a receiver answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// After which time it wants to be asked again.
+    pub retry_after: Option<Duration>,
+    /// The beginning of what it said, without what could steer a terminal, and without the address.
+    pub text: String,
+}
+
+/// Why there was no answer. Never says the address but for its host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SendError(pub String);
+
+/// What takes messages to receivers.
+pub trait Post: Send + Sync + 'static {
+    /// Sends one, and says what came back.
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>>;
+}
+
+/// Over HTTP, or HTTPS with what this machine trusts.
+pub struct Http {
+    tls: TlsConnector,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+impl Http {
+    /// With the certificates that this machine trusts, or those in `SSL_CERT_FILE`.
+    #[must_use]
+    pub fn new() -> Http {
+        let mut roots = RootCertStore::empty();
+        // What can't be read is not trusted; a receiver that needs it says so with each attempt.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Http::trusting(roots)
+    }
+
+    pub(super) fn trusting(roots: RootCertStore) -> Http {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = versions.expect("ring has the versions of TLS that rustls has").with_root_certificates(roots);
+        Http { tls: TlsConnector::from(Arc::new(config.with_no_client_auth())) }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Http {
+        Http::new()
+    }
+}
+
+impl Post for Http {
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>> {
+        Box::pin(async move {
+            let host = delivery.target.host().to_owned();
+            match timeout(PATIENCE, self.exchange(delivery)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(SendError(format!("{host} did not answer within {} s", PATIENCE.as_secs()))),
+            }
+        })
+    }
+}
+
+impl Http {
+    async fn exchange(&self, delivery: Delivery) -> Result<Answer, SendError> {
+        let target = delivery.target.clone();
+        if !target.is_encrypted() && !delivery.allow_private {
+            return Err(SendError(
+                "the address does not begin with https:// (http:// needs allow_private = true)".into(),
+            ));
+        }
+        let stream = connect(&target, delivery.allow_private).await?;
+        if !target.is_encrypted() {
+            return speak(stream, delivery).await;
+        }
+        let name = ServerName::try_from(target.host().to_owned());
+        let name = name.map_err(|_| SendError(format!("{} is no name of a server", target.host())))?;
+        let stream = self.tls.connect(name, stream).await;
+        let stream = stream.map_err(|error| SendError(format!("TLS with {}: {error}", target.host())))?;
+        speak(stream, delivery).await
+    }
+}
+
+/// A connection to an address that may be connected to: the one that is checked is the one that is used.
+async fn connect(target: &Target, allow_private: bool) -> Result<TcpStream, SendError> {
+    let host = target.host();
+    let found = lookup_host((host, target.port())).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| SendError(format!("no address of {host}: {error}")))?.collect();
+    let allowed = found.iter().filter(|address| allow_private || is_public(address.ip())).take(ADDRESSES);
+    let mut last = None;
+    for address in allowed {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(SendError(format!("failed to connect to {host} ({address}): {error}"))),
+        }
+    }
+    Err(last.unwrap_or_else(|| match found.first() {
+        Some(address) => SendError(format!(
+            "{host} is at {}, which is no public address: allow_private = true allows that",
+            address.ip()
+        )),
+        None => SendError(format!("{host} has no address")),
+    }))
+}
+
+/// Sends the message over a connection of its own, and reads what comes back.
+async fn speak<S>(stream: S, delivery: Delivery) -> Result<Answer, SendError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Delivery { target, headers, body, .. } = delivery;
+    let failed = |error: hyper::Error| SendError(format!("{}: {error}", target.host()));
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let mut request = Request::post(target.path())
+        .header(header::HOST, target.authority())
+        .header(header::USER_AGENT, concat!("belay/", env!("CARGO_PKG_VERSION")))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(Bytes::from(body)));
+    let request = request.map_err(|_| SendError("the address can't be asked for".to_owned()))?;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(failed)?;
+        Ok(read(response, &target).await)
+    };
+    // The connection moves while the answer is waited for. Where it breaks, the exchange says so.
+    let moves = async {
+        drop(connection.await);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        answer = exchange => answer,
+        () = moves => Err(SendError(format!("{} closed the connection", target.host()))),
+    }
+}
+
+async fn read(response: Response<Incoming>, target: &Target) -> Answer {
+    let status = response.status();
+    let seconds =
+        response.headers().get(header::RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+    let mut text = Vec::new();
+    let mut body = response.into_body();
+    // What was read until it broke off is shown.
+    while let Some(Ok(frame)) = body.frame().await {
+        text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
+        if text.len() >= ANSWER {
+            break;
+        }
+    }
+    Answer {
+        status: status.as_u16(),
+        retry_after: seconds.map(Duration::from_secs),
+        text: shown(&String::from_utf8_lossy(&text), target.path()),
+    }
+}
+
+/// The beginning of an answer in one line; the path that was asked for may be a secret.
+fn shown(text: &str, path: &str) -> String {
+    let without = if path.len() > 1 { text.replace(path, "/…") } else { text.to_owned() };
+    let plain = without.chars().map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c });
+    plain.collect::<String>().trim().chars().take(SHOWN).collect()
+}
+
+impl Answer {
+    /// Whether the message was taken.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether the same message will never be taken, whatever is done about the receiver.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.status, 400 | 413 | 422)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
+        write!(f, "{}", self.status)?;
+        if let Some(reason) = reason {
+            write!(f, " {reason}")?;
+        }
+        if (300..400).contains(&self.status) {
+            f.write_str(" (redirects are not followed)")?;
+        }
+        if !self.text.is_empty() {
+            write!(f, ": {}", self.text)?;
+        }
+        Ok(())
+    }
+}
