@@ -130,6 +130,24 @@ impl History {
         })
     }
 
+    /// A receiver is not told of the notices up to this one. It still is one that does not answer: the next is tried as late
+    /// as this one would have been.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_given_up(&self, receiver: &str, number: i64) -> Result<(), HistoryError> {
+        self.write("note what is given up", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts) VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET told = \
+                     max(told, excluded.told)",
+                )?
+                .execute(params![receiver, number])?;
+            Ok(())
+        })
+    }
+
     /// A receiver was tried in vain, and is not to be tried again before this time.
     ///
     /// # Errors

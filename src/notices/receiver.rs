@@ -117,7 +117,7 @@ impl Told {
         if age >= GIVES_UP {
             warn!(commit = notice.commit.short(), "given up after 24 h: the receiver is not told of it");
             metrics.noticed(name, Noticed::GivenUp);
-            history.notice_told(name, notice.number)?;
+            history.notice_given_up(name, notice.number)?;
             return Ok(Duration::ZERO);
         }
         // A clock that was set back is no reason to wait for longer.

@@ -118,8 +118,11 @@ fn each_receiver_has_its_own_place_in_the_order() {
     history.set_receivers(&["ops".to_owned(), "new".to_owned()]).unwrap();
     let again = history.next_notice("ops").unwrap().unwrap();
     assert_eq!((again.notice, again.attempts, again.retry), (first.notice, 2, Some(at(200))));
+    history.notice_given_up("ops", again.notice.number).unwrap();
+    let next = history.next_notice("ops").unwrap().unwrap();
+    assert_eq!((next.attempts, next.retry), (2, Some(at(200))), "who did not answer still does not");
     let told: Vec<u64> = tell(&history, "ops").into_iter().map(|(commit, ..)| commit).collect();
-    assert_eq!(told, [1, 2, 3]);
+    assert_eq!(told, [2, 3]);
     let ids = begun(&history, 4, 1, &Trigger::Commit);
     end(&history, &ids, Outcome::Complete);
     assert_eq!(history.next_notice("ops").unwrap().unwrap().attempts, 0, "it has taken one since");
