@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::commit_tree::CommitTree;
 use super::head_change::{Reading, Repository};
 use crate::git::{Change, Entry, EntryKind, GitError, OddPath};
-use crate::render::{Plan, RenderId, Renderer, Unit};
+use crate::render::{IGNORE_FILE, Plan, RenderId, Renderer, Tree as _, Unit, below};
 use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes, is_manifest};
 use belay_core::rollout::{Commit, CommitId};
 
@@ -150,6 +150,8 @@ impl Repository {
         let changes = self.mirror.changes(from, to, &self.folder)?;
         // Where no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
         let same = !changes.changes.iter().any(|change| Unit::may_change_with(&change.path));
+        let same = same && !self.is_ignored_from_above(to)?;
+        let same = same && !from.map_or(Ok(false), |from| self.is_ignored_from_above(from))?;
         let bare =
             |at: Option<&CommitId>| at.and_then(|at| self.units.planned(at)).filter(|plan| same && plan.is_empty());
         let after = match bare(from) {
@@ -187,6 +189,20 @@ impl Repository {
         }
         found.changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(found)
+    }
+
+    /// Whether a folder above the source's has a word in which files count: what changes there is not among the source's
+    /// changes.
+    fn is_ignored_from_above(&self, at: &CommitId) -> Result<bool, GitError> {
+        let folder = self.folder.trim_matches('/');
+        let tree = CommitTree::new(&self.mirror, at);
+        let above = folder.match_indices('/').map(|(at, _)| &folder[..at]);
+        for above in (!folder.is_empty()).then_some("").into_iter().chain(above) {
+            if tree.node(&below(above, IGNORE_FILE))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The plain files that differ where a folder became a unit, or is none any more.

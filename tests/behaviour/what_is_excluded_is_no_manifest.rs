@@ -74,6 +74,25 @@ async fn a_commit_that_changes_what_is_ignored_changes_what_counts() {
     assert_eq!(world.record(&first, "ConfigMap default/a").outcome, Outcome::Complete);
 }
 
+/// What a folder above the one that is followed says comes and goes with commits that change nothing else.
+#[tokio::test(start_paused = true)]
+async fn so_does_one_that_changes_it_above_the_folder() {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    world.config.path = "apps/live".to_owned();
+    world.repository.write("apps/live/a.yaml", config_map("a", "1")).write("apps/live/b.yaml", config_map("b", "1"));
+    world.with_all_of_them().await;
+    let ignored = world.push("apps/.belayignore", "b.yaml\n", "No b");
+    world.through(&ignored).await;
+    assert!(has(&world, "a").await && !has(&world, "b").await);
+    world.repository.remove("apps/.belayignore");
+    let again = world.repository.commit("b again");
+    world.repository.push();
+    world.through(&again).await;
+    assert!(has(&world, "b").await);
+}
+
 /// After a restart the same files count, also those that an earlier commit has excluded.
 #[tokio::test(start_paused = true)]
 async fn a_restart_changes_nothing() {
