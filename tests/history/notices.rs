@@ -117,7 +117,7 @@ fn each_receiver_has_its_own_place_in_the_order() {
     let (history, _) = History::open(folder.path(), at(70)).unwrap();
     history.set_receivers(&["ops".to_owned(), "new".to_owned()]).unwrap();
     let again = history.next_notice("ops").unwrap().unwrap();
-    assert_eq!((again.notice, again.attempts, again.retry), (first.notice, 2, Some(at(200))));
+    assert_eq!((&again.notice, again.attempts, again.retry), (&first.notice, 2, Some(at(200))));
     history.notice_given_up("ops", again.notice.number).unwrap();
     let next = history.next_notice("ops").unwrap().unwrap();
     assert_eq!((next.attempts, next.retry), (2, Some(at(200))), "who did not answer still does not");
