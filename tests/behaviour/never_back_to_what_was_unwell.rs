@@ -62,10 +62,10 @@ async fn whichever_commit_brought_it_last() {
     let crashing = after(broken("api", "crash-after=3s"));
     let second = world.push("api.yaml", &crashing, "Crashes when it has been ready for a moment");
     world.through(&second).await;
-    world.repository.write("web.yaml", &deployment("web", "web:2", ""));
+    world.repository.write("web.yaml", deployment("web", "web:2", ""));
     let third = world.push("api.yaml", &after(deployment("api", "api:3", "")), "Waits for the other");
     world.until("it waits", |source| source.under_way.len() == 2).await;
-    world.repository.write("web.yaml", &deployment("web", "web:1", ""));
+    world.repository.write("web.yaml", deployment("web", "web:1", ""));
     let fourth = world.push("api.yaml", &crashing, "As it was");
     world.through(&fourth).await;
     assert_eq!(world.record(&third, "Deployment default/api").outcome, Outcome::Superseded);

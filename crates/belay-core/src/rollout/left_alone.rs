@@ -101,7 +101,7 @@ impl Step {
             Step::EachItem => true,
             Step::ItemWith(name, value) => match &item[name.as_str()] {
                 Value::String(own) => own == value,
-                own => own.to_string() == *value,
+                own => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *own),
             },
         }
     }
