@@ -300,6 +300,7 @@ mod tests {
         let counted = Metrics::default();
         counted.source("shop", &Trigger::WORDS);
         counted.requested("GET", Some(200));
+        counted.receiver("ops");
         let text = prometheus(&text(held(), &counted));
         let told: BTreeSet<&str> =
             text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
@@ -330,6 +331,7 @@ mod tests {
         counted.source("shop", &Trigger::WORDS);
         counted.requested("GET", Some(200));
         counted.requested("PATCH", None);
+        counted.receiver("ops");
         let text = prometheus(&text(held(), &counted));
         let asked = Command::new("promtool")
             .args(["check", "metrics"])

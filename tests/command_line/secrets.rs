@@ -323,6 +323,13 @@ fn write_files(world: &World) {
     world.write("url.toml", &format!("[[source]]\nrepository = \"https://ada:{token}@git.example.com/a.git\"\n"));
     world.write("syntax.toml", &format!("[[source]]\nrepository = \"https://ada:{token}@git.example.com/a.git\n"));
     world.write("type.toml", &format!("[[source]]\nrepository = \"a\"\n[source.credentials]\ntoken_file = [\"{token}\"]\nusername = {{a = \"{token}\"}}\n"));
+    let receiver = |rest: &str| format!("[[source]]\nrepository = \"a\"\n[[notify]]\nname = \"ops\"\n{rest}\n");
+    let to = |url: &str| receiver(&format!("kind = \"webhook\"\nallow_private = true\nurl = \"{url}\""));
+    world.write("notify.toml", &to(&format!("http://127.0.0.1:1/{token}")));
+    world.write("odd-notify.toml", &to(&format!("ftp://127.0.0.1/{token}")));
+    world.write("chat-url", &format!("nonsense {token}"));
+    let file = world.stage.home.path().join("chat-url");
+    world.write("chat.toml", &receiver(&format!("kind = \"slack\"\nurl_file = {file:?}")));
     world.write("bad-kubeconfig", &format!("apiVersion: v1\nkind: Config\nusers: [{{name: a, user: \"{token}\"}}]\n"));
     let head = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nclusters: \
                 [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n";

@@ -327,6 +327,8 @@ fn fits_together(seen: &Seen) -> bool {
         });
     of_pods
         && jobs_fit(seen)
+        && daemons_fit(seen)
+        && claims_fit(seen)
         && seen.all("Deployment").iter().all(|web| {
             let sets = seen.all("ReplicaSet");
             let sets: Vec<_> = sets.iter().filter(|set| is_owned(set, web)).collect();
@@ -346,6 +348,26 @@ fn jobs_fit(seen: &Seen) -> bool {
         usize::try_from(number("active")).is_ok_and(|active| active == mine)
             && number("terminating") == going(seen, job)
     })
+}
+
+/// Whether the statuses of DaemonSets tell of their pods.
+fn daemons_fit(seen: &Seen) -> bool {
+    let pods = active_pods(seen, None);
+    seen.all("DaemonSet").iter().all(|set| {
+        let ready = pods.iter().filter(|pod| is_owned(pod, set) && is_ready(pod)).count();
+        is_observed(set) && usize::try_from(set["status"]["numberReady"].as_i64().unwrap_or(0)) == Ok(ready)
+    })
+}
+
+/// Whether the claims that are to go and that no pod uses any more are gone.
+fn claims_fit(seen: &Seen) -> bool {
+    let pods = seen.all("Pod");
+    let used = |name: &Value| {
+        let volumes = pods.iter().filter_map(|pod| pod["spec"]["volumes"].as_array()).flatten();
+        volumes.into_iter().any(|volume| volume["persistentVolumeClaim"]["claimName"] == *name)
+    };
+    let leaves = |claim: &Value| claim["metadata"]["deletionTimestamp"].is_string();
+    seen.all("PersistentVolumeClaim").iter().all(|claim| !leaves(claim) || used(&claim["metadata"]["name"]))
 }
 
 fn is_owned(object: &Value, owner: &Value) -> bool {
