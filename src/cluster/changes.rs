@@ -93,7 +93,9 @@ impl Scope {
         loop {
             let followed = match self.list().await {
                 Ok(revision) => {
-                    self.is_over(&mut trouble);
+                    if let Err(ended) = self.is_over(&mut trouble).await {
+                        return ended;
+                    }
                     self.changes_since(revision, &mut trouble).await
                 }
                 Err(Over::Ended(ended)) => Err(ended),
@@ -203,7 +205,9 @@ impl Scope {
                 if let Err(over) = self.hear(purpose, &buffer, revision).await {
                     return over;
                 }
-                self.is_over(trouble);
+                if let Err(ended) = self.is_over(trouble).await {
+                    return Over::Ended(ended);
+                }
                 heard = true;
                 buffer.clear();
                 buffer.shrink_to(64 * 1024);
@@ -297,18 +301,25 @@ impl Scope {
             warn!(kind = self.served.kind, namespace = self.namespace, message, "watch in trouble, trying again");
             trouble.message.clone_from(&message);
         }
-        self.send.send(Seen::Trouble(message)).await.map_err(|_| WatchEnd::Closed)?;
+        self.send.send(Seen::Trouble(self.name(), Some(message))).await.map_err(|_| WatchEnd::Closed)?;
         tokio::time::sleep(trouble.backoff.wait()).await;
         Ok(())
     }
 
-    fn is_over(&self, trouble: &mut WatchFault) {
+    async fn is_over(&self, trouble: &mut WatchFault) -> Result<(), WatchEnd> {
         if let Some(since) = trouble.since {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = WatchFault::default();
+            self.send.send(Seen::Trouble(self.name(), None)).await.map_err(|_| WatchEnd::Closed)?;
         }
         trouble.backoff = Backoff::default();
+        Ok(())
+    }
+
+    /// What is watched, in a word that no other watch of the source has.
+    fn name(&self) -> String {
+        self.served.path(self.namespace.as_deref(), "")
     }
 }
 

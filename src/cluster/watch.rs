@@ -28,8 +28,8 @@ pub enum Seen {
     Gone(ObjectKey),
     /// All objects of this kind that there are have been told; from now on, changes.
     Synced(Served),
-    /// The watch is in trouble, and tries again.
-    Trouble(String),
+    /// A watch, by what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
+    Trouble(String, Option<String>),
     /// belay may not read this kind, and why; or, with `None`, it may.
     Denied(Served, Option<String>),
 }

@@ -115,8 +115,8 @@ impl Source {
                 autoscalers.known.send_replace(true);
                 Vec::new()
             }
-            Seen::Denied(_, None) => Vec::new(),
-            Seen::Trouble(message) | Seen::Denied(_, Some(message)) => {
+            Seen::Denied(_, None) | Seen::Trouble(_, None) => Vec::new(),
+            Seen::Trouble(_, Some(message)) | Seen::Denied(_, Some(message)) => {
                 // Without them replicas are as the manifests say; the watch goes on trying.
                 debug!(message, "the autoscalers of the cluster are not known");
                 autoscalers.known.send_replace(true);

@@ -35,7 +35,6 @@ impl Source {
     pub(super) fn saw(&mut self, seen: Seen) {
         match seen {
             Seen::Live(key, mut live) => {
-                self.context.status.trouble("cluster", None);
                 if self.context.config.prune && !self.live.contains_key(&key) && !self.desired().mentions(&key) {
                     // What has left, or what somebody marked as if it had.
                     self.orphans_due.get_or_insert_with(|| Instant::now() + GATHER);
@@ -81,9 +80,18 @@ impl Source {
                     self.orphans_due = Some(Instant::now() + GATHER);
                 }
             }
-            Seen::Trouble(message) => self.context.status.trouble("cluster", Some(message)),
+            Seen::Trouble(watch, message) => self.watch_in_trouble(watch, message),
             Seen::Denied(served, message) => self.saw_denied(&served, message),
         }
+    }
+
+    /// A watch is in trouble, or not any more: the cluster is in the way while any of them is.
+    fn watch_in_trouble(&mut self, watch: String, message: Option<String>) {
+        match message {
+            Some(message) => drop(self.watch_faults.insert(watch, message)),
+            None => drop(self.watch_faults.remove(&watch)),
+        }
+        self.context.status.trouble("cluster", self.watch_faults.values().next().cloned());
     }
 
     /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with

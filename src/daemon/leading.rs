@@ -124,6 +124,7 @@ impl Parts {
             live: BTreeMap::new(),
             watched,
             crowd: Crowd::default(),
+            watch_faults: BTreeMap::new(),
             seen,
             rollouts: BTreeMap::new(),
             doubtful: BTreeMap::new(),

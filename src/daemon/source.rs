@@ -60,6 +60,8 @@ pub(super) struct Source {
     pub watched: Watched,
     /// Kinds that are watched only when the first plan is carried out.
     pub crowd: Crowd,
+    /// Why watches are in trouble, by what they watch.
+    pub watch_faults: BTreeMap<String, String>,
     pub seen: mpsc::Receiver<Seen>,
     pub rollouts: BTreeMap<ObjectKey, Rollout>,
     /// Objects that may not be as they should be, and when that is looked into.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome, StepKind};
+use belay_core::rollout::{Hold, Outcome, SourceState, StepKind};
 use minicluster::{MiniCluster, Part, PodLogs, Random, controllers, kubelet};
 use serde_json::{Value, json};
 
@@ -50,6 +50,20 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
     world.delete(&path_of("web")).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.get(&path_of("web")).await.is_some());
+}
+
+/// Nothing happens in the cluster that could tell that it is over.
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_back_are_no_trouble_any_more() {
+    let (mut world, tap) = World::tapped().await;
+    world.with_first_version().await;
+    tap.refuse_watches(true);
+    world.until("trouble is told", |source| source.trouble.contains_key("cluster")).await;
+    assert_eq!(world.status().state(), SourceState::Blocked);
+    tap.refuse_watches(false);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert_eq!(world.status().state(), SourceState::Synced);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! A tap on the line between belay and the cluster: counts what goes through, and cuts or disturbs it where a test says.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http_body::Body as _;
@@ -47,13 +48,16 @@ pub struct Tap {
     log: Arc<Mutex<Vec<Went>>>,
     rule: Arc<Mutex<Rule>>,
     died: Arc<Notify>,
+    /// Whether watches that begin are answered with 503.
+    no_watches: Arc<AtomicBool>,
 }
 
 impl Tap {
     /// A tap on `client`'s line, and the client that is to be used from here on.
     pub fn on(client: kube::Client) -> (Tap, kube::Client) {
-        let tap =
-            Tap { log: Arc::default(), rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))), died: Arc::default() };
+        let rule: Rule = Box::new(|_, _| Fate::Pass);
+        let rule = Arc::new(Mutex::new(rule));
+        let tap = Tap { log: Arc::default(), rule, died: Arc::default(), no_watches: Arc::default() };
         let (own, namespace) = (tap.clone(), client.default_namespace().to_owned());
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (tap, client) = (own.clone(), client.clone());
@@ -69,6 +73,11 @@ impl Tap {
             count += 1;
             rule(went, count - 1)
         });
+    }
+
+    /// Whether watches that begin from here on are refused. Those that are under way go on until their time is over.
+    pub fn refuse_watches(&self, refuse: bool) {
+        self.no_watches.store(refuse, Ordering::Relaxed);
     }
 
     /// Everything that went by since the last call, watches left out.
@@ -90,7 +99,10 @@ impl Tap {
         let sent = request.body().size_hint().lower();
         let went = Went { method, path, sent, received: 0 };
         if went.path.contains("watch=true") {
-            return client.send(request).await;
+            return match self.no_watches.load(Ordering::Relaxed) {
+                true => Ok(refusal(503)),
+                false => client.send(request).await,
+            };
         }
         let number = {
             let mut log = self.log.lock().unwrap();
