@@ -121,8 +121,8 @@ impl History {
 
 impl History {
     /// The records of a workload's revisions that were not well any more when they were replaced, or failed and were left, and
-    /// not complete anew since: the newest of those with one manifest or commit tells it of all of them. At most 500 are
-    /// looked at.
+    /// not complete anew since: the newest of those with one manifest or commit tells it of all of them. What went with
+    /// another object of its commit says nothing. At most 500 are looked at.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl History {
             let text = format!(
                 "SELECT {}, outcome = 'failed' OR EXISTS (SELECT 1 FROM steps WHERE steps.record = records.number AND \
                  steps.step = 'unwell') AS unwell FROM records INDEXED BY records_rolled_out WHERE source = ?1 AND name = ?2 \
-                 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND outcome IN ('complete', \
-                 'failed') ORDER BY number DESC LIMIT 500",
+                 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND (outcome = 'complete' \
+                 OR outcome = 'failed' AND coalesce(reason, '') <> 'CommitFailed') ORDER BY number DESC LIMIT 500",
                 rows::RECORD
             );
             let mut statement = connection.prepare_cached(&text)?;
