@@ -200,15 +200,17 @@ impl World {
     /// Marks pods with an image ready until `count` of them are.
     pub async fn ready(&self, image: &str, count: usize) -> Result<()> {
         self.until(&format!("{count} pods of {image}"), |seen| active_pods(seen, Some(image)).len() >= count).await?;
-        // Only what runs can become ready.
+        // Only what runs can become ready: the kubelet would write over what was said of a pod before it started it.
         let running = |seen: &Seen| {
-            active_pods(seen, Some(image)).iter().filter(|pod| pod["status"]["phase"] == "Running").count() >= count
+            let mut pods = active_pods(seen, Some(image));
+            pods.retain(|pod| pod["status"]["phase"] == "Running");
+            pods
         };
-        self.until(&format!("{count} running pods of {image}"), running).await?;
+        self.until(&format!("{count} running pods of {image}"), |seen| running(seen).len() >= count).await?;
         let enough = |seen: &Seen| active_pods(seen, Some(image)).iter().filter(|pod| is_ready(pod)).count() >= count;
         // A write may lose against another one; then it is made again.
         for _ in 0..TRIES {
-            let pods = self.pods(image);
+            let pods = self.look(running);
             let missing = count.saturating_sub(pods.iter().filter(|pod| is_ready(pod)).count());
             for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
                 self.cluster.kubelet.set_ready(pod, true).await;
