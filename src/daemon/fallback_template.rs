@@ -11,7 +11,7 @@ use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, templ
 
 impl RolloutTask {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
-    /// to have failed itself, or to have stopped being well.
+    /// to have failed itself, or not to be well.
     pub(super) async fn keep_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.

@@ -1,5 +1,5 @@
-//! A revision that has stopped being well while it was the present one is no last good revision. Whether it still is well is
-//! looked at when another takes its place, and written into its record.
+//! A revision that is not well is not gone back to, though it was complete once, or was replaced before it was judged. Whether
+//! it is well is looked at when another takes its place, and written into its record.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,14 +11,16 @@ use tracing::{info, warn};
 use super::health_monitor::Cancelled;
 use super::live::LiveFacts;
 use super::rollout_task::{ResumePoint, RolloutTask};
-use crate::history::LastGood;
-use belay_core::rollout::{CommitId, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template};
+use crate::history::{LastGood, Query};
+use belay_core::rollout::{
+    CommitId, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
+};
 
 /// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
 /// started again every five minutes at least, and is ready for a moment each time.
 const DOUBTED: Duration = Duration::from_mins(10);
 
-/// The revisions of a workload that have stopped being well.
+/// The revisions of a workload that were not well when they were replaced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unhealthy {
     commits: BTreeSet<CommitId>,
@@ -50,9 +52,9 @@ impl RolloutTask {
         if !replaces || !self.doubtful || !Workload::of(key).is_some_and(Workload::can_go_back) {
             return Ok(());
         }
-        let Ok(Some(good)) = context.history.last_good(&context.config.name, key) else { return Ok(()) };
         let room = self.unless_cancelled(context.requests.room()).await?;
-        let Some(live) = self.read().await?.filter(|live| is_of(live, &good)) else { return Ok(()) };
+        let Some(live) = self.read().await? else { return Ok(()) };
+        let Some(replaced) = self.record_of(&live) else { return Ok(()) };
         let pods = self.unless_cancelled(context.cluster.pods_of_present_template(key, &live)).await?;
         drop(room);
         let pods = pods.unwrap_or_else(|error| {
@@ -62,15 +64,15 @@ impl RolloutTask {
         let Some(pod) = pods.iter().find(|pod| is_unwell(pod)) else { return Ok(()) };
         let said = if pod.seen.message.is_empty() { String::new() } else { format!(": {}", pod.seen.message) };
         let detail = format!("pod {} {}, {} restarts{said}", pod.seen.name, pod.seen.state, pod.seen.restarts);
-        info!(object = %key, commit = good.record.commit.short(), detail, "was not well any more when it was replaced");
+        info!(object = %key, commit = replaced.commit.short(), detail, "was not well when it was replaced");
         let step = Step { at: context.clock.now(), kind: StepKind::Unwell, detail };
-        if let Err(error) = context.history.step(good.record.id, &step) {
+        if let Err(error) = context.history.step(replaced.id, &step) {
             warn!(object = %key, %error, "failed to write down that a revision was not well when it was replaced");
         }
         Ok(())
     }
 
-    /// The revisions of its workload that have stopped being well, and were not complete anew since.
+    /// The revisions of its workload that were not well when they were replaced, and were not complete anew since.
     pub(super) fn unwell(&self) -> Unhealthy {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let records = context.history.unwell(&context.config.name, key).unwrap_or_else(|error| {
@@ -80,12 +82,31 @@ impl RolloutTask {
         let manifests = records.iter().filter_map(|record| record.manifest_hash.clone()).collect();
         Unhealthy { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
     }
-}
 
-/// Whether a live workload has the template of a record. A commit whose template was there already leaves the marks of the
-/// commit that brought it.
-fn is_of(live: &Value, good: &LastGood) -> bool {
-    let of_commit = TemplateMarks::on(live).commit.as_deref() == Some(good.record.commit.as_str());
-    let same = || template(live).zip(good.template.as_ref()).is_some_and(|(live, good)| same_template(live, good));
-    of_commit || same()
+    /// The record of what a live workload is on: its last good revision, or one that a newer commit replaces before it was
+    /// judged.
+    fn record_of(&self, live: &Value) -> Option<Record> {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        let commit = TemplateMarks::on(live).commit;
+        // A commit whose template was there already leaves the marks of the commit that brought it.
+        let same = |good: &LastGood| {
+            template(live).zip(good.template.as_ref()).is_some_and(|(live, good)| same_template(live, good))
+        };
+        let is_of = |good: &LastGood| commit.as_deref() == Some(good.record.commit.as_str()) || same(good);
+        let query = Query {
+            commit: commit.clone(),
+            older_than: Some(self.record),
+            limit: Some(1),
+            ..Query::of(&context.config.name, key)
+        };
+        let found = match context.history.last_good(&context.config.name, key) {
+            Ok(Some(good)) if is_of(&good) => return Some(good.record),
+            Ok(_) if commit.is_none() => return None,
+            Ok(_) => context.history.records(&query),
+            Err(error) => Err(error),
+        };
+        let found =
+            found.inspect_err(|error| warn!(object = %key, %error, "failed to ask the history what is replaced"));
+        found.ok()?.pop()
+    }
 }

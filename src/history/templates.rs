@@ -120,8 +120,8 @@ impl History {
 }
 
 impl History {
-    /// The records of a workload's revisions that were not well any more when they were replaced, or failed and were left, and
-    /// not complete anew since: the newest of those with one manifest or commit tells it of all of them. What went with
+    /// The records of a workload's revisions that were not well when they were replaced, or failed and were left, and were not
+    /// complete anew since: the newest of those with one manifest or commit tells it of all of them. What went with
     /// another object of its commit says nothing. At most 500 are looked at.
     ///
     /// # Errors
@@ -131,10 +131,10 @@ impl History {
         let ObjectKey { group, kind, namespace, name } = object;
         let complete: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
             let text = format!(
-                "SELECT {}, outcome = 'failed' OR EXISTS (SELECT 1 FROM steps WHERE steps.record = records.number AND \
-                 steps.step = 'unwell') AS unwell FROM records INDEXED BY records_rolled_out WHERE source = ?1 AND name = ?2 \
-                 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 AND (outcome = 'complete' \
-                 OR outcome = 'failed' AND coalesce(reason, '') <> 'CommitFailed') ORDER BY number DESC LIMIT 500",
+                "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> 'CommitFailed' OR EXISTS (SELECT 1 FROM steps WHERE \
+                 steps.record = records.number AND steps.step = 'unwell') AS unwell FROM records INDEXED BY \
+                 records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND \
+                 namespace IS ?5 AND (outcome = 'complete' OR unwell) ORDER BY number DESC LIMIT 500",
                 rows::RECORD
             );
             let mut statement = connection.prepare_cached(&text)?;

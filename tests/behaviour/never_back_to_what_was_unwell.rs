@@ -47,7 +47,24 @@ async fn or_says_that_there_is_nothing_to_go_back_to() {
     world.through(&second).await;
     let record = world.record(&second, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::Failed, "{record:#?}");
-    assert!(record.reason.unwrap().message.contains("stopped being well"));
+    assert!(record.reason.unwrap().message.contains("was not well when it was replaced"));
+}
+
+/// What nobody has judged, because a newer commit came too soon, is judged by its pods.
+#[tokio::test(start_paused = true)]
+async fn though_it_was_replaced_before_it_was_judged() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &broken("web", "crash-after=0s"), "Crashes");
+    world.start();
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let second = broken("web", "never-ready").replace("web:2", "web:3");
+    let second = world.push("web.yaml", &second, "Fails");
+    world.through(&second).await;
+    let (first, second) = [&first, &second].map(|commit| world.record(commit, "Deployment default/web")).into();
+    assert_eq!((first.outcome, second.outcome), (Outcome::Superseded, Outcome::Failed), "{second:#?}");
+    assert!(second.reason.unwrap().message.contains("was not well when it was replaced"));
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:3", "it is left as it is");
 }
 
 /// A commit that is taken back before it is applied leaves what there was, under another commit.

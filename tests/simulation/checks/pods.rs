@@ -90,22 +90,11 @@ pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
         // What can't be looked at is believed to be as it was.
         let stormy =
             run.storms.iter().any(|(from, to)| *from < exchange.begun && to.saturating_add(60_000) > exchange.begun);
-        // What nobody has judged, because a commit took its place before, has a chance to be what there was before.
-        if let Some(crashing) = seen.filter(|crashing| !stormy && was_judged(run, state, &key, crashing)) {
+        if let Some(crashing) = seen.filter(|_| !stormy) {
             unwell.insert((key, crashing), state);
         }
     }
     findings.all
-}
-
-/// Whether a template was seen complete, or seen to fail, by a belay with these books.
-fn was_judged(run: &Run, state: usize, key: &Key, judged: &(String, String)) -> bool {
-    let of_it = |record: &&Record| record.key == *key && record.rolls_out;
-    run.books[state].records.iter().filter(of_it).any(|record| {
-        let want = run.commits.get(&record.commit).and_then(|commit| commit.objects.get(key));
-        let same = want.is_some_and(|want| want.template.as_ref() == Some(judged));
-        same && ["complete", "failed"].contains(&record.outcome.as_str())
-    })
 }
 
 /// A record without its evidence.

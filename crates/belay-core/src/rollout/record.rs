@@ -275,7 +275,7 @@ pub enum StepKind {
     Unnoticed,
     /// belay started again and took it up where it was.
     Resumed,
-    /// It was complete, and was not well any more when another took its place.
+    /// It was not well when another took its place.
     Unwell,
     /// What the person said who asked for it.
     Note,

@@ -99,10 +99,8 @@ pub enum NoRollbackTarget {
     /// Every other revision is marked as failed.
     #[error("every earlier revision has failed too")]
     AllFailed,
-    /// Every other revision has failed, or was not well any more when it was replaced.
-    #[error(
-        "there is no good revision: every earlier one has failed, or stopped being well while it was the present one"
-    )]
+    /// Every other revision has failed, or was not well when it was replaced.
+    #[error("there is no good revision: every earlier one has failed, or was not well when it was replaced")]
     NoneWell,
 }
 
