@@ -5,6 +5,7 @@ mod nearest;
 mod order;
 mod receiver;
 mod schema;
+mod secret_file;
 mod span;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
+pub use secret_file::read_secret;
 pub use span::{InvalidSpan, Span};
 
 /// The whole configuration.
@@ -114,6 +116,9 @@ pub struct SourceConfig {
     /// How belay shows itself to the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
+    /// How a forge, or a script, tells belay that something was pushed; not at all where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<HookConfig>,
     /// Whether folders with a kustomization or a chart are rendered; else every file is read as it is.
     #[serde(default)]
     pub render: Render,
@@ -215,6 +220,15 @@ pub struct CredentialsConfig {
     /// The host keys that are trusted, in OpenSSH's form; by default those of the user that belay runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_hosts: Option<PathBuf>,
+}
+
+/// `POST /hooks/NAME` at the address of `[web] listen`: whoever knows a secret may ask belay to look at the repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HookConfig {
+    /// A file with the secret that the forge knows too. Several lines are several secrets, at most 16; it is read for each
+    /// request.
+    pub secret_file: PathBuf,
 }
 
 /// How belay logs in to clusters.
@@ -398,6 +412,7 @@ impl SourceConfig {
             context: String::new(),
             lease_namespace: None,
             credentials: CredentialsConfig::default(),
+            webhook: None,
             render: Render::default(),
             helm: Vec::new(),
             ignore: Vec::new(),
@@ -514,6 +529,9 @@ impl Config {
             if !names.insert(&source.name) {
                 return Err(wrong("there are two sources of that name".to_owned()));
             }
+            if source.webhook.is_some() && config.web.listen.is_none() {
+                return Err(wrong("webhook: nothing listens for it: say listen under [web]".to_owned()));
+            }
         }
         config.check_receivers(file)?;
         if let Some(url) = config.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
@@ -606,6 +624,7 @@ mod tests {
         assert!(source("prune_limit = \"most\"").contains("prune_limit"));
         assert!(source("tag = \"v*\"\ncommit = \"1\"").contains("leave one out"));
         assert!(source("[[source]]\nrepository = \"/srv\"").contains("two sources"));
+        assert!(source("webhook = { secret_file = \"/s\" }").contains("say listen under [web]"));
         assert!(wrong("").contains("source"));
     }
 

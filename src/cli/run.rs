@@ -26,7 +26,7 @@ use crate::history::{History, OpenedHistory, Query, Retention};
 use crate::notices::{self, Http, Links, Settings};
 use crate::render::Tools;
 use crate::telemetry::{self, LogFormat, Systemd};
-use crate::web::{Shown, Web, forge};
+use crate::web::{Hook, Shown, Web, forge};
 use belay_core::rollout::Outcome;
 use minicluster::MiniCluster;
 
@@ -158,10 +158,21 @@ async fn open_web(
         clusters,
         commit_urls: commit_urls(config),
         clock: clock.clone(),
+        hooks: hooks(config, daemon),
     };
     let web = Web::open(address, &config.web.allowed_hosts, shown).await?;
     info!(address = %web.address(), "showing status and metrics");
     Ok(Some(web))
+}
+
+/// Who may ask for a look at which source.
+fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
+    let looks = daemon.look_requests();
+    let hook = |source: &SourceConfig| {
+        let file = source.webhook.as_ref()?.secret_file.clone();
+        Some((source.name.clone(), Hook::new(file, looks.get(&source.name)?.clone())))
+    };
+    config.source.iter().filter_map(hook).collect()
 }
 
 /// Tells receivers what becomes of commits, until it is told to stop.

@@ -36,6 +36,7 @@ pub fn reference() -> String {
     let sections = [
         ("[[source]]", "SourceConfig"),
         ("[source.credentials]", "CredentialsConfig"),
+        ("[source.webhook]", "HookConfig"),
         ("[[source.helm]]", "HelmConfig"),
         ("[[source.ignore]]", "IgnoreConfig"),
         ("[cluster]", "ClusterConfig"),
@@ -55,7 +56,7 @@ pub fn reference() -> String {
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            if ["credentials", "helm", "ignore"].contains(&key.as_str()) {
+            if ["credentials", "webhook", "helm", "ignore"].contains(&key.as_str()) {
                 continue;
             }
             let default = match property.get("default") {
@@ -106,7 +107,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CredentialsConfig, HelmConfig, IgnoreConfig, SourceConfig};
+    use crate::config::{CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SourceConfig};
 
     /// A source with every key that may be left out.
     fn full() -> Value {
@@ -123,6 +124,7 @@ mod tests {
             ssh_passphrase_file: path(),
             known_hosts: path(),
         };
+        source.webhook = Some(HookConfig { secret_file: "/a".into() });
         source.helm = vec![HelmConfig {
             chart: "apps/web".to_owned(),
             release: Some("web".to_owned()),
@@ -160,7 +162,7 @@ mod tests {
     fn the_reference_names_every_key() {
         let reference = reference();
         for key in full().as_object().unwrap().keys() {
-            let has_a_section = ["credentials", "helm", "ignore"].contains(&key.as_str());
+            let has_a_section = ["credentials", "webhook", "helm", "ignore"].contains(&key.as_str());
             assert!(has_a_section || reference.contains(&format!("| `{key}` |")), "{key}");
         }
         assert!(reference.contains("| `repository` | text | **required** |"), "{reference}");

@@ -141,6 +141,7 @@ impl Parts {
             looking: None,
             looked: None,
             next_look: Instant::now(),
+            look_began: None,
             rests_until: None,
             orphans_due: None,
             searched: Searched::default(),

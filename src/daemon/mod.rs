@@ -91,6 +91,7 @@ use leading::Parts;
 use planner::{Holds, OnOutage, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
+pub use source_dependency::LookRequest;
 use source_dependency::{Asked, Before};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
@@ -214,6 +215,12 @@ impl Daemon {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.metrics.clone()
+    }
+
+    /// What asks for a look at each source that is followed so far, by name.
+    #[must_use]
+    pub fn look_requests(&self) -> BTreeMap<String, LookRequest> {
+        self.asked.iter().map(|(name, asked)| (name.clone(), LookRequest::of(asked))).collect()
     }
 
     /// Follows one more source, with its mirror below `state`.

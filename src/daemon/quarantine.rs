@@ -2,6 +2,7 @@
 //! repository whose reading has brought belay down left alone for a while, so that the other sources go on.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +13,8 @@ use super::source::Source;
 use crate::git::{Follow, GitError, Mirror};
 use belay_core::rollout::CommitId;
 
+/// The shortest time between two looks that forges ask for.
+const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
 /// Held while a repository is read that has brought belay down: of those, one is read at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -68,5 +71,14 @@ impl Source {
     pub(super) fn look_soon(&mut self) {
         let now = Instant::now();
         self.next_look = self.rests_until.map_or(now, |until| until.max(now));
+    }
+
+    /// The same, where a forge says that something was pushed; at most once a second, so that a thousand pushes are no
+    /// thousand looks.
+    pub(super) fn look_for_a_push(&mut self) {
+        let scheduled = self.next_look;
+        self.look_soon();
+        let due = self.look_began.map_or(self.next_look, |began| self.next_look.max(began + BETWEEN_PUSHES));
+        self.next_look = due.min(scheduled);
     }
 }

@@ -87,6 +87,8 @@ pub(super) struct Source {
     /// When the newest look began that reached the repository.
     pub looked: Option<Timestamp>,
     pub next_look: Instant,
+    /// When the last look began.
+    pub look_began: Option<Instant>,
     /// Until when the repository is left alone, because reading it has brought belay down.
     pub rests_until: Option<Instant>,
     /// When what has left the repository before is looked for.
@@ -194,6 +196,7 @@ impl Source {
                 Some(seen) = self.scalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 () = moved(self.wake.as_deref()) => self.look_soon(),
                 () = self.asked.look.notified() => self.look_soon(),
+                () = self.asked.pushed.notified() => self.look_for_a_push(),
                 () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
                 () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.contained(Source::check),
@@ -239,7 +242,9 @@ impl Source {
     /// Looks at the repository, beside the loop.
     fn look(&mut self) {
         self.looking = Some(self.context.clock.now());
-        self.next_look = Instant::now() + self.context.config.interval.0;
+        let now = Instant::now();
+        self.look_began = Some(now);
+        self.next_look = now + self.context.config.interval.0;
         let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
         let wake = self.wake.clone();
         let (planned, pruning) = (self.planned.clone(), self.context.pruning);

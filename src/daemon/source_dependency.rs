@@ -9,11 +9,13 @@ use tracing::info;
 use super::context::Context;
 use super::status::{SourceStatus, Status};
 
-/// What those who wait for a source ask of it.
+/// What others ask of a source.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// To look at its repository at once.
     pub look: Notify,
+    /// The same, by a forge that says that something was pushed.
+    pub pushed: Notify,
     awaited: AtomicBool,
 }
 
@@ -26,6 +28,22 @@ impl Asked {
     /// Whether anybody does, so that it must know whether it is complete.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
+    }
+}
+
+/// Asks for a look at the repository of one source. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct LookRequest(Arc<Asked>);
+
+impl LookRequest {
+    pub(super) fn of(asked: &Arc<Asked>) -> LookRequest {
+        LookRequest(Arc::clone(asked))
+    }
+
+    /// Something may have been pushed: the source is looked at at once, or where that was done less than a second ago, when
+    /// the second is over. However often this is asked meanwhile, it is one look.
+    pub fn pushed(&self) {
+        self.0.pushed.notify_one();
     }
 }
 

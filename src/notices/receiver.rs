@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::send::{Answer, Delivery, Post, SendError};
 use super::signature::signature;
 use super::slack;
 use crate::clock::Clock;
-use crate::config::{NotifyConfig, NotifyKind};
+use crate::config::{NotifyConfig, NotifyKind, read_secret};
 use crate::history::{History, HistoryError, Pending};
 use crate::telemetry::{Metrics, Noticed};
 
@@ -32,8 +31,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// For how long a message is tried.
 const GIVES_UP: Duration = Duration::from_hours(24);
-/// The largest file with an address or a secret, in bytes.
-const FILE: u64 = 64 << 10;
 /// How many bytes the id of a message has.
 const ID: usize = 16;
 
@@ -216,7 +213,7 @@ impl Receiver {
         let Notification { event, delivery, .. } = notification;
         let mut headers = vec![("x-belay-event", event.word()), ("x-belay-delivery", delivery.clone())];
         if let Some(file) = &self.0.secret_file {
-            let secret = secret(file)?;
+            let secret = read_secret(file).map_err(SendError)?;
             headers.push(("x-belay-signature-256", signature(secret.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
         }
         Ok(Delivery { target, allow_private: self.0.allow_private, headers, body })
@@ -225,7 +222,7 @@ impl Receiver {
     fn address(&self) -> Result<String, SendError> {
         match (&self.0.url, &self.0.url_file) {
             (Some(url), _) => Ok(url.reveal().to_owned()),
-            (None, Some(file)) => secret(file),
+            (None, Some(file)) => read_secret(file).map_err(SendError),
             (None, None) => Err(SendError("there is no address".to_owned())),
         }
     }
@@ -238,17 +235,6 @@ impl Links {
         notification.page = self.public_url.as_ref().map(page);
         notification.forge = self.commit_urls.get(source).map(|url| url.replace("{commit}", commit.as_str()));
     }
-}
-
-/// What stands in a file that holds a secret; errors name the file and nothing of what is in it.
-fn secret(file: &Path) -> Result<String, SendError> {
-    let failed = |why: String| SendError(format!("failed to read {}: {why}", file.display()));
-    let size = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
-    if size > FILE {
-        return Err(failed(format!("it is larger than {} KiB", FILE >> 10)));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    if text.trim().is_empty() { Err(failed("it is empty".to_owned())) } else { Ok(text) }
 }
 
 /// The same for each attempt at a message, and for no other message.

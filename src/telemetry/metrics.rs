@@ -37,6 +37,7 @@ struct Families {
     fetches: Counters<2>,
     requests: Counters<2>,
     notices: Counters<2>,
+    hooks: Counters<2>,
 }
 
 impl Default for Families {
@@ -49,6 +50,7 @@ impl Default for Families {
             fetches: Family::default(),
             requests: Family::default(),
             notices: Family::default(),
+            hooks: Family::default(),
         }
     }
 }
@@ -82,6 +84,32 @@ impl Noticed {
             Noticed::Sent => "sent",
             Noticed::Failed => "failed",
             Noticed::GivenUp => "given-up",
+        }
+    }
+}
+
+/// What became of a hook: of who asks for a look at a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooked {
+    /// The source is looked at.
+    Accepted,
+    /// The signature was wrong, or there was none.
+    Refused,
+    /// The body was too large, or did not come.
+    Invalid,
+    /// The secret could not be read.
+    Error,
+}
+
+impl Hooked {
+    const ALL: [Hooked; 4] = [Hooked::Accepted, Hooked::Refused, Hooked::Invalid, Hooked::Error];
+
+    fn word(self) -> &'static str {
+        match self {
+            Hooked::Accepted => "accepted",
+            Hooked::Refused => "refused",
+            Hooked::Invalid => "invalid",
+            Hooked::Error => "error",
         }
     }
 }
@@ -171,9 +199,27 @@ impl Metrics {
         self.0.notices.get(&notice(receiver, noticed)).map_or(0, |counter| counter.get())
     }
 
+    /// Begins the counters of a source's hooks at 0.
+    pub fn hook(&self, source: &str) {
+        for hooked in Hooked::ALL {
+            drop(self.0.hooks.get_or_create(&hook(source, hooked)));
+        }
+    }
+
+    /// Somebody asked for a look at a source.
+    pub fn hooked(&self, source: &str, hooked: Hooked) {
+        self.0.hooks.get_or_create(&hook(source, hooked)).inc();
+    }
+
+    /// How many hooks of a source ended so.
+    #[must_use]
+    pub fn hooks(&self, source: &str, hooked: Hooked) -> u64 {
+        self.0.hooks.get(&hook(source, hooked)).map_or(0, |counter| counter.get())
+    }
+
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
-        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices } = &*self.0;
+        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices, hooks } = &*self.0;
         registry.register(
             "belay_rollouts",
             "Rollouts that have ended since belay was started, by what set them off",
@@ -193,6 +239,7 @@ impl Metrics {
         registry.register("belay_fetches", "Looks at the repository, by how they ended", fetches.clone());
         registry.register("belay_api_requests", "Requests to the API server, by their answers", requests.clone());
         registry.register("belay_notices", "Messages to receivers of notices, by what became of them", notices.clone());
+        registry.register("belay_hooks", "Requests to look at a source, by how they ended", hooks.clone());
     }
 }
 
@@ -202,6 +249,10 @@ fn of_source(source: &str) -> Labels<1> {
 
 fn notice(receiver: &str, noticed: Noticed) -> Labels<2> {
     [("receiver", receiver.to_owned()), ("result", noticed.word().to_owned())]
+}
+
+fn hook(source: &str, hooked: Hooked) -> Labels<2> {
+    [("source", source.to_owned()), ("result", hooked.word().to_owned())]
 }
 
 fn rollout(source: &str, trigger: &str, outcome: &str) -> Labels<3> {

@@ -6,11 +6,11 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::hosts::{Hosts, known_host};
-use super::{Room, api, assets, live, metrics, pages};
+use super::{Room, api, assets, hooks, live, metrics, pages};
 use crate::daemon::Status;
 
 /// A page loads what is served here, and nothing that is written into it is run.
@@ -18,7 +18,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The pages. It only reads, and answers to these names only.
+/// The pages, which only read, and what takes hooks. Answers to these names only.
 pub(super) fn router(room: Room, hosts: Hosts) -> Router {
     Router::new()
         .route("/", get(pages::overview))
@@ -41,6 +41,7 @@ pub(super) fn router(room: Room, hosts: Hosts) -> Router {
         .route("/api/v1/openapi.json", get(api::document))
         .fallback(nothing)
         .layer(from_fn(only_reads))
+        .route("/hooks/{source}", post(hooks::receive))
         .layer(from_fn_with_state(Arc::new(hosts), known_host))
         .layer(from_fn(with_headers))
         .with_state(room)
@@ -138,6 +139,7 @@ mod tests {
             clusters: BTreeMap::new(),
             commit_urls: BTreeMap::new(),
             clock,
+            hooks: BTreeMap::new(),
         };
         let router = router(Room::new(shown), Hosts::new(&[]));
         let _daemon = lives.then_some(daemon);

@@ -301,6 +301,7 @@ mod tests {
         counted.source("shop", &Trigger::WORDS);
         counted.requested("GET", Some(200));
         counted.receiver("ops");
+        counted.hook("shop");
         let text = prometheus(&text(held(), &counted));
         let told: BTreeSet<&str> =
             text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
@@ -332,6 +333,7 @@ mod tests {
         counted.requested("GET", Some(200));
         counted.requested("PATCH", None);
         counted.receiver("ops");
+        counted.hook("shop");
         let text = prometheus(&text(held(), &counted));
         let asked = Command::new("promtool")
             .args(["check", "metrics"])

@@ -1,11 +1,13 @@
 //! SHOW. Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
-//! people. It only reads.
+//! people. It only reads; a hook asks the daemon for a look at a source, which the daemon takes of its own.
 
 mod answer;
 mod api;
 mod assets;
 mod books;
 pub mod forge;
+mod hook_signature;
+mod hooks;
 mod hosts;
 mod live;
 mod manifest_diff;
@@ -43,6 +45,7 @@ use crate::cluster::Cluster;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
 use books::Books;
+pub use hooks::Hook;
 use hosts::{Hosts, Own};
 use rollout_progress::RolloutProgress;
 
@@ -134,6 +137,8 @@ pub struct Shown {
     pub commit_urls: BTreeMap<String, String>,
     /// What time it is.
     pub clock: Clock,
+    /// Who may ask for a look at which source.
+    pub hooks: BTreeMap<String, Hook>,
 }
 
 /// What every answer needs.
@@ -151,6 +156,7 @@ struct Room {
 impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
+        shown.hooks.keys().for_each(|source| shown.metrics.hook(source));
         let books = Books::new(shown.state.clone());
         Room {
             books,
@@ -231,6 +237,7 @@ mod tests {
             clusters: BTreeMap::new(),
             commit_urls: BTreeMap::new(),
             clock,
+            hooks: BTreeMap::new(),
         };
         (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
     }

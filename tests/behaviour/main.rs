@@ -39,6 +39,7 @@ mod finds_what_left;
 mod forbidden_is_a_state_with_a_reason;
 mod gives_up_early_where_asked;
 mod goes_back_whatever_was_lost;
+mod hooks_are_hints_to_look;
 mod it_costs_what_changed;
 mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;

@@ -1,11 +1,12 @@
 //! A whole belay: a real repository, the daemon, a cluster, and a history in a temporary folder.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::cluster::Cluster;
 use belay::config::SourceConfig;
-use belay::daemon::{Daemon, Pruning, Status};
+use belay::daemon::{Daemon, LookRequest, Pruning, Status};
 use belay::history::{History, Query, Retention};
 use belay::render::Tools;
 use belay::telemetry::Metrics;
@@ -55,6 +56,8 @@ pub struct World {
     pub pruning: Pruning,
     /// What belay renders with.
     pub tools: Tools,
+    /// Whether pushes are noticed by polling only, as those to a repository on another machine.
+    pub polls: bool,
     /// What this daemon is called among others.
     pub identity: String,
     pub cluster: Option<MiniCluster>,
@@ -66,6 +69,7 @@ struct Running {
     task: JoinHandle<()>,
     status: watch::Receiver<Status>,
     metrics: Metrics,
+    looks: BTreeMap<String, LookRequest>,
     history: History,
 }
 
@@ -146,6 +150,7 @@ impl World {
             retention: Retention::default(),
             pruning: Pruning::default(),
             tools: no_tools(),
+            polls: false,
             identity: "one".to_owned(),
             cluster,
             running: None,
@@ -166,13 +171,16 @@ impl World {
         let mut daemon =
             daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
         daemon = daemon.rendering_with(self.tools.clone());
+        if self.polls {
+            daemon = daemon.repeatable(|| Duration::ZERO);
+        }
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
         for config in [&self.config].into_iter().chain(&self.more) {
             daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
         }
-        let (status, metrics) = (daemon.status(), daemon.metrics());
+        let (status, metrics, looks) = (daemon.status(), daemon.metrics(), daemon.look_requests());
         let task = tokio::spawn(daemon.run());
-        self.running = Some(Running { stop, task, status, metrics, history });
+        self.running = Some(Running { stop, task, status, metrics, looks, history });
     }
 
     /// Asks belay to stop, and waits until it has.
@@ -218,7 +226,13 @@ impl World {
             clusters: [("shop".to_owned(), Cluster::new(self.client.clone(), self.clock.clone()))].into(),
             commit_urls: [("shop".to_owned(), "https://git.example.com/shop/commit/{commit}".to_owned())].into(),
             clock: self.clock.clone(),
+            hooks: BTreeMap::new(),
         }
+    }
+
+    /// What asks for a look at the source.
+    pub fn look_request(&self) -> LookRequest {
+        self.running.as_ref().expect("belay runs").looks["shop"].clone()
     }
 
     /// What belay counts.

@@ -1,0 +1,134 @@
+//! `POST /hooks/SOURCE`: a forge, or a script, says that something was pushed. That is only a hint to look: nothing of what it
+//! says is believed, or kept, so that an old one that somebody sends again does no harm.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+
+use super::Room;
+use super::answer::text;
+use super::hook_signature::{Checking, Proof};
+use crate::config::read_secret;
+use crate::daemon::LookRequest;
+use crate::telemetry::Hooked;
+
+/// The largest body, in bytes: GitHub's own limit. It is read piece by piece.
+const LARGEST: u64 = 25 << 20;
+/// How long it may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How many secrets of a source count.
+const SECRETS: usize = 16;
+/// How often is told that hooks are refused.
+const WARNINGS_APART: Duration = Duration::from_mins(1);
+
+/// Who may ask for a look at one source. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Hook(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    secret_file: PathBuf,
+    look: LookRequest,
+    warned: Mutex<Option<Instant>>,
+}
+
+impl Hook {
+    /// Whoever knows one of the secrets in this file, a line each.
+    #[must_use]
+    pub fn new(secret_file: PathBuf, look: LookRequest) -> Hook {
+        Hook(Arc::new(Inner { secret_file, look, warned: Mutex::default() }))
+    }
+
+    /// Says what is wrong; at most once a minute, so that nobody fills the log.
+    fn warn(&self, source: &str, why: &str) {
+        let mut warned = self.0.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| at.elapsed() >= WARNINGS_APART) {
+            *warned = Some(Instant::now());
+            warn!(source, why, "a hook was not taken; further ones are told of at most once a minute");
+        }
+    }
+
+    async fn check(&self, request: Request) -> Result<(), Refusal> {
+        let (head, body) = request.into_parts();
+        let proof = Proof::of(&head.headers);
+        if body.size_hint().lower() > LARGEST {
+            return Err(Refusal::TooLarge);
+        }
+        let secrets = read_secret(&self.0.secret_file).map_err(Refusal::Unreadable)?;
+        let lines = secrets.lines().map(str::trim).filter(|line| !line.is_empty()).take(SECRETS);
+        // Also where nothing can come of it: who is in the middle of sending does not hear an answer.
+        let mut checking = proof.unwrap_or_default().check(lines);
+        timeout(PATIENCE, read(body, &mut checking)).await.map_err(|_| Refusal::TooSlow)??;
+        if checking.proves() { Ok(()) } else { Err(Refusal::Unproven) }
+    }
+}
+
+/// Why a hook is not taken.
+#[derive(Debug)]
+enum Refusal {
+    Unproven,
+    TooLarge,
+    TooSlow,
+    /// The secret can't be read, and why.
+    Unreadable(String),
+}
+
+/// Takes one.
+pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>, request: Request) -> Response {
+    // A source that is not followed, and one that takes no hooks: the answer does not say which.
+    let Some(hook) = room.shown.hooks.get(&source) else {
+        return text(StatusCode::NOT_FOUND, "no source of that name takes hooks\n");
+    };
+    let metrics = &room.shown.metrics;
+    let (hooked, code, answer, why) = match hook.check(request).await {
+        Ok(()) => {
+            debug!(source, "a hook: looking at the repository");
+            metrics.hooked(&source, Hooked::Accepted);
+            hook.0.look.pushed();
+            return text(StatusCode::ACCEPTED, "the repository is looked at\n");
+        }
+        Err(Refusal::Unproven) => {
+            let answer = "the signature or token is missing or wrong\n";
+            (Hooked::Refused, StatusCode::UNAUTHORIZED, answer, answer.trim_end().to_owned())
+        }
+        Err(Refusal::TooLarge) => {
+            let answer = "the body is larger than 25 MiB\n";
+            (Hooked::Invalid, StatusCode::PAYLOAD_TOO_LARGE, answer, answer.trim_end().to_owned())
+        }
+        Err(Refusal::TooSlow) => {
+            let answer = "the body did not arrive within 20 s\n";
+            (Hooked::Invalid, StatusCode::REQUEST_TIMEOUT, answer, answer.trim_end().to_owned())
+        }
+        Err(Refusal::Unreadable(why)) => {
+            let answer = "the secret can't be read: belay's log says why\n";
+            (Hooked::Error, StatusCode::INTERNAL_SERVER_ERROR, answer, why)
+        }
+    };
+    hook.warn(&source, &why);
+    metrics.hooked(&source, hooked);
+    text(code, answer)
+}
+
+/// Reads all of a body, and keeps nothing of it.
+async fn read(mut body: Body, checking: &mut Checking) -> Result<(), Refusal> {
+    let mut length = 0_u64;
+    while let Some(frame) = body.frame().await {
+        // What broke off has no answer.
+        let Ok(frame) = frame else { return Err(Refusal::TooSlow) };
+        let bytes = frame.data_ref().map_or(&[][..], |data| &data[..]);
+        length = length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if length > LARGEST {
+            return Err(Refusal::TooLarge);
+        }
+        checking.update(bytes);
+    }
+    Ok(())
+}
