@@ -45,6 +45,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let receiver = Receiver::new(receiver.clone());
     match receiver.try_out(Clock::system().now(), &Links::default(), &Http::new()).await {
+        Ok(answer) if answer.is_taken() && receiver.is_forge() => {
+            say(format!("{name} shows the repository to the token: {answer}; no status was written"));
+            Ok(Exit::Done)
+        }
         Ok(answer) if answer.is_taken() => {
             say(format!("{name} took the message: {answer}"));
             Ok(Exit::Done)

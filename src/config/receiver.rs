@@ -24,7 +24,9 @@ pub struct NotifyConfig {
     /// `failed`, `rejected`, `held`, `waiting` and `superseded`.
     #[serde(default = "NotifyEvent::usual")]
     pub events: Vec<NotifyEvent>,
-    /// Its address, where that is no secret; only for `webhook`. One of `url` and `url_file` is needed.
+    /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. Of a forge it is the
+    /// repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
+    /// `https://git.example.com/api/v1/repos/OWNER/NAME`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub url: Option<Address>,
@@ -34,6 +36,10 @@ pub struct NotifyConfig {
     /// A file with the secret that messages are signed with, which is read for each message; only for `webhook`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_file: Option<PathBuf>,
+    /// A file with the token that the forge asks for, which is read for each message; only for `github`, `gitlab` and
+    /// `gitea`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
     /// Whether it may be at a private address (this machine, its network, the cluster's), and spoken to without TLS
     /// (`http://`).
     #[serde(default)]
@@ -48,6 +54,20 @@ pub enum NotifyKind {
     Webhook,
     /// Slack's incoming webhooks, and what is compatible with them.
     Slack,
+    /// Commit statuses at GitHub.
+    Github,
+    /// Commit statuses at GitLab.
+    Gitlab,
+    /// Commit statuses at Gitea or Forgejo.
+    Gitea,
+}
+
+impl NotifyKind {
+    /// Whether it is a forge, which has a status for each commit.
+    #[must_use]
+    pub fn is_forge(self) -> bool {
+        matches!(self, NotifyKind::Github | NotifyKind::Gitlab | NotifyKind::Gitea)
+    }
 }
 
 /// What a receiver is told.
@@ -128,6 +148,7 @@ impl NotifyConfig {
         if self.secret_file.is_some() && self.kind == NotifyKind::Slack {
             return Err("Slack checks no signature: leave secret_file out".to_owned());
         }
+        self.check_forge()?;
         if self.events.is_empty() {
             return Err("events is empty: name one, or leave it out".to_owned());
         }
@@ -139,6 +160,22 @@ impl NotifyConfig {
             }
         }
         Ok(())
+    }
+}
+
+impl NotifyConfig {
+    fn check_forge(&self) -> Result<(), String> {
+        match (self.kind.is_forge(), &self.token_file) {
+            (true, None) => Err("token_file is needed: a file with the forge's token".to_owned()),
+            (false, Some(_)) => Err("a token is for forges only: leave token_file out".to_owned()),
+            (true, _) if self.secret_file.is_some() => {
+                Err("a forge checks no signature: leave secret_file out".to_owned())
+            }
+            (true, _) if self.events != NotifyEvent::usual() => {
+                Err("a status says all that becomes of a commit: leave events out".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -175,6 +212,13 @@ mod tests {
             (hook(&format!("{url}secret_fil = \"a\"")), "unknown key \"secret_fil\"; did you mean \"secret_file\"?"),
             (slack(url), "url_file"),
             (slack("url_file = \"/a\"\nsecret_file = \"/b\""), "no signature"),
+            (parsed(&format!("name = \"hub\"\nkind = \"github\"\n{url}")).unwrap_err(), "token_file is needed"),
+            (hook(&format!("{url}token_file = \"/t\"")), "for forges only"),
+            (
+                parsed(&format!("name = \"hub\"\nkind = \"gitea\"\n{url}token_file = \"/t\"\nevents = [\"held\"]"))
+                    .unwrap_err(),
+                "leave events out",
+            ),
             (parsed("name = \"a b\"\nkind = \"slack\"\nurl_file = \"/a\"").unwrap_err(), "name \"a b\""),
             (parsed("name = \"ops\"\nkind = \"email\"").unwrap_err(), "email"),
             (

@@ -187,6 +187,28 @@ impl History {
     }
 }
 
+/// Writes a notice that something of a commit has begun: the first of it, for who wants to know at once.
+pub(super) fn note_begun(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    records: &[Record],
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let open = records.iter().filter(|record| !record.outcome.is_final() && says_something(&record.trigger));
+    let commits: BTreeMap<&CommitId, &Trigger> = open.map(|record| (&record.commit, &record.trigger)).collect();
+    for (commit, trigger) in commits {
+        let said: bool = connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM notices WHERE source = ? AND \"commit\" = ?)")?
+            .query_row(params![source, commit.as_str()], |row| row.get(0))?;
+        if !said && !was_there_before(connection, plan, commit)? {
+            let begun = Ended { plan, source, commit, outcome: Outcome::Planned, trigger };
+            write(connection, &begun, (Outcome::Planned, 0, false), at)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a notice of a commit, where the end of one of its records changes what became of it. Before all of it has ended
 /// only what is worse than what was told before is told.
 pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) -> Result<(), Failure> {
@@ -199,8 +221,11 @@ pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) ->
             Ok((rows::worded::<Outcome>(row, 0)?, row.get::<_, i64>(1)?, row.get::<_, bool>(2)?))
         })
         .optional()?;
+    // That it has begun says nothing of what became of it, but an end is to follow.
+    let begun = said.is_some_and(|(state, ..)| state == Outcome::Planned);
+    let said = said.filter(|_| !begun);
     let good = rank(*outcome).is_none();
-    if good && !says_something(trigger) || *outcome == Outcome::Unchanged && said.is_none() {
+    if good && !says_something(trigger) || *outcome == Outcome::Unchanged && said.is_none() && !begun {
         return Ok(());
     }
     if good && said.is_none() && was_there_before(connection, *plan, commit)? {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
 use super::file::{Failure, History};
-use super::notices::{Ended, note};
+use super::notices::{Ended, note, note_begun};
 use super::rows;
 use belay_core::manifest::Complaint;
 use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
@@ -94,6 +94,7 @@ impl History {
                 });
             }
             end_plan(connection, plan, at)?;
+            note_begun(connection, plan, source, records, at)?;
             note_ends(connection, plan, source, records, at)?;
             Ok(ids.into_iter().map(RecordId).collect())
         })

@@ -2,6 +2,7 @@
 //! has been told. It reads, and notes what it sent; nothing waits for it.
 
 mod address;
+mod forge;
 mod message;
 mod receiver;
 mod send;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
@@ -12,14 +13,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span, warn};
 
 use super::address::Target;
+use super::forge::{self, State};
 use super::message::{Notification, event};
 use super::send::{Answer, Delivery, Post, SendError};
 use super::signature::signature;
 use super::slack;
 use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyKind, read_secret};
-use crate::history::{History, HistoryError, Pending};
+use crate::history::{History, HistoryError, Notice, Pending};
 use crate::telemetry::{Metrics, Noticed};
+use belay_core::rollout::{CommitId, Outcome};
 
 /// How often a receiver looks whether there is something to tell it.
 const LOOK: Duration = Duration::from_secs(5);
@@ -119,7 +122,9 @@ impl Told {
         }
         // A clock that was set back is no reason to wait for longer.
         let retry = pending.retry.map(|retry| until(clock.now(), retry)).filter(|wait| *wait <= LONGEST_WAIT);
-        let wait = retry.unwrap_or_default().max(SETTLES.saturating_sub(age));
+        // That something has begun is told at once.
+        let settles = if is_begun(notice) { Duration::ZERO } else { SETTLES };
+        let wait = retry.unwrap_or_default().max(settles.saturating_sub(age));
         if !wait.is_zero() {
             return Ok(wait.min(LOOK));
         }
@@ -134,7 +139,10 @@ impl Told {
             return Ok(Duration::ZERO);
         }
         let delivery = delivery_id(name, &pending);
-        let answer = self.receiver.send(notification, delivery, &self.settings.links, &*self.settings.post).await;
+        let state = if is_begun(notice) { State::Pending } else { State::of(notification.event) };
+        let answer =
+            self.receiver.send(notification, state, delivery, &self.settings.links, &*self.settings.post).await;
+        let answer = answer.map(|answer| self.receiver.judged(state, answer));
         self.heard(&pending, answer)
     }
 
@@ -154,7 +162,11 @@ impl Told {
                 history.notice_told(name, pending.notice.number)?;
                 return Ok(Duration::ZERO);
             }
-            Ok(answer) => (answer.to_string(), answer.retry_after),
+            Ok(answer) => {
+                let advice = forge::advice(self.receiver.0.kind, answer.status);
+                let advice = advice.filter(|_| answer.retry_after.is_none()).map(|advice| format!("; {advice}"));
+                (format!("{answer}{}", advice.unwrap_or_default()), answer.retry_after)
+            }
             Err(error) => (error.to_string(), None),
         };
         let wait = back_off(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
@@ -173,25 +185,52 @@ impl Receiver {
         Receiver(config)
     }
 
-    /// Sends a message by which somebody tries whether messages arrive, and says what came back.
+    /// Sends a message by which somebody tries whether messages arrive, and says what came back. Of a forge the repository is
+    /// read, and no status is written.
     ///
     /// # Errors
     ///
     /// Where there is no answer, or a file can't be read.
     pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<Answer, SendError> {
         let id = digest(&[&self.0.name, "test", &now.to_string()]);
-        self.send(Notification::test(now), id, links, post).await
+        let mut answer = self.send(Notification::test(now), State::Success, id, links, post).await?;
+        if self.0.kind.is_forge() && answer.is_taken() {
+            // What the forge says of the repository.
+            answer.text.clear();
+        }
+        if let Some(advice) = forge::advice(self.0.kind, answer.status) {
+            answer.text = format!("{}; {advice}", answer.text);
+        }
+        Ok(answer)
+    }
+
+    /// Whether it is a forge.
+    #[must_use]
+    pub fn is_forge(&self) -> bool {
+        self.0.kind.is_forge()
+    }
+
+    /// An answer that only says that all is as it should be is one that takes the message.
+    fn judged(&self, state: State, answer: Answer) -> Answer {
+        match forge::was_so(self.0.kind, state, &answer) {
+            true => Answer { status: 200, ..answer },
+            false => answer,
+        }
     }
 
     fn wants(&self, pending: &Pending) -> bool {
-        let NotifyConfig { sources, events, .. } = &self.0;
-        (sources.is_empty() || sources.contains(&pending.notice.source))
-            && events.contains(&event(pending.notice.state))
+        let NotifyConfig { sources, events, kind, .. } = &self.0;
+        let told = match is_begun(&pending.notice) {
+            true => kind.is_forge(),
+            false => kind.is_forge() || events.contains(&event(pending.notice.state)),
+        };
+        told && (sources.is_empty() || sources.contains(&pending.notice.source))
     }
 
     async fn send(
         &self,
         mut notification: Notification,
+        state: State,
         delivery: String,
         links: &Links,
         post: &dyn Post,
@@ -199,24 +238,36 @@ impl Receiver {
         notification.delivery = delivery;
         notification.receiver.clone_from(&self.0.name);
         links.add_to(&mut notification);
-        let delivery = self.delivery(&notification)?;
+        let delivery = self.delivery(&notification, state)?;
         post.post(delivery).await
     }
 
-    fn delivery(&self, notification: &Notification) -> Result<Delivery, SendError> {
-        let target = Target::parse(&self.address()?).map_err(SendError)?;
+    fn delivery(&self, notification: &Notification, state: State) -> Result<Delivery, SendError> {
+        let commit = notification.commit.as_ref().map(CommitId::as_str);
+        let (address, method) = match self.0.kind.is_forge() {
+            true => (forge::address(&self.address()?, commit), forge::method(commit)),
+            false => (self.address()?, Method::POST),
+        };
+        let target = Target::parse(&address).map_err(SendError)?;
         let value = match self.0.kind {
             NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
             NotifyKind::Slack => slack::body(notification),
+            kind => forge::body(kind, state, notification),
         };
-        let body = value.to_string().into_bytes();
+        let body = if method == Method::GET { Vec::new() } else { value.to_string().into_bytes() };
         let Notification { event, delivery, .. } = notification;
         let mut headers = vec![("x-belay-event", event.word()), ("x-belay-delivery", delivery.clone())];
-        if let Some(file) = &self.0.secret_file {
-            let secret = read_secret(file).map_err(SendError)?;
-            headers.push(("x-belay-signature-256", signature(secret.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
+        let token = self.0.token_file.as_ref().map(|file| read_secret(file)).transpose().map_err(SendError)?;
+        let secret = token.map(|token| token.trim().to_owned());
+        if let Some(token) = &secret {
+            headers.extend(forge::headers(self.0.kind, token));
         }
-        Ok(Delivery { target, allow_private: self.0.allow_private, headers, body })
+        if let Some(file) = &self.0.secret_file {
+            let signing = read_secret(file).map_err(SendError)?;
+            headers
+                .push(("x-belay-signature-256", signature(signing.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
+        }
+        Ok(Delivery { target, allow_private: self.0.allow_private, headers, method, secret, body })
     }
 
     fn address(&self) -> Result<String, SendError> {
@@ -235,6 +286,11 @@ impl Links {
         notification.page = self.public_url.as_ref().map(page);
         notification.forge = self.commit_urls.get(source).map(|url| url.replace("{commit}", commit.as_str()));
     }
+}
+
+/// Whether a notice only says that something has begun, which is a forge's to know.
+fn is_begun(notice: &Notice) -> bool {
+    notice.state == Outcome::Planned
 }
 
 /// The same for each attempt at a message, and for no other message.

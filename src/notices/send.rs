@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,6 +23,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Target, is_public};
+use crate::clock::Clock;
 use belay_core::manifest::is_hidden;
 
 /// How long one message may take, from the first question for the address to the last byte of the answer.
@@ -39,6 +42,10 @@ pub struct Delivery {
     pub(super) allow_private: bool,
     /// Its headers, beside those that every message has.
     pub headers: Vec<(&'static str, String)>,
+    /// `POST`, or `GET` where only a repository is looked at.
+    pub method: Method,
+    /// What is never shown of an answer, beside the address.
+    pub(super) secret: Option<String>,
     /// What is sent.
     pub body: Vec<u8>,
 }
@@ -50,6 +57,12 @@ impl fmt::Debug for Delivery {
 }
 
 impl Delivery {
+    /// What is asked for there.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.target.path()
+    }
+
     /// The host that it goes to.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -173,10 +186,12 @@ async fn speak<S>(stream: S, delivery: Delivery) -> Result<Answer, SendError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Delivery { target, headers, body, .. } = delivery;
+    let Delivery { target, headers, body, method, secret, .. } = delivery;
     let failed = |error: hyper::Error| SendError(format!("{}: {error}", target.host()));
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let mut request = Request::post(target.path())
+    let mut request = Request::builder()
+        .method(method)
+        .uri(target.path())
         .header(header::HOST, target.authority())
         .header(header::USER_AGENT, concat!("belay/", env!("CARGO_PKG_VERSION")))
         .header(header::CONTENT_TYPE, "application/json")
@@ -188,7 +203,7 @@ where
     let request = request.map_err(|_| SendError("the address can't be asked for".to_owned()))?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
-        Ok(read(response, &target).await)
+        Ok(read(response, &target, secret.as_deref()).await)
     };
     // The connection moves while the answer is waited for. Where it breaks, the exchange says so.
     let moves = async {
@@ -202,10 +217,9 @@ where
     }
 }
 
-async fn read(response: Response<Incoming>, target: &Target) -> Answer {
+async fn read(response: Response<Incoming>, target: &Target, secret: Option<&str>) -> Answer {
     let status = response.status();
-    let seconds =
-        response.headers().get(header::RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+    let retry_after = retry_after(status, response.headers());
     let mut text = Vec::new();
     let mut body = response.into_body();
     // What was read until it broke off is shown.
@@ -217,8 +231,35 @@ async fn read(response: Response<Incoming>, target: &Target) -> Answer {
     }
     Answer {
         status: status.as_u16(),
-        retry_after: seconds.map(Duration::from_secs),
-        text: shown(&String::from_utf8_lossy(&text), target.path()),
+        retry_after,
+        text: shown(&hiding(&String::from_utf8_lossy(&text), secret), target.path()),
+    }
+}
+
+/// After which time a receiver wants to be asked again: `Retry-After` in seconds or as a date, and what forges say of their
+/// limits. Dates are compared with the receiver's own, where it says what time it is there.
+pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();
+    let now = || text("date").and_then(date).unwrap_or_else(|| Clock::system().now());
+    let until = |at: Timestamp| Duration::try_from(at.duration_since(now())).unwrap_or_default();
+    if let Some(after) = text("retry-after") {
+        return after.parse().ok().map(Duration::from_secs).or_else(|| date(after).map(until));
+    }
+    let limited = matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    let spent = |left: &str| text(left) == Some("0");
+    let reset = |at: &str| text(at)?.parse().ok().and_then(|second| Timestamp::from_second(second).ok()).map(until);
+    [("x-ratelimit-remaining", "x-ratelimit-reset"), ("ratelimit-remaining", "ratelimit-reset")]
+        .into_iter()
+        .filter(|(left, _)| limited && spent(left))
+        .find_map(|(_, at)| reset(at))
+}
+
+/// A text without what is never shown.
+fn hiding(text: &str, secret: Option<&str>) -> String {
+    match secret.filter(|secret| !secret.is_empty()) {
+        Some(secret) => text.replace(secret, "…"),
+        None => text.to_owned(),
     }
 }
 

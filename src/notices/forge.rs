@@ -1,0 +1,140 @@
+//! A commit's status at its forge: GitHub's, GitLab's, and Gitea's API, which Forgejo has too.
+
+use std::fmt::Write as _;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::message::{Event, Notification};
+use super::send::Answer;
+use crate::config::{NotifyEvent, NotifyKind};
+use belay_core::manifest::is_hidden;
+
+/// How many characters GitHub takes of a description.
+const GITHUB: usize = 140;
+/// The same of the others.
+const OTHERS: usize = 255;
+
+/// What a commit's status is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Pending,
+    Success,
+    Failure,
+    /// A newer commit took its place: neither.
+    Superseded,
+}
+
+impl State {
+    pub(super) fn of(event: Event) -> State {
+        match event {
+            Event::Commit(NotifyEvent::Complete) | Event::Test(_) => State::Success,
+            Event::Commit(NotifyEvent::Superseded) => State::Superseded,
+            Event::Commit(_) => State::Failure,
+        }
+    }
+
+    fn word(self, kind: NotifyKind) -> &'static str {
+        let gitlab = kind == NotifyKind::Gitlab;
+        match self {
+            State::Pending => "pending",
+            State::Success => "success",
+            State::Failure if gitlab => "failed",
+            State::Failure => "failure",
+            State::Superseded if gitlab => "canceled",
+            State::Superseded => "error",
+        }
+    }
+}
+
+/// The address of the status of a commit, in the repository with this address; of the repository where no commit is named.
+pub(super) fn address(repository: &str, commit: Option<&str>) -> String {
+    let repository = repository.trim().trim_end_matches('/');
+    commit.map_or_else(|| repository.to_owned(), |commit| format!("{repository}/statuses/{commit}"))
+}
+
+/// What asks for it: of a repository is only read.
+pub(super) fn method(commit: Option<&str>) -> Method {
+    if commit.is_some() { Method::POST } else { Method::GET }
+}
+
+/// How the token is shown to the forge.
+pub(super) fn headers(kind: NotifyKind, token: &str) -> Vec<(&'static str, String)> {
+    match kind {
+        NotifyKind::Gitlab => vec![("private-token", token.to_owned())],
+        NotifyKind::Gitea => vec![("authorization", format!("token {token}"))],
+        _ => vec![
+            ("authorization", format!("Bearer {token}")),
+            ("accept", "application/vnd.github+json".to_owned()),
+            ("x-github-api-version", "2022-11-28".to_owned()),
+        ],
+    }
+}
+
+/// The status.
+pub(super) fn body(kind: NotifyKind, state: State, notification: &Notification) -> Value {
+    let longest = if kind == NotifyKind::Github { GITHUB } else { OTHERS };
+    let name = if kind == NotifyKind::Gitlab { "name" } else { "context" };
+    let mut body = json!({
+        "state": state.word(kind),
+        name: format!("belay/{}", notification.source.as_deref().unwrap_or_default()),
+        "description": cut(&description(state, notification), longest),
+    });
+    if let Some(page) = &notification.page {
+        body["target_url"] = page.as_str().into();
+    }
+    body
+}
+
+fn description(state: State, notification: &Notification) -> String {
+    let objects: u64 = notification.objects.values().sum();
+    match state {
+        State::Pending => "rolling out".to_owned(),
+        State::Success => format!("complete: {objects} object{}", if objects == 1 { "" } else { "s" }),
+        State::Superseded => "a newer commit took its place before it was complete".to_owned(),
+        State::Failure => {
+            let mut text = notification.event.word();
+            if let Some(wrong) = notification.wrong.first() {
+                let _ = write!(text, ": {}", wrong.object);
+                if let Some(reason) = &wrong.reason {
+                    let _ = write!(text, ": {}", reason.message);
+                }
+            }
+            text
+        }
+    }
+}
+
+/// In one line, and not longer than that.
+fn cut(text: &str, longest: usize) -> String {
+    let plain: String = text.chars().map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c }).collect();
+    match plain.chars().nth(longest) {
+        Some(_) => plain.chars().take(longest - 1).chain(['…']).collect(),
+        None => plain,
+    }
+}
+
+/// Whether the status was as it should be already: GitLab refuses to make one pending that is.
+pub(super) fn was_so(kind: NotifyKind, state: State, answer: &Answer) -> bool {
+    kind == NotifyKind::Gitlab
+        && state == State::Pending
+        && answer.status == 400
+        && answer.text.contains("Cannot transition status via :enqueue from :")
+}
+
+/// What is to be done about a refusal.
+pub(super) fn advice(kind: NotifyKind, status: u16) -> Option<&'static str> {
+    match (status, kind) {
+        (401, NotifyKind::Github | NotifyKind::Gitlab | NotifyKind::Gitea) => {
+            Some("the token is not valid, or has expired: write a new one into token_file")
+        }
+        (403 | 404, NotifyKind::Github) => {
+            Some("the token needs \"Commit statuses: read and write\" for the repository, or the scope repo:status")
+        }
+        (403 | 404, NotifyKind::Gitlab) => Some("the token needs the scope api and the role Developer in the project"),
+        (403 | 404, NotifyKind::Gitea) => {
+            Some("the token needs the scope write:repository, and its user the right to write to the repository")
+        }
+        _ => None,
+    }
+}
