@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["status", "history", "show"]),
     ("Take back", &["undo", "retry", "suspend", "resume-sync"]),
     ("By hand", &["set", "new", "scale", "pause", "resume", "restart", "rolling-update"]),
-    ("Around it", &["notify", "simulate", "cluster", "completions", "man", "version"]),
+    ("Around it", &["import", "notify", "simulate", "cluster", "completions", "man", "version"]),
 ];
 
 /// How wide it is.

@@ -20,6 +20,7 @@ mod help;
 mod history;
 mod history_view;
 mod identity;
+mod import;
 mod kubeconfig;
 mod man;
 mod markdown;
@@ -126,6 +127,8 @@ enum Command {
     Check(check::Args),
     /// Print what would be applied: the manifests of a folder, with what kustomize and Helm render
     Render(render::Args),
+    /// Print the configuration that does what an object of Flux or Argo CD does
+    Import(import::Args),
     /// Show where each workload is
     Status(status::Args),
     /// Show what was rolled out, by which commit, and what became of it
@@ -221,6 +224,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(args) => plan::run(&globals, args).await,
         Command::Check(args) => check::run(&globals, &args),
         Command::Render(args) => render::run(&globals, &args),
+        Command::Import(args) => import::run(&args),
         Command::Status(args) => status::run(&globals, args).await,
         Command::History(args) => history::run(&globals, args).await,
         Command::Show(args) => show::run(&globals, args).await,

@@ -24,6 +24,7 @@ mod docs;
 mod editing;
 mod globals;
 mod image;
+mod importing;
 mod monitoring;
 mod notifying;
 mod operating;

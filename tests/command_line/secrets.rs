@@ -316,6 +316,20 @@ fn rand_seed() -> u64 {
 fn write_files(world: &World) {
     let token = &world.values.all[0];
     world.write("fates.yaml", &format!("rules: [{{image: a, fate: 'log=\"{token}\",nonsense'}}]\n"));
+    let (url, values) = (format!("https://ada:{token}@git.example.com/a.git"), format!("{{a: {token}}}"));
+    let argo = |url: &str| {
+        format!(
+            "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {{source: {{repoURL: '{url}', path: \
+             a, helm: {{valuesObject: {values}, parameters: [{{name: password, value: {token}}}]}}}}}}\n"
+        )
+    };
+    let flux = format!(
+        "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {{name: a}}\nspec: {{url: '/srv', {token}: \
+         {token}}}\n---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: a}}\nspec: {{chart: {{spec: \
+         {{chart: a, sourceRef: {{kind: GitRepository, name: a}}}}}}, values: {values}, nonsense: {token}}}\n"
+    )
+    .replace(&format!("{token}: "), "nonsense: ");
+    world.write("objects.yaml", &format!("{}{}{flux}", argo(&url), argo("/srv")));
     world.write(
         "token.toml",
         &format!("[[source]]\nrepository = \"https://git.example.com/a.git\"\ntoken = \"{token}\"\n"),

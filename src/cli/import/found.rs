@@ -1,0 +1,148 @@
+//! What objects of Flux and Argo CD come to: sources, and what has no counterpart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::field::Field;
+use crate::config::{Config, HelmConfig, IgnoreConfig, SourceConfig};
+use crate::git::Location;
+use belay_core::manifest::Complaint;
+
+/// What each field of a kind means for belay: `None` for one that is taken up, or that belay needs no word for; for one that
+/// has no counterpart, what to do instead.
+pub(super) type Fields = &'static [(&'static str, Option<&'static str>)];
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The sources that do the same.
+    pub sources: Vec<SourceConfig>,
+    /// What of them has no counterpart.
+    pub warnings: Vec<Complaint>,
+    /// The objects that can't be taken over.
+    pub errors: Vec<Complaint>,
+    /// What the source of an object is called, by the object's kind and name.
+    names: BTreeMap<(&'static str, String), String>,
+    /// The sources that wait for an object, and what is said where it has no source here.
+    waits: Vec<(String, (&'static str, String), Complaint)>,
+    /// The places of what has been told of.
+    told: BTreeSet<String>,
+}
+
+impl Found {
+    /// Says that a field has no counterpart, and what to do instead.
+    pub(super) fn without_counterpart(&mut self, field: &Field<'_>, instead: Option<&str>) {
+        self.warnings.push(field.complaint("has no counterpart", instead));
+    }
+
+    /// Says something else of a field.
+    pub(super) fn warn(&mut self, field: &Field<'_>, message: &str, instead: &str) {
+        self.warnings.push(field.complaint(message, Some(instead)));
+    }
+
+    /// Says that an object can't be taken over because of a field.
+    pub(super) fn refuse(&mut self, field: &Field<'_>, message: &str, instead: &str) {
+        self.errors.push(field.complaint(message, Some(instead)));
+    }
+
+    /// Names each field of a mapping that has no counterpart; one that is not known has none.
+    pub(super) fn tell(&mut self, mapping: &Field<'_>, fields: Fields) {
+        for field in mapping.inner() {
+            match fields.iter().find(|(name, _)| *name == field.name()) {
+                Some((_, None)) => {}
+                Some((_, instead)) => self.without_counterpart(&field, *instead),
+                None => self.without_counterpart(&field, None),
+            }
+        }
+    }
+
+    /// Whether this is told of for the first time: several objects may read one repository.
+    pub(super) fn is_new(&mut self, field: &Field<'_>) -> bool {
+        self.told.insert(field.complaint("", None).place.to_string())
+    }
+
+    /// Remembers the source of an object.
+    pub(super) fn is_called(&mut self, kind: &'static str, object: &str, source: &str) {
+        self.names.insert((kind, object.to_owned()), source.to_owned());
+    }
+
+    /// Remembers what a source waits for.
+    pub(super) fn waits(&mut self, source: &str, (kind, object): (&'static str, &str), field: &Field<'_>) {
+        let instead = "belay can wait for a source of the same configuration: `after` names it";
+        let complaint = field.complaint("has no counterpart among these objects", Some(instead));
+        self.waits.push((source.to_owned(), (kind, object.to_owned()), complaint));
+    }
+
+    /// Lets the sources wait for each other, where none would wait for itself.
+    pub(super) fn order(&mut self) {
+        for (name, on, complaint) in std::mem::take(&mut self.waits) {
+            let after =
+                |name: &str| self.sources.iter().find(|one| one.name == name).and_then(|one| one.after.as_deref());
+            let on = self.names.get(&on).filter(|on| self.sources.iter().any(|one| one.name == **on)).cloned();
+            let mut way = std::iter::successors(on.as_deref(), |at| after(at));
+            let circle = way.any(|at| at == name);
+            match (on, self.sources.iter_mut().find(|one| one.name == name)) {
+                (Some(on), Some(source)) if !circle => source.after = Some(on),
+                (_, Some(_)) => self.warnings.push(complaint),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// A source of this object, for the repository that a field names.
+    pub(super) fn source(&mut self, object: &Field<'_>, url: &Field<'_>) -> Option<SourceConfig> {
+        let text = url.text().unwrap_or_default();
+        if let Err(error) = text.parse::<Location>() {
+            self.refuse(url, "can't be followed", &error.to_string());
+            return None;
+        }
+        let name = self.name(object.text_of("metadata.name").unwrap_or("default"));
+        Some(SourceConfig { name, ..SourceConfig::of(text) })
+    }
+
+    /// A DNS label that no other source has.
+    fn name(&self, name: &str) -> String {
+        let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+        let label: String = name.to_ascii_lowercase().chars().map(plain).take(58).collect();
+        let label = label.trim_matches('-');
+        let label = if label.is_empty() { "default" } else { label };
+        let taken: BTreeSet<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        let numbered = (2..).map(|number| format!("{label}-{number}"));
+        let mut names = std::iter::once(label.to_owned()).chain(numbered);
+        names.find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| label.to_owned())
+    }
+
+    /// Takes a source up, where a configuration could have it.
+    pub(super) fn take(&mut self, object: &Field<'_>, source: SourceConfig) {
+        // What it waits for is looked at when all are there.
+        match Config::check_source(&source, "it") {
+            Ok(()) => self.sources.push(source),
+            Err(error) => self.errors.push(object.complaint("can't be taken over", Some(&error.to_string()))),
+        }
+    }
+}
+
+/// A folder from the root of the repository, as belay writes it.
+pub(super) fn folder(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The values of a chart that are written in the object itself: they must lie in the repository.
+pub(super) fn inline_values(found: &mut Found, values: &Field<'_>, chart: &mut HelmConfig, name: &str) {
+    let file = format!("values-{name}.yaml");
+    let instead = format!("commit what it holds as {}/{file}, which `values` names", chart.chart);
+    found.without_counterpart(values, Some(&instead));
+    if !chart.values.contains(&file) {
+        chart.values.push(file);
+    }
+}
+
+/// Adds a field that is left alone, as a JSON pointer; one that belay can't leave alone has no counterpart.
+pub(super) fn ignored(found: &mut Found, field: &Field<'_>, pointer: Option<&str>, ignore: &mut IgnoreConfig) {
+    match pointer.and_then(|pointer| pointer.parse().ok()) {
+        Some(path) => ignore.fields.push(path),
+        None => {
+            found.without_counterpart(field, Some("`fields` of [[source.ignore]] are JSON pointers, /spec/replicas"))
+        }
+    }
+}

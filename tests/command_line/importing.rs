@@ -1,0 +1,188 @@
+//! `belay import`: what an object of Flux or Argo CD comes to, and what of it has no counterpart.
+
+use belay::config::{Config, Drift, SourceConfig};
+
+use crate::program::{Ran, belay, finish};
+
+fn import(text: &str) -> (Vec<SourceConfig>, Ran) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("object.yaml"), text).unwrap();
+    let mut command = belay(home.path());
+    command.args(["import", "object.yaml"]).current_dir(home.path());
+    let ran = finish(command, "");
+    if ran.out.is_empty() {
+        return (Vec::new(), ran);
+    }
+    std::fs::write(home.path().join("belay.toml"), &ran.out).unwrap();
+    let mut check = belay(home.path());
+    check.args(["run", "--check-config", "--config", "belay.toml"]).current_dir(home.path());
+    let checked = finish(check, "");
+    assert!(!checked.err.contains("belay.toml:") && checked.code != 2, "{checked:?}\n{}", ran.out);
+    (Config::parse(&ran.out, "belay.toml").unwrap().source, ran)
+}
+
+const REPOSITORY: &str = "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: shop, namespace: flux-system}\n\
+    spec:\n  interval: 1m0s\n  url: https://git.example.com/shop.git\n  ref: {branch: live}\n  secretRef: {name: git}\n  ignore: |\n    \
+    # not these\n    *.test.yaml\n";
+
+#[test]
+fn a_kustomization_of_flux_becomes_a_source() {
+    let (sources, ran) = import(&format!(
+        "{REPOSITORY}---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: infra, namespace: \
+         flux-system}}\nspec: {{path: ./infra, prune: true, sourceRef: {{kind: GitRepository, name: shop}}}}\n---\napiVersion: \
+         kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: shop, namespace: flux-system}}\nspec:\n  path: \
+         ./apps/shop\n  sourceRef: {{kind: GitRepository, name: shop}}\n  dependsOn: [{{name: infra}}, {{name: other}}]\n  \
+         postBuild: {{substitute: {{colour: blue}}}}\n  wait: true\n"
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let [infra, shop] = sources.as_slice() else { panic!("{ran:?}") };
+    assert_eq!((infra.name.as_str(), infra.path.as_str(), infra.prune), ("infra", "infra", true));
+    assert_eq!((shop.name.as_str(), shop.path.as_str(), shop.prune), ("shop", "apps/shop", false));
+    assert_eq!((shop.branch.as_str(), shop.after.as_deref()), ("live", Some("infra")));
+    assert_eq!((shop.interval.to_string(), shop.exclude.clone()), ("1m".to_owned(), vec!["*.test.yaml".to_owned()]));
+    let told: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("warning: object.yaml:8:3: spec.secretRef has no counterpart ("), "{told:?}");
+    assert!(told.iter().any(|line| line.contains(": spec.postBuild has no counterpart (write the values")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains(": spec.dependsOn[1] has no counterpart")), "{told:?}");
+    assert!(!ran.err.contains("blue"), "{told:?}");
+}
+
+#[test]
+fn what_waits_for_nothing_that_is_here_does_not_wait() {
+    let one = |name: &str, on: &str| {
+        format!(
+            "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}}}\nspec: {{sourceRef: \
+             {{kind: GitRepository, name: shop}}, dependsOn: [{{name: {on}}}]}}\n"
+        )
+    };
+    let (sources, ran) = import(&format!("{REPOSITORY}{}{}{}", one("a", "b"), one("b", "a"), one("c", "gone")));
+    let after: Vec<Option<&str>> = sources.iter().map(|source| source.after.as_deref()).collect();
+    assert_eq!(after, [Some("b"), None, None], "{ran:?}");
+    assert_eq!(ran.err.matches("dependsOn[0] has no counterpart among these objects").count(), 2, "{ran:?}");
+}
+
+#[test]
+fn a_release_of_flux_becomes_a_chart() {
+    let (sources, ran) = import(&format!(
+        "{REPOSITORY}---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: web, namespace: \
+         shop}}\nspec:\n  interval: 5m\n  chart:\n    spec:\n      chart: ./charts/web\n      sourceRef: {{kind: GitRepository, name: \
+         shop, namespace: flux-system}}\n      valuesFiles: [charts/web/values.yaml, live/web.yaml]\n  values: {{db: {{login: \
+         hunter2hunter2}}}}\n  driftDetection:\n    mode: enabled\n    ignore:\n    - {{paths: [/spec/replicas], target: {{kind: \
+         Deployment}}}}\n"
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let source = &sources[0];
+    let helm = &source.helm[0];
+    assert_eq!(
+        (helm.chart.as_str(), helm.release.as_deref(), helm.namespace.as_deref()),
+        ("charts/web", Some("web"), Some("shop"))
+    );
+    assert_eq!(helm.values, ["/charts/web/values.yaml", "/live/web.yaml", "values-web.yaml"]);
+    assert_eq!((source.prune, source.drift, source.path.as_str()), (true, Drift::Correct, "charts/web"));
+    assert_eq!(
+        (source.ignore[0].kind.as_deref(), source.ignore[0].fields[0].to_string()),
+        (Some("Deployment"), "/spec/replicas".to_owned())
+    );
+    assert!(
+        ran.err.contains("spec.values has no counterpart (commit what it holds as charts/web/values-web.yaml"),
+        "{ran:?}"
+    );
+    assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2") && !ran.err.contains("login"), "{ran:?}");
+}
+
+#[test]
+fn a_chart_that_lies_elsewhere_is_to_be_put_into_the_repository() {
+    let (sources, ran) = import(
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web}\nspec:\n  chart:\n    spec:\n      chart: \
+         web\n      sourceRef: {kind: HelmRepository, name: bitnami}\n",
+    );
+    assert!(sources.is_empty() && ran.code == 1 && ran.out.is_empty(), "{ran:?}");
+    assert!(ran.err.starts_with("error: object.yaml:8:7: spec.chart.spec.sourceRef names no GitRepository"), "{ran:?}");
+    assert!(ran.err.contains("put the chart into it"), "{ran:?}");
+}
+
+fn application(spec: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: shop, namespace: argocd}}\nspec:\n{spec}"
+    )
+}
+
+#[test]
+fn an_application_of_plain_manifests_becomes_a_source() {
+    let (sources, ran) = import(&application(
+        "  project: default\n  destination: {server: 'https://kubernetes.default.svc', namespace: shop}\n  source:\n    repoURL: \
+         https://git.example.com/shop.git\n    targetRevision: v1.*\n    path: apps/shop\n    directory: {include: '{a.yaml,b/*}', \
+         exclude: '*.json'}\n  syncPolicy:\n    automated: {prune: true, selfHeal: true}\n    syncOptions: [CreateNamespace=true, \
+         ServerSideApply=true]\n  ignoreDifferences:\n  - {group: apps, kind: Deployment, jsonPointers: [/spec/replicas], \
+         jqPathExpressions: ['.spec.template | keys']}\n",
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let source = &sources[0];
+    assert_eq!(
+        (source.tag.as_deref(), source.path.as_str(), source.prune, source.drift),
+        (Some("v1.*"), "apps/shop", true, Drift::Correct)
+    );
+    assert_eq!(source.include, ["/apps/shop/**/a.yaml", "/apps/shop/b/*"]);
+    assert_eq!(source.exclude, ["/apps/shop/**/*.json", "/apps/shop/*/"]);
+    assert_eq!(source.ignore[0].fields.len(), 1);
+    let told = |part: &str| assert!(ran.err.contains(part), "{part}: {ran:?}");
+    told("spec.syncPolicy.syncOptions[0] has no counterpart (commit a manifest of the Namespace)");
+    told("spec.destination.namespace has no counterpart (write `namespace:`");
+    told("spec.ignoreDifferences[0].jqPathExpressions[0] has no counterpart");
+    assert_eq!(ran.err.lines().count(), 3, "{ran:?}");
+}
+
+#[test]
+fn an_application_with_several_sources_becomes_several() {
+    let (sources, ran) = import(&application(
+        "  destination: {name: elsewhere, namespace: shop}\n  sources:\n  - repoURL: https://git.example.com/shop.git\n    \
+         targetRevision: main\n    path: charts/web\n    helm:\n      valueFiles: [values-live.yaml, $values/live/web.yaml, \
+         $other/web.yaml]\n      values: 'login: hunter2hunter2'\n      parameters: [{name: image.tag, value: '1,2'}, {name: \
+         db.password, value: hunter2hunter2}]\n  - {repoURL: 'https://git.example.com/shop.git', targetRevision: main, ref: \
+         values}\n  - {repoURL: 'https://git.example.com/shop.git', targetRevision: main, path: live, kustomize: {namePrefix: a-}}\n",
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let [chart, live] = sources.as_slice() else { panic!("{ran:?}") };
+    assert_eq!((chart.name.as_str(), live.name.as_str(), live.path.as_str()), ("shop", "shop-2", "live"));
+    let helm = &chart.helm[0];
+    assert_eq!((helm.release.as_deref(), helm.namespace.as_deref()), (Some("shop"), Some("shop")));
+    assert_eq!(helm.values, ["values-live.yaml", "/live/web.yaml", "values-shop.yaml"]);
+    assert_eq!(helm.set.iter().collect::<Vec<_>>(), [(&"image.tag".to_owned(), &"1\\,2".to_owned())]);
+    assert_eq!((chart.drift, chart.prune), (Drift::Report, false));
+    assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2"), "{ran:?}");
+    for part in [
+        "valueFiles[2] has no counterpart",
+        "helm.values has no counterpart",
+        "parameters[1] may be secret, and is left out",
+        "namePrefix has no counterpart (write it into the kustomization",
+        "spec.destination.name has no counterpart (`context`",
+        "spec is not automated",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_list_is_read_and_what_is_none_of_these_is_named() {
+    let (sources, ran) = import(&format!(
+        "apiVersion: v1\nkind: List\nitems:\n- {}\n- {{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}}}\n- {{apiVersion: \
+         argoproj.io/v1alpha1, kind: ApplicationSet, metadata: {{name: a}}}}\n",
+        application("  source: {repoURL: 'https://git.example.com/shop.git', path: shop}\n")
+            .replace('\n', "\n  ")
+            .trim_end()
+    ));
+    assert_eq!((sources.len(), ran.code), (1, 1), "{ran:?}");
+    assert!(
+        ran.err.contains("this object is left out") && ran.err.contains("an ApplicationSet has no counterpart"),
+        "{ran:?}"
+    );
+    let (_, nothing) = import("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    assert!(nothing.code == 1 && nothing.err.contains("object.yaml:1:1: no Kustomization"), "{nothing:?}");
+    let (_, odd) = import("a: [\n");
+    assert!(odd.code == 1 && odd.err.starts_with("error: object.yaml:"), "{odd:?}");
+    let secret =
+        application("  source: {repoURL: 'https://ada:hunter2hunter2@git.example.com/shop.git', path: shop}\n");
+    let (_, url) = import(&secret);
+    assert!(url.code == 1 && url.err.contains("put them into files") && !url.err.contains("hunter2"), "{url:?}");
+}
