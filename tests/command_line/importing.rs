@@ -186,3 +186,10 @@ fn a_list_is_read_and_what_is_none_of_these_is_named() {
     let (_, url) = import(&secret);
     assert!(url.code == 1 && url.err.contains("put them into files") && !url.err.contains("hunter2"), "{url:?}");
 }
+
+#[test]
+fn what_is_too_large_is_not_read_in_part() {
+    let (sources, ran) = import(&format!("{REPOSITORY}{}", "#".repeat(16 << 20)));
+    assert!(sources.is_empty() && ran.code != 0, "{:?}", ran.code);
+    assert!(ran.err.contains("object.yaml: it is larger than 16 MiB"), "{}", ran.err);
+}

@@ -6,7 +6,7 @@ mod flux;
 mod found;
 mod written;
 
-use std::io::Read as _;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -36,13 +36,11 @@ pub struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let shown = &args.file;
-    let mut bytes = Vec::new();
-    if shown == "-" {
-        std::io::stdin().take(LONGEST).read_to_end(&mut bytes).context("failed to read standard input")?;
+    let bytes = if shown == "-" {
+        read(std::io::stdin()).context("failed to read standard input")?
     } else {
-        let file = std::fs::File::open(shown).with_context(|| format!("failed to read {shown}"))?;
-        file.take(LONGEST).read_to_end(&mut bytes).with_context(|| format!("failed to read {shown}"))?;
-    }
+        std::fs::File::open(shown).and_then(read).with_context(|| format!("failed to read {shown}"))?
+    };
     let found = import(&shown.as_str().into(), &bytes);
     let text = written::text(&found.sources);
     text.lines().for_each(|line| say(plain(line)));
@@ -57,6 +55,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     progress(counted(found.errors.len(), "error"));
     Ok(Exit::Error)
+}
+
+fn read(input: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST) {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    }
+    Ok(bytes)
 }
 
 /// What the objects of a file come to.
