@@ -26,6 +26,8 @@ use belay_core::rollout::{CommitId, Outcome};
 
 /// How often a receiver looks whether there is something to tell it.
 const LOOK: Duration = Duration::from_secs(5);
+/// The same of a forge, which is told at once that something begins.
+const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
 /// How old a notice is before it is sent: what goes wrong together is told together.
 const SETTLES: Duration = Duration::from_secs(5);
 /// The first wait after an attempt in vain; each further one is twice as long.
@@ -111,7 +113,7 @@ impl Told {
     async fn next(&self) -> Result<Duration, HistoryError> {
         let Settings { history, clock, metrics, .. } = &self.settings;
         let name = &self.receiver.0.name;
-        let Some(pending) = history.next_notice(name)? else { return Ok(LOOK) };
+        let Some(pending) = history.next_notice(name)? else { return Ok(self.look()) };
         let notice = &pending.notice;
         let age = age(notice.at, clock.now());
         if age >= GIVES_UP {
@@ -126,7 +128,7 @@ impl Told {
         let settles = if is_begun(notice) { Duration::ZERO } else { SETTLES };
         let wait = retry.unwrap_or_default().max(settles.saturating_sub(age));
         if !wait.is_zero() {
-            return Ok(wait.min(LOOK));
+            return Ok(wait.min(self.look()));
         }
         if !self.receiver.wants(&pending) {
             history.notice_told(name, notice.number)?;
@@ -144,6 +146,10 @@ impl Told {
             self.receiver.send(notification, state, delivery, &self.settings.links, &*self.settings.post).await;
         let answer = answer.map(|answer| self.receiver.judged(state, answer));
         self.heard(&pending, answer)
+    }
+
+    fn look(&self) -> Duration {
+        if self.receiver.is_forge() { LOOK_OF_FORGE } else { LOOK }
     }
 
     /// Notes what came back.
