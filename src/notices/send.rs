@@ -200,7 +200,8 @@ where
         request = request.header(name, value);
     }
     let request = request.body(Full::new(Bytes::from(body)));
-    let request = request.map_err(|_| SendError("the address can't be asked for".to_owned()))?;
+    let request =
+        request.map_err(|_| SendError("the address, or the token, can't be written into a request".to_owned()))?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
         Ok(read(response, &target, secret.as_deref()).await)

@@ -2,11 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::{Config, NotifyConfig};
-use belay::notices::{self, Http, Links, Settings};
+use belay::notices::{self, Http, Links, Receiver, Settings};
 use belay::telemetry::Noticed;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -89,9 +90,8 @@ struct Telling {
     task: JoinHandle<()>,
 }
 
-fn receiver(world: &World, forge: &Forge, kind: &str) -> Vec<NotifyConfig> {
-    let token = world.repository.beside("token");
-    std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
+fn receiver(token: &Path, forge: &Forge, kind: &str) -> Vec<NotifyConfig> {
+    std::fs::write(token, format!("{TOKEN}\n")).unwrap();
     let text = format!(
         "[[source]]\nname = \"shop\"\nrepository = \"/srv\"\n[[notify]]\nname = \"forge\"\nkind = \"{kind}\"\n\
          allow_private = true\nurl = \"http://127.0.0.1:{}/repos/o/r/\"\ntoken_file = {token:?}\n",
@@ -106,7 +106,8 @@ fn tell(world: &World, forge: &Forge, kind: &str) -> Telling {
     let links = Links { public_url: Some("https://belay.example.com".to_owned()), ..Links::default() };
     let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
     let settings = Settings { history, clock, metrics, links, post: Arc::new(Http::new()) };
-    let task = tokio::spawn(notices::tell(receiver(world, forge, kind), settings, stop.clone()));
+    let receivers = receiver(&world.repository.beside("token"), forge, kind);
+    let task = tokio::spawn(notices::tell(receivers, settings, stop.clone()));
     Telling { forge: forge.clone(), stop, task }
 }
 
@@ -238,4 +239,31 @@ async fn after_a_restart_the_same_status_has_the_same_delivery_id() {
             && same.iter().all(|seen| seen.header("x-belay-delivery") == after[0].header("x-belay-delivery"))
     );
     telling.end().await;
+}
+
+/// `belay notify test` reads the repository, writes nothing, and says what the token needs. The token is never shown.
+#[tokio::test]
+async fn a_forge_is_tried_without_a_status() {
+    let home = tempfile::tempdir().unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    for (kind, needed) in
+        [("github", "Commit statuses: read and write"), ("gitlab", "the scope api"), ("gitea", "write:repository")]
+    {
+        let forge = Forge::start();
+        let said = format!("no access for {TOKEN}");
+        forge.answers("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        forge.answers(&format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n{said}", said.len()));
+        let receiver = Receiver::new(receiver(&home.path().join("token"), &forge, kind).remove(0));
+        let links = Links::default();
+        let taken = receiver.try_out(now, &links, &Http::new()).await.unwrap();
+        assert!(taken.is_taken(), "{taken}");
+        let refused = receiver.try_out(now, &links, &Http::new()).await.unwrap().to_string();
+        assert!(refused.contains(needed) && refused.contains("no access for …"), "{refused}");
+        assert!(!refused.contains(TOKEN), "{refused}");
+        for seen in forge.seen() {
+            assert!(seen.head.starts_with("GET /repos/o/r HTTP/1.1"), "{}", seen.head);
+            assert_eq!(seen.body, Value::Null);
+        }
+        assert_eq!(forge.seen().len(), 2);
+    }
 }
