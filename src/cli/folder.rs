@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use super::configured::Reading;
 use super::disk_tree::DiskTree;
 use super::units::Units;
 use crate::git::OddPath;
@@ -30,7 +31,7 @@ type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
 
 /// Reads every manifest below a folder, with what is rendered there, or those of one file. Links are not followed, names
 /// that begin with `.` or `_` passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
-pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
+pub(super) fn read(path: &Path, reading: &Reading, scopes: Scopes) -> anyhow::Result<Folder> {
     if path.is_file() {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         let path: Arc<str> = path.to_string_lossy().into();
@@ -46,7 +47,7 @@ pub(super) fn read(path: &Path, scopes: Scopes) -> anyhow::Result<Folder> {
     };
     let (tree, folder) =
         DiskTree::around(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
-    let units = Units::below(tree, &folder);
+    let units = Units::below(tree, &folder, reading);
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     // What lies elsewhere in the repository is found upwards from the folder.
     let up = "../".repeat(folder.split('/').filter(|part| !part.is_empty()).count());
@@ -75,9 +76,10 @@ pub(super) fn read_revision(
     tree: MemoryTree,
     folder: &str,
     bytes: &BTreeMap<String, Vec<u8>>,
+    reading: &Reading,
     scopes: Scopes,
 ) -> Folder {
-    let units = Units::below(tree, folder.trim_matches('/'));
+    let units = Units::below(tree, folder.trim_matches('/'), reading);
     let shown = |path: &str| Arc::<str>::from(path);
     let plain_files = bytes.iter().filter(|(path, _)| is_manifest(path) && !units.plan.covers(path));
     let files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();

@@ -8,6 +8,7 @@ mod cluster;
 mod command_line;
 mod completions;
 mod config_rollout;
+mod configured;
 mod conflict;
 mod connect;
 mod demo;

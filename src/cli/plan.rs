@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 
 use super::Globals;
 use super::answer::{ActionWord, PlanAnswer, StepAnswer};
 use super::config_rollout;
+use super::configured::{Reading, configured};
 use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
 use super::markdown;
 use super::output::{Format, output_width, plain, progress, say, say_value};
 use crate::clock::Clock;
-use crate::config::{Config, SourceConfig};
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::render::{IGNORE_FILE, MemoryTree, Unit};
@@ -47,7 +46,8 @@ pub struct Args {
     /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
     #[arg(long)]
     roll_on_config: bool,
-    /// The configuration of the daemon: what its source of that name says of `ignore` and `roll_on_config` counts
+    /// The configuration of the daemon: what its source of that name says of `include`, `exclude`, `render`, `helm`,
+    /// `ignore` and `roll_on_config` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// How to print it
@@ -75,13 +75,15 @@ pub enum PlanFormat {
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { revision, path, from, source, roll_on_config, config, output } = args;
     let configured = config.map(|file| configured(&file, &source)).transpose()?;
+    let reading = configured.as_ref().map(|(source, render)| Reading::of(source, render)).unwrap_or_default();
+    let configured = configured.map(|(source, _)| source);
     let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
     let cluster = globals.cluster("").await?;
     let scopes = Scopes::new(cluster.default_namespace());
     let (commit, Folder { files, complaints, .. }) = match revision {
-        Some(name) => of_revision(&name, &path, scopes)?,
+        Some(name) => of_revision(&name, &path, &reading, scopes)?,
         None => {
-            let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), scopes)?;
+            let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), &reading, scopes)?;
             (not_committed(Clock::system().now()), folder)
         }
     };
@@ -121,30 +123,21 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// What a configuration says of a source.
-fn configured(file: &Path, source: &str) -> anyhow::Result<SourceConfig> {
-    let shown = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {shown}"))?;
-    let sources = Config::parse(&text, &shown)?.source;
-    let names: Vec<String> = sources.iter().map(|source| format!("{:?}", source.name)).collect();
-    let found = sources.into_iter().find(|one| one.name == source);
-    found.with_context(|| format!("{shown} has no source {source:?}, only {}; say --source NAME", names.join(", ")))
-}
-
 /// What a revision of the working copy here holds.
-fn of_revision(name: &str, path: &str, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
+fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
     let copy = WorkingCopy::open(Path::new("."))?;
     let wanted = |path: &str| is_manifest(path) || Unit::may_change_with(path);
     let Revision { commit, files } = copy.revision(name, path, wanted)?;
     let mut tree = MemoryTree::default();
     // Folders above it may say which files count.
     let above = copy.revision(commit.id.as_str(), "", |path| path.ends_with(IGNORE_FILE))?;
-    if !above.files.is_empty() || files.keys().any(|path| Unit::may_change_with(path)) {
+    let charts = !reading.options.helm.is_empty();
+    if charts || !above.files.is_empty() || files.keys().any(|path| Unit::may_change_with(path)) {
         // What is rendered may be made from any file of the repository.
         let all = copy.revision(commit.id.as_str(), "", |_| true)?;
         all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));
     }
-    Ok((commit, folder::read_revision(tree, path, &files, scopes)))
+    Ok((commit, folder::read_revision(tree, path, &files, reading, scopes)))
 }
 
 /// The manifests of files, as the plan wants them.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Globals;
+use super::configured::SourceArgs;
 use super::exit::Exit;
 use super::folder;
 use super::output::{counted, plain, progress, say};
@@ -17,6 +18,8 @@ pub struct Args {
     /// The folder with the manifests, kustomizations and charts
     #[arg(value_name = "DIR", default_value = ".")]
     path: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: RenderFormat,
@@ -36,7 +39,7 @@ pub enum RenderFormat {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(&args.path, Scopes::new(namespace))?;
+    let folder = folder::read(&args.path, &args.source.reading()?, Scopes::new(namespace))?;
     let objects = || folder.files.iter().flat_map(|file| file.manifests.iter().map(move |manifest| (file, manifest)));
     match args.output {
         RenderFormat::Name => objects().for_each(|(_, manifest)| say(plain(&manifest.key.to_string()))),

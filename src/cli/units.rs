@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::render::{Options, Plan, Renderer, Tools, Tree, Unit};
+use super::configured::Reading;
+use crate::render::{Plan, Renderer, Tree, Unit};
 use belay_core::manifest::{Complaint, File, Place, Scopes};
 
 /// The units of a tree, each rendered at most once.
@@ -14,9 +15,9 @@ pub(super) struct Units<T> {
 }
 
 impl<T: Tree<Error = Infallible>> Units<T> {
-    /// Those below a folder, rendered with the tools on the PATH.
-    pub(super) fn below(tree: T, folder: &str) -> Units<T> {
-        let renderer = Renderer::new(Options::default(), Tools::default(), None);
+    /// Those below a folder.
+    pub(super) fn below(tree: T, folder: &str, reading: &Reading) -> Units<T> {
+        let renderer = Renderer::new(reading.options.clone(), reading.tools.clone(), None);
         let Ok(plan) = renderer.plan(&tree, folder);
         let Ok(()) = renderer.prepare(&tree, &plan.units.values().collect::<Vec<_>>());
         Units { tree, plan, renderer }

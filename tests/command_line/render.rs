@@ -102,3 +102,43 @@ fn what_the_repository_ignores_is_not_read() {
     write(folder.path(), ".belayignore", "");
     assert_eq!(belay(folder.path(), folder.path(), &["check", "live"]).code, 1);
 }
+
+/// Plain files need no tool.
+#[test]
+fn each_command_reads_what_the_configuration_lets_count() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), ".git/HEAD", "ref: refs/heads/main\n");
+    write(folder.path(), "live/web.yaml", &deployment("web", "web:1", ""));
+    write(folder.path(), "live/odd.test.yaml", "kind: [\n");
+    write(folder.path(), "other/map.yaml", &config_map("map", "1"));
+    let source =
+        "[[source]]\nname = \"shop\"\nrepository = \"/srv\"\nexclude = [\"*.test.yaml\"]\ninclude = [\"/live/\"]\n";
+    write(folder.path(), "belay.toml", source);
+    let at = |arguments: &[&str]| belay(folder.path(), folder.path(), arguments);
+    for command in ["check", "render"] {
+        assert_eq!(at(&[command]).code, 1, "{command}");
+        let read = at(&[command, "--config", "belay.toml", "--source", "shop", "-o", "name"]);
+        assert_eq!(read.code, 0, "{command}: {read:?}");
+        assert!(!read.out.contains("map"), "{command}: {read:?}");
+        let nothing = at(&[command, "--config", "belay.toml"]);
+        assert!(nothing.code == 1 && nothing.err.contains("has no source \"default\", only \"shop\""), "{nothing:?}");
+    }
+    assert_eq!(at(&["simulate", "live"]).code, 1);
+    let simulated = at(&["simulate", "live", "--image", "web:2", "--config", "belay.toml", "--source", "shop"]);
+    assert_eq!(simulated.code, 0, "{simulated:?}");
+    assert_eq!(at(&["check", "--source", "shop"]).code, 2);
+}
+
+#[test]
+fn a_chart_is_rendered_as_the_configuration_says() {
+    let Some((folder, tools)) = folder() else { return };
+    write(folder.path(), "charts/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    let map = config_map("map", "1").replace("name: map", "name: '{{ .Release.Name }}-{{ .Values.colour }}'");
+    write(folder.path(), "charts/web/templates/map.yaml", &map);
+    let source = "[[source]]\nrepository = \"/srv\"\n[[source.helm]]\nchart = \"charts/web\"\nrelease = \"shop\"\nset = { colour = \"blue\" }\n";
+    write(folder.path(), "belay.toml", source);
+    let read = belay(folder.path(), &tools, &["render", "live", "-o", "name", "--config", "belay.toml"]);
+    assert!(read.out.contains("ConfigMap default/shop-blue\n"), "{read:?}");
+    let without = belay(folder.path(), &tools, &["render", "live", "-o", "name"]);
+    assert!(!without.out.contains("shop-blue"), "{without:?}");
+}

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::answer::CheckAnswer;
+use super::configured::SourceArgs;
 use super::exit::Exit;
 use super::folder::{self, Folder};
 use super::output::{Format, counted, plain, progress, say, say_value};
@@ -19,15 +20,17 @@ pub struct Args {
     /// The folder with the manifests, or one file
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
-    let Args { path, output } = args;
+    let Args { path, source, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(path, Scopes::new(namespace))?;
+    let folder = folder::read(path, &source.reading()?, Scopes::new(namespace))?;
     let (complaints, warnings) = look(&folder);
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     let (wrong, doubtful) = (complaints.len(), warnings.len());

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::Args;
+use crate::cli::configured::Reading;
 use crate::cli::workload::Named;
 use crate::cli::{Globals, folder};
 use crate::cluster::Refusal;
@@ -52,9 +53,10 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
         return Ok(Input::Scene(Box::new(read_live(globals, &named).await?)));
     }
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let (first, mut complaints) = manifests(&args.from, namespace)?;
+    let reading = args.source.reading()?;
+    let (first, mut complaints) = manifests(&args.from, &reading, namespace)?;
     let (second, more) = match &args.to {
-        Some(path) => manifests(path, namespace).map(|(second, more)| (Some(second), more))?,
+        Some(path) => manifests(path, &reading, namespace).map(|(second, more)| (Some(second), more))?,
         None => (None, Vec::new()),
     };
     complaints.extend(more);
@@ -111,10 +113,10 @@ fn scene(chosen: &Manifest, before: Before, all: &[Manifest]) -> SimulationInput
 }
 
 /// The manifests of a file, a folder, or standard input.
-fn manifests(path: &str, namespace: &str) -> anyhow::Result<(Vec<Manifest>, Vec<Complaint>)> {
+fn manifests(path: &str, reading: &Reading, namespace: &str) -> anyhow::Result<(Vec<Manifest>, Vec<Complaint>)> {
     let scopes = Scopes::new(namespace);
     if Path::new(path).is_dir() {
-        let folder = folder::read(Path::new(path), scopes)?;
+        let folder = folder::read(Path::new(path), reading, scopes)?;
         return Ok((folder.files.into_iter().flat_map(|file| file.manifests).collect(), folder.complaints));
     }
     let bytes = if path == "-" {

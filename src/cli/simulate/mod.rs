@@ -30,6 +30,7 @@ use std::num::NonZeroUsize;
 use anyhow::Context as _;
 
 use super::Globals;
+use super::configured::SourceArgs;
 use super::exit::Exit;
 use super::output::{Format, output_width, say, say_value};
 use super::plan::complain;
@@ -87,6 +88,8 @@ pub struct Args {
     /// The seed of everything random, such as names
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    source: SourceArgs,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,

@@ -1,0 +1,56 @@
+//! What a configuration says of how a folder is read: which files count, and how charts are rendered.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::config::{Config, RenderConfig, SourceConfig};
+use crate::daemon::render_options;
+use crate::render::{Options, Tools};
+
+/// Which source a folder is read as.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct SourceArgs {
+    /// The configuration of the daemon: what its source says of `include`, `exclude`, `render` and `helm` counts
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The name of the source in the configuration
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "config")]
+    source: String,
+}
+
+/// How a folder is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub options: Options,
+    pub tools: Tools,
+}
+
+impl Reading {
+    /// As a configuration says.
+    pub(super) fn of(source: &SourceConfig, render: &RenderConfig) -> Reading {
+        let RenderConfig { kustomize, helm } = render.clone();
+        Reading { options: render_options(source), tools: Tools { kustomize, helm } }
+    }
+}
+
+impl SourceArgs {
+    /// How a folder is read; without a configuration every file counts.
+    pub(super) fn reading(&self) -> anyhow::Result<Reading> {
+        let Some(file) = &self.config else { return Ok(Reading::default()) };
+        let (source, render) = configured(file, &self.source)?;
+        Ok(Reading::of(&source, &render))
+    }
+}
+
+/// What a configuration says of a source, and of what renders.
+pub(super) fn configured(file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
+    let shown = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {shown}"))?;
+    let Config { source: sources, render, .. } = Config::parse(&text, &shown)?;
+    let names: Vec<String> = sources.iter().map(|source| format!("{:?}", source.name)).collect();
+    let found = sources.into_iter().find(|one| one.name == source);
+    let found = found
+        .with_context(|| format!("{shown} has no source {source:?}, only {}; say --source NAME", names.join(", ")))?;
+    Ok((found, render))
+}
