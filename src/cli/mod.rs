@@ -222,7 +222,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match command {
         Command::Demo(args) => demo::run(&globals, args).await,
         Command::Run(args) => run::run(&globals, args).await,
-        Command::Plan(args) => plan::run(&globals, args).await,
+        Command::Plan(args) => Box::pin(plan::run(&globals, args)).await,
         Command::Check(args) => check::run(&globals, &args),
         Command::Render(args) => render::run(&globals, &args),
         Command::Import(args) => import::run(&args),
