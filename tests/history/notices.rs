@@ -20,8 +20,14 @@ fn begun(history: &History, commit: u64, objects: usize, trigger: &Trigger) -> V
     history.begin("shop", &commit_id(commit), &records, at(10)).unwrap()
 }
 
-/// Tells `receiver` all that there is, and what that was.
+/// Tells `receiver`, which does not ask what has begun, all that there is, and what that was.
 fn tell(history: &History, receiver: &str) -> Vec<(u64, Outcome, bool)> {
+    let mut told = tell_all(history, receiver);
+    told.retain(|(_, state, _)| *state != Outcome::Planned);
+    told
+}
+
+fn tell_all(history: &History, receiver: &str) -> Vec<(u64, Outcome, bool)> {
     let number = |notice: &Notice| (1..10).find(|number| commit_id(*number) == notice.commit).unwrap();
     let mut told = Vec::new();
     while let Some(pending) = history.next_notice(receiver).unwrap() {
@@ -49,6 +55,21 @@ fn three_hundred_objects_are_one_message() {
     assert_eq!(tell(&history, "ops"), [(2, Outcome::RolledBack, true)]);
     let became = history.became("shop", &commit_id(2), 20).unwrap();
     assert_eq!((became.objects[&Outcome::RolledBack], became.wrong.len()), (300, 20));
+}
+
+#[test]
+fn that_a_commit_has_begun_is_told_once_and_before_its_end() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 3, &Trigger::Commit);
+    assert_eq!(tell_all(&history, "ops"), [(1, Outcome::Planned, false)]);
+    end(&history, &ids, Outcome::Unchanged);
+    assert_eq!(tell_all(&history, "ops"), [(1, Outcome::Complete, true)], "what has begun has an end");
+    let drift = begun(&history, 1, 1, &Trigger::Drift("kubectl-edit".to_owned()));
+    assert_eq!(tell_all(&history, "ops"), [], "drift is no beginning");
+    end(&history, &drift, Outcome::Complete);
+    let ids = begun(&history, 2, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::Failed);
+    assert_eq!(tell_all(&history, "ops"), [(2, Outcome::Failed, true)], "the newest stands for what was not sent");
 }
 
 #[test]
@@ -163,9 +184,9 @@ fn notices_are_forgotten_with_the_records_of_their_commits() {
         let file = rusqlite::Connection::open(folder.path().join("history.db")).unwrap();
         file.query_row("SELECT count(*) FROM notices", [], |row| row.get(0)).unwrap()
     };
-    assert_eq!(notices(), 3);
+    assert_eq!(notices(), 6, "one that it has begun, and one of its end");
     let forgotten = history.forget(&Retention { age: None, records: Some(1) }, at(100)).unwrap();
-    assert_eq!((forgotten, notices()), (2, 1));
+    assert_eq!((forgotten, notices()), (2, 2));
 }
 
 #[test]
