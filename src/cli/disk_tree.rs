@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::render::{ContentId, Node, Tree, below};
+use crate::render::{ContentId, Node, Tree, below, folders_above};
 
 /// The files of a folder on this machine. What can't be read is not there. Nothing is kept by the ids of its files, so they
 /// only tell the paths.
@@ -42,8 +42,8 @@ impl Tree for DiskTree {
     type Error = Infallible;
 
     fn node(&self, path: &str) -> Result<Option<Node>, Infallible> {
-        for (at, _) in path.match_indices('/') {
-            match self.look(&path[..at]) {
+        for folder in folders_above(path) {
+            match self.look(folder) {
                 Some(Node::Folder(_)) => {}
                 other => return Ok(other.filter(|node| *node == Node::Link)),
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::git::{EntryKind, GitError, Listed, Mirror};
-use crate::render::{ContentId, Node, Tree};
+use crate::render::{ContentId, Node, Tree, folders_above};
 use belay_core::rollout::CommitId;
 
 /// The files of a commit. Each folder is read at most once.
@@ -58,8 +58,8 @@ impl Tree for CommitTree<'_> {
         if path.is_empty() {
             return Ok(Some(Node::Folder(ContentId::of_git(self.mirror.root(self.at)?.bytes()))));
         }
-        for (at, _) in path.match_indices('/') {
-            match self.listed(&path[..at])? {
+        for folder in folders_above(path) {
+            match self.listed(folder)? {
                 Some(Listed::Folder(_)) => {}
                 Some(Listed::Entry(entry)) if entry.kind == EntryKind::Symlink => return Ok(Some(Node::Link)),
                 Some(Listed::Entry(_)) | None => return Ok(None),

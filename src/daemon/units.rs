@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::commit_tree::CommitTree;
 use super::head_change::{Reading, Repository};
 use crate::git::{Change, Entry, EntryKind, GitError, OddPath};
-use crate::render::{IGNORE_FILE, Plan, RenderId, Renderer, Tree as _, Unit, below};
+use crate::render::{IGNORE_FILE, Plan, RenderId, Renderer, Tree as _, Unit, below, ignoring_above};
 use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes, is_manifest};
 use belay_core::rollout::{Commit, CommitId};
 
@@ -194,10 +194,8 @@ impl Repository {
     /// Whether a folder above the source's has a word in which files count: what changes there is not among the source's
     /// changes.
     fn is_ignored_from_above(&self, at: &CommitId) -> Result<bool, GitError> {
-        let folder = self.folder.trim_matches('/');
         let tree = CommitTree::new(&self.mirror, at);
-        let above = folder.match_indices('/').map(|(at, _)| &folder[..at]);
-        for above in (!folder.is_empty()).then_some("").into_iter().chain(above) {
+        for above in ignoring_above(&self.folder) {
             if tree.node(&below(above, IGNORE_FILE))?.is_some() {
                 return Ok(true);
             }

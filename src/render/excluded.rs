@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::tree::{Tree, below};
+use super::tree::{Tree, below, folders_above};
 
 /// The name of the files that say it in the repository.
 pub const IGNORE_FILE: &str = ".belayignore";
@@ -60,6 +60,12 @@ impl Patterns {
     }
 }
 
+/// The folders above a source's whose files [`IGNORE_FILE`] count for it too, the outermost first.
+pub fn ignoring_above(folder: &str) -> impl Iterator<Item = &str> {
+    let folder = folder.trim_matches('/');
+    (!folder.is_empty()).then_some("").into_iter().chain(folders_above(folder))
+}
+
 impl Excluded {
     /// What a configuration says.
     #[must_use]
@@ -92,17 +98,15 @@ impl Excluded {
         if self.is_empty() {
             return false;
         }
-        let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
         let included = |include: &Patterns| {
-            let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
             let matches = |path, is_folder| include.excludes(path, is_folder) == Some(true);
             match include.excludes(path, false) {
                 Some(said) => said,
-                None => above.any(|folder| matches(folder, true)),
+                None => folders_above(path).any(|folder| matches(folder, true)),
             }
         };
         // Within a folder that is excluded no pattern brings a file back, as with Git.
-        folders.any(|folder| self.excludes(folder, true))
+        folders_above(path).any(|folder| self.excludes(folder, true))
             || self.excludes(path, false)
             || self.include.as_ref().is_some_and(|include| !included(include))
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use sha2::{Digest, Sha256};
 
-use super::tree::{ContentId, Node, Tree, below};
+use super::tree::{ContentId, Node, Tree, below, folders_above};
 
 /// Files held in memory, by path.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +55,7 @@ impl Tree for MemoryTree {
         if let Some(held) = self.files.get(path) {
             return Ok(Some(if held.is_link { Node::Link } else { Node::File(ContentId::of(&held.bytes)) }));
         }
-        let ancestors = path.match_indices('/').map(|(at, _)| &path[..at]);
-        if ancestors.filter_map(|ancestor| self.files.get(ancestor)).any(|held| held.is_link) {
+        if folders_above(path).filter_map(|folder| self.files.get(folder)).any(|held| held.is_link) {
             return Ok(Some(Node::Link));
         }
         let mut hasher = Sha256::new();

@@ -29,12 +29,12 @@ mod unit;
 
 pub use child::{Failure, Limits, confinement};
 pub use confine::Confinement;
-pub use excluded::{Excluded, IGNORE_FILE};
+pub use excluded::{Excluded, IGNORE_FILE, ignoring_above};
 pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;
 pub use tools::{Found, Tool, Tools};
-pub use tree::{ContentId, Node, Tree, below};
+pub use tree::{ContentId, Node, Tree, below, folders_above};
 pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, Unit, UnitKind, find};
 
 #[cfg(test)]

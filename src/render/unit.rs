@@ -7,10 +7,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::closure::{self, KUSTOMIZATIONS};
-use super::excluded::{Excluded, IGNORE_FILE};
+use super::excluded::{Excluded, IGNORE_FILE, ignoring_above};
 use super::helm;
 use super::refusal::Refusal;
-use super::tree::{Node, Tree, below};
+use super::tree::{Node, Tree, below, folders_above};
 
 /// The most folders that are looked through for units.
 const FOLDERS: usize = 100_000;
@@ -113,10 +113,9 @@ impl Plan {
     /// Whether a path is no plain manifest's: it lies in the folder of a unit, a unit is made from it, or it does not count.
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
-        let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
         self.covered.files.contains(path)
             || self.covered.folders.contains("")
-            || folders.any(|folder| self.covered.folders.contains(folder))
+            || folders_above(path).any(|folder| self.covered.folders.contains(folder))
             || self.covered.excluded.has(path)
     }
 
@@ -220,8 +219,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
     let folder = folder.trim_matches('/');
     plan.covered.excluded = options.excluded.clone();
     // What the folders above it say counts, too; what itself says is read with it.
-    let above = folder.match_indices('/').map(|(at, _)| &folder[..at]);
-    for above in (!folder.is_empty()).then_some("").into_iter().chain(above) {
+    for above in ignoring_above(folder) {
         if matches!(tree.node(&below(above, IGNORE_FILE))?, Some(Node::File(_))) {
             plan.covered.excluded.read(tree, above)?;
         }
