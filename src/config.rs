@@ -1,21 +1,17 @@
 //! The configuration file: which sources there are, and how each is followed.
 
 mod nearest;
-
 mod order;
 mod receiver;
 mod schema;
 mod secret_file;
+mod source;
 mod span;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{FieldPath, LeftAlone};
-use ignore::gitignore::GitignoreBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +19,7 @@ use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
 pub use secret_file::read_secret;
+pub use source::{CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SourceConfig};
 pub use span::{InvalidSpan, Span};
 
 /// The whole configuration.
@@ -48,146 +45,6 @@ pub struct Config {
     pub notify: Vec<NotifyConfig>,
 }
 
-/// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SourceConfig {
-    /// Its name: a DNS label, written on every object that is applied from it.
-    #[serde(default = "default_name")]
-    pub name: String,
-    /// A path on this machine, or an https or ssh URL.
-    pub repository: String,
-    /// The branch that is followed.
-    #[serde(default = "default_branch")]
-    pub branch: String,
-    /// A tag pattern that is followed instead of a branch, `v*`: the newest by version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// One commit that is followed instead of a branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-    /// The source of this file whose head must be complete before anything of this one is applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<String>,
-    /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
-    #[serde(default)]
-    pub path: String,
-    /// The only files that count, as patterns of gitignore's from the repository's root; where it is empty, all do.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub include: Vec<String>,
-    /// The files that do not count, as such patterns. What is excluded is no manifest. Files `.belayignore` in the repository
-    /// say the same; where both speak of a file, this counts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<String>,
-    /// How often the repository is asked; one on this machine also wakes belay at once.
-    #[serde(default = "default_interval")]
-    pub interval: Span,
-    /// Whether objects are deleted when their manifests leave the repository.
-    #[serde(default)]
-    pub prune: bool,
-    /// The most that one commit may delete: a number, or a part of the source's objects.
-    #[serde(default = "default_prune_limit")]
-    pub prune_limit: String,
-    /// What is done when a rollout fails.
-    #[serde(default)]
-    pub on_failure: OnFailure,
-    /// How long a rollback may take, besides the workload's own deadline.
-    #[serde(default = "default_rollback_budget")]
-    pub rollback_budget: Span,
-    /// How long a fault of the infrastructure is waited out, besides the workload's own deadline.
-    #[serde(default = "span::default_outage_timeout")]
-    pub outage_timeout: Span,
-    /// Whether belay gives up as soon as the pods show that they can't start, before the deadline.
-    #[serde(default)]
-    pub fail_fast: bool,
-    /// Whether a commit that changes a ConfigMap or Secret also rolls out the workloads of this source that read it.
-    #[serde(default)]
-    pub roll_on_config: bool,
-    /// What is done when somebody else changes what belay applied.
-    #[serde(default)]
-    pub drift: Drift,
-    /// The kubeconfig context; empty for the current one.
-    #[serde(default)]
-    pub context: String,
-    /// The namespace of the Lease that keeps a second daemon from writing too; by default belay's own where it runs in the
-    /// cluster that it writes to, else `default`. All daemons of a source must use the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lease_namespace: Option<String>,
-    /// How belay shows itself to the repository.
-    #[serde(default)]
-    pub credentials: CredentialsConfig,
-    /// How a forge, or a script, tells belay that something was pushed; not at all where it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<HookConfig>,
-    /// Whether folders with a kustomization or a chart are rendered; else every file is read as it is.
-    #[serde(default)]
-    pub render: Render,
-    /// How charts are rendered: by default with their own values, as a release that is called like the chart's folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub helm: Vec<HelmConfig>,
-    /// Fields that somebody else decides on, an autoscaler or an admission webhook.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignore: Vec<IgnoreConfig>,
-}
-
-/// Fields that belay writes when it creates an object, and leaves alone afterwards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct IgnoreConfig {
-    /// The kind of the objects, `Deployment`; by default any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// Their name; by default any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Their namespace; by default any, and none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// The fields, as JSON pointers (`/spec/replicas`, `/metadata/annotations/example.com~1owner`), in which `*` stands for
-    /// every item of a list and `[name=web]` for the one with that name.
-    pub fields: Vec<FieldPath>,
-}
-
-impl IgnoreConfig {
-    fn is_of(&self, key: &ObjectKey) -> bool {
-        self.kind.as_ref().is_none_or(|kind| *kind == key.kind)
-            && self.name.as_ref().is_none_or(|name| *name == key.name)
-            && self.namespace.as_ref().is_none_or(|namespace| Some(namespace) == key.namespace.as_ref())
-    }
-}
-
-/// How one chart of a source is rendered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HelmConfig {
-    /// The chart's folder, from the repository's root.
-    pub chart: String,
-    /// The release's name; by default the folder's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release: Option<String>,
-    /// Where objects go that name no namespace; by default `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// The files with values, from the chart's folder, or from the repository's root with a leading `/`; the chart's own
-    /// `values.yaml` always counts first.
-    #[serde(default)]
-    pub values: Vec<String>,
-    /// Single values, as `helm --set` takes them.
-    #[serde(default)]
-    pub set: BTreeMap<String, String>,
-}
-
-/// Whether folders with a kustomization or a chart are rendered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Render {
-    /// They are.
-    #[default]
-    On,
-    /// They are not.
-    Off,
-}
-
 /// The programs that render; by default those on the PATH.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -198,37 +55,6 @@ pub struct RenderConfig {
     /// What renders charts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helm: Option<PathBuf>,
-}
-
-/// Where the secrets lie that a repository asks for. Files, so that they are in no command line and no log; under systemd
-/// they are best given by `LoadCredential=`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CredentialsConfig {
-    /// The user, where the URL names none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub username: Option<String>,
-    /// A file with a token or password, for https.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_file: Option<PathBuf>,
-    /// A private key, for ssh.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ssh_key: Option<PathBuf>,
-    /// A file with the passphrase of that key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ssh_passphrase_file: Option<PathBuf>,
-    /// The host keys that are trusted, in OpenSSH's form; by default those of the user that belay runs as.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub known_hosts: Option<PathBuf>,
-}
-
-/// `POST /hooks/NAME` at the address of `[web] listen`: whoever knows a secret may ask belay to look at the repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HookConfig {
-    /// A file with the secret that the forge knows too. Several lines are several secrets, at most 16; it is read for each
-    /// request.
-    pub secret_file: PathBuf,
 }
 
 /// How belay logs in to clusters.
@@ -287,50 +113,6 @@ pub struct WebConfig {
     pub public_url: Option<String>,
 }
 
-/// What is done when a rollout fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnFailure {
-    /// The workload goes back to its last good revision.
-    #[default]
-    RollBack,
-    /// Everything that the commit touched goes back.
-    RollBackCommit,
-    /// It is reported, and left as it is.
-    Report,
-}
-
-/// What is done when somebody else changes what belay applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Drift {
-    /// It is put back.
-    #[default]
-    Correct,
-    /// It is reported.
-    Report,
-}
-
-fn default_name() -> String {
-    "default".to_owned()
-}
-
-fn default_branch() -> String {
-    "main".to_owned()
-}
-
-fn default_interval() -> Span {
-    Span(Duration::from_secs(30))
-}
-
-fn default_prune_limit() -> String {
-    "10%".to_owned()
-}
-
-fn default_rollback_budget() -> Span {
-    Span(Duration::from_mins(5))
-}
-
 /// Why a configuration can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -384,124 +166,6 @@ pub enum ConfigError {
         /// The file.
         file: String,
     },
-}
-
-impl SourceConfig {
-    /// A source with everything but its repository at its default.
-    #[must_use]
-    pub fn of(repository: impl Into<String>) -> SourceConfig {
-        SourceConfig {
-            name: default_name(),
-            repository: repository.into(),
-            branch: default_branch(),
-            tag: None,
-            commit: None,
-            after: None,
-            path: String::new(),
-            include: Vec::new(),
-            exclude: Vec::new(),
-            interval: default_interval(),
-            prune: false,
-            prune_limit: default_prune_limit(),
-            on_failure: OnFailure::default(),
-            rollback_budget: default_rollback_budget(),
-            outage_timeout: span::default_outage_timeout(),
-            fail_fast: false,
-            roll_on_config: false,
-            drift: Drift::default(),
-            context: String::new(),
-            lease_namespace: None,
-            credentials: CredentialsConfig::default(),
-            webhook: None,
-            render: Render::default(),
-            helm: Vec::new(),
-            ignore: Vec::new(),
-        }
-    }
-
-    /// What is left alone of an object.
-    #[must_use]
-    pub fn left_alone(&self, key: &ObjectKey) -> LeftAlone {
-        LeftAlone::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
-    }
-
-    /// The namespace of the source's Lease.
-    #[must_use]
-    pub fn lease_namespace(&self) -> &str {
-        self.lease_namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
-    }
-
-    /// The most objects that one commit may delete, of `objects` in the source. A part is rounded up, so that a small
-    /// source may lose one.
-    #[must_use]
-    pub fn prune_limit(&self, objects: usize) -> usize {
-        match self.bound() {
-            Some(Bound::Part(part)) => (objects * part).div_ceil(100),
-            Some(Bound::Number(number)) => number,
-            None => 0,
-        }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        let text = self.prune_limit.trim();
-        match text.strip_suffix('%') {
-            Some(part) => part.trim_end().parse().ok().filter(|part| *part <= 100).map(Bound::Part),
-            None => text.parse().ok().map(Bound::Number),
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if self.name.is_empty()
-            || self.name.len() > 63
-            || !self.name.chars().all(label)
-            || self.name.starts_with('-')
-            || self.name.ends_with('-')
-        {
-            return Err(format!(
-                "name {:?} is not a DNS label (lower-case letters, digits and '-', at most 63)",
-                self.name
-            ));
-        }
-        if self.repository.trim().is_empty() {
-            return Err("repository is empty: name a path, or an https or ssh URL".to_owned());
-        }
-        if self.tag.is_some() && self.commit.is_some() {
-            return Err("tag and commit can't both be followed: leave one out".to_owned());
-        }
-        if self.interval.0 < Duration::from_secs(1) {
-            return Err(format!("interval {} is too short: at least 1s", self.interval));
-        }
-        let folder = self.path.trim_matches('/');
-        if folder.split('/').any(|part| part == "..") {
-            return Err(format!("path {:?} leaves the repository", self.path));
-        }
-        for pattern in self.include.iter().chain(&self.exclude) {
-            if let Err(error) = GitignoreBuilder::new("").add_line(None, pattern) {
-                return Err(format!("pattern {pattern:?}: {error}"));
-            }
-        }
-        for HelmConfig { chart, .. } in &self.helm {
-            if chart.trim_matches('/').is_empty() || chart.split('/').any(|part| part == "..") {
-                return Err(format!("helm: chart {chart:?} is no folder below the repository's root"));
-            }
-        }
-        if self.ignore.iter().any(|ignore| ignore.fields.is_empty()) {
-            return Err("ignore: names no fields".to_owned());
-        }
-        match self.bound() {
-            Some(_) => Ok(()),
-            None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
-        }
-    }
-}
-
-/// What `prune_limit` says.
-enum Bound {
-    /// Of a hundred.
-    Part(usize),
-    /// As many.
-    Number(usize),
 }
 
 impl Config {
