@@ -43,7 +43,7 @@ pub struct InvalidFieldPath {
 }
 
 /// What says which object this is, or is belay's own: it can't be left alone.
-const BELAYS: [&[&str]; 7] = [
+const NOT_TO_BE_LEFT_ALONE: [&[&str]; 7] = [
     &["apiVersion"],
     &["kind"],
     &["metadata", "name"],
@@ -72,7 +72,7 @@ impl FromStr for FieldPath {
                 Step::EachItem | Step::ItemWith(..) => false,
             })
         };
-        match BELAYS.iter().any(covers) {
+        match NOT_TO_BE_LEFT_ALONE.iter().any(covers) {
             true => Err(wrong("holds what belay knows the object by, or its own marks: name the fields below it")),
             false => Ok(FieldPath { text: text.to_owned(), steps }),
         }
