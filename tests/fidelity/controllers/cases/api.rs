@@ -165,6 +165,8 @@ fn listed() -> Vec<Case> {
         for number in 0..40 {
             w.create(map(&format!("map-{number:02}"), "1")).await?;
         }
+        // The controller that makes it for each namespace may be late.
+        w.until("the root certificate", |seen| seen.get("ConfigMap", "kube-root-ca.crt").is_some()).await?;
         let (mut token, mut names, mut versions) = (String::new(), Vec::new(), Vec::new());
         loop {
             let path = format!("{}?limit=17&labelSelector=&continue={token}", w.path("ConfigMap"));
