@@ -187,7 +187,8 @@ impl History {
     }
 }
 
-/// Writes a notice that something of a commit has begun: the first of it, for who wants to know at once.
+/// Writes a notice that something of a commit has begun, for who wants to know at once: the first of it, and where a person
+/// has it tried again after its end.
 pub(super) fn note_begun(
     connection: &Connection,
     plan: i64,
@@ -196,12 +197,20 @@ pub(super) fn note_begun(
     at: Timestamp,
 ) -> Result<(), Failure> {
     let open = records.iter().filter(|record| !record.outcome.is_final() && says_something(&record.trigger));
-    let commits: BTreeMap<&CommitId, &Trigger> = open.map(|record| (&record.commit, &record.trigger)).collect();
+    let mut commits: BTreeMap<&CommitId, &Trigger> = BTreeMap::new();
+    for record in open {
+        let trigger = commits.entry(&record.commit).or_insert(&record.trigger);
+        if record.trigger == Trigger::Retry {
+            *trigger = &record.trigger;
+        }
+    }
     for (commit, trigger) in commits {
-        let said: bool = connection
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM notices WHERE source = ? AND \"commit\" = ?)")?
-            .query_row(params![source, commit.as_str()], |row| row.get(0))?;
-        if !said && !was_there_before(connection, plan, commit)? {
+        let has_ended: Option<bool> = connection
+            .prepare_cached("SELECT final FROM notices WHERE source = ? AND \"commit\" = ? ORDER BY number DESC LIMIT 1")?
+            .query_row(params![source, commit.as_str()], |row| row.get(0))
+            .optional()?;
+        let is_new = has_ended.is_none_or(|has_ended| has_ended && *trigger == Trigger::Retry);
+        if is_new && !was_there_before(connection, plan, commit)? {
             let begun = Ended { plan, source, commit, outcome: Outcome::Planned, trigger };
             write(connection, &begun, (Outcome::Planned, 0, false), at)?;
         }

@@ -73,6 +73,22 @@ fn that_a_commit_has_begun_is_told_once_and_before_its_end() {
 }
 
 #[test]
+fn a_person_who_has_it_tried_again_hears_how_that_ends() {
+    let (_folder, history) = opened();
+    let ids = begun(&history, 1, 2, &Trigger::Commit);
+    end(&history, &ids, Outcome::RolledBack);
+    assert_eq!(tell_all(&history, "ops"), [(1, Outcome::RolledBack, true)]);
+    let retried = begun(&history, 1, 2, &Trigger::Retry);
+    assert_eq!(tell_all(&history, "ops"), [(1, Outcome::Planned, false)], "it is pending again");
+    end(&history, &retried, Outcome::RolledBack);
+    assert_eq!(tell_all(&history, "ops"), [(1, Outcome::RolledBack, true)], "and has failed again");
+    let after = begun(&history, 1, 1, &Trigger::After("Deployment/db".to_owned()));
+    assert_eq!(tell_all(&history, "ops"), [], "nobody asked for that");
+    end(&history, &after, Outcome::RolledBack);
+    assert_eq!(tell_all(&history, "ops"), []);
+}
+
+#[test]
 fn what_fails_is_told_before_the_rest_is_through_and_again_when_it_changes() {
     let (_folder, history) = opened();
     let ids = begun(&history, 1, 4, &Trigger::Commit);
