@@ -243,13 +243,14 @@ fn name(row: &WorkloadAnswer) -> String {
 fn heads(memory: &SourceHistories, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
     let answers = memory.source_answers();
     let mut lines = Vec::new();
-    for SourceAnswer { source, head, state, objects, trouble, troubles } in &answers {
+    for SourceAnswer { source, head, state, objects, trouble, troubles, warnings } in &answers {
         let is_at = head.as_ref().map(|head| at(history, head));
         let is_at = is_at.unwrap_or_else(|| "is at no commit yet".to_owned());
         let summary = if objects.0.is_empty() { state.to_string() } else { format!("{state} ({objects})") };
         lines.push(plain(&format!("{source} {is_at}: {summary}")));
         lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
         lines.extend(troubles.iter().map(|(place, message)| plain(&format!("  {place}: {message}"))));
+        lines.extend(warnings.iter().map(|(path, message)| plain(&format!("  warning: {path}: {message}"))));
     }
     if !lines.is_empty() {
         lines.push(String::new());

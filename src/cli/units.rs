@@ -38,22 +38,12 @@ impl<T: Tree<Error = Infallible>> Units<T> {
 
     /// Warnings of units that others are built on: what they hold is rolled out twice.
     pub(super) fn bases_of_others(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
-        let pairs = self.plan.bases_of_others();
-        let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
-        let wanted = self.plan.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
-        let path = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
-        let warning = |(base, other): &(&Unit, &Unit)| {
-            let place = Place { path: shown(&base.path), line: 1, column: 1 };
-            let message = format!("this is rolled out by itself, and {} is built on it", other.shown());
-            let path = if path.is_empty() { &*other.folder } else { path.as_str() };
-            Complaint::of_file(place, message, Some(format!("follow only what is to be rolled out: path = \"{path}\"")))
-        };
-        pairs.iter().map(warning).collect()
+        let twice = self.plan.rolled_out_twice().into_iter();
+        twice
+            .map(|twice| {
+                let place = Place { path: shown(&twice.base.path), line: 1, column: 1 };
+                Complaint::of_file(place, twice.message, Some(twice.advice))
+            })
+            .collect()
     }
-}
-
-/// The folder that two folders lie in.
-fn common_folder(one: &str, other: &str) -> String {
-    let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
-    same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
 }

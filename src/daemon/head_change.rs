@@ -55,6 +55,8 @@ pub(super) struct HeadChange {
     pub complaints: Vec<(Complaint, Arc<Commit>)>,
     /// Objects that the commit planned last had and this one has not, each with the commit that took it away.
     pub removed: BTreeMap<ObjectKey, Charged>,
+    /// What is odd about how it is followed, by the path of the file.
+    pub warnings: BTreeMap<String, String>,
     /// Whether it looks like an accident. Then nothing of it was taken up.
     pub accident: Option<Accident>,
 }
@@ -146,6 +148,7 @@ impl Repository {
             changed: Vec::new(),
             complaints: Vec::new(),
             removed: BTreeMap::new(),
+            warnings: self.warnings(head)?,
             accident,
         };
         news.paths.extend(rendered_places(&for_plan, &files));

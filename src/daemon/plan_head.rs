@@ -28,7 +28,8 @@ impl Source {
         }
         self.refused = None;
         let objects = self.desired().keys().count();
-        self.context.status.change(|source| set(&mut source.objects, objects));
+        let warnings = std::mem::take(&mut news.warnings);
+        self.context.status.change(|source| set(&mut source.objects, objects) | set(&mut source.warnings, warnings));
         self.name_namespaces();
         self.ask_for_kinds();
         let contradicted: BTreeMap<ObjectKey, String> = self

@@ -35,6 +35,8 @@ pub struct SourceStatus {
     pub looked: Option<Timestamp>,
     /// What is in the way, by where: the repository, the cluster, a manifest.
     pub trouble: BTreeMap<String, String>,
+    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    pub warnings: BTreeMap<String, String>,
     /// The rollouts under way, by object.
     #[serde(serialize_with = "by_name")]
     pub under_way: BTreeMap<ObjectKey, UnderWay>,
@@ -147,6 +149,7 @@ impl SourceStatus {
             objects: self.objects,
             blocked: self.blocked_by().map(str::to_owned),
             troubles: self.trouble.clone(),
+            warnings: self.warnings.clone(),
             held: self.held.keys().cloned().collect(),
         }
     }

@@ -145,6 +145,13 @@ impl Repository {
         Ok(())
     }
 
+    /// What is rolled out twice, by the path of its file.
+    pub(super) fn warnings(&self, head: &CommitId) -> Result<BTreeMap<String, String>, GitError> {
+        let plan = self.plan_at(head)?;
+        let twice = plan.rolled_out_twice().into_iter();
+        Ok(twice.map(|twice| (twice.base.path.to_string(), format!("{} ({})", twice.message, twice.advice))).collect())
+    }
+
     /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.
     pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
         let changes = self.mirror.changes(from, to, &self.folder)?;

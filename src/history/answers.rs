@@ -217,6 +217,8 @@ pub struct SourceAnswer {
     pub trouble: Option<TroubleAnswer>,
     /// What else is in its way, by where.
     pub troubles: BTreeMap<String, String>,
+    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    pub warnings: BTreeMap<String, String>,
 }
 
 /// What is in a source's way.

@@ -206,7 +206,9 @@ pub(super) fn note_begun(
     }
     for (commit, trigger) in commits {
         let has_ended: Option<bool> = connection
-            .prepare_cached("SELECT final FROM notices WHERE source = ? AND \"commit\" = ? ORDER BY number DESC LIMIT 1")?
+            .prepare_cached(
+                "SELECT final FROM notices WHERE source = ? AND \"commit\" = ? ORDER BY number DESC LIMIT 1",
+            )?
             .query_row(params![source, commit.as_str()], |row| row.get(0))
             .optional()?;
         let is_new = has_ended.is_none_or(|has_ended| has_ended && *trigger == Trigger::Retry);

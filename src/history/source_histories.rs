@@ -112,6 +112,7 @@ impl SourceHistory {
             objects: self.counts(),
             trouble,
             troubles: self.troubles().map(|(place, message)| (place.clone(), message.clone())).collect(),
+            warnings: self.standing.as_ref().map(|standing| standing.warnings.clone()).unwrap_or_default(),
         }
     }
 

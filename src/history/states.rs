@@ -22,6 +22,9 @@ pub struct SourceStanding {
     pub blocked: Option<String>,
     /// What is in its way, by where.
     pub troubles: BTreeMap<String, String>,
+    /// What is odd about how its repository is followed, by the path of the file.
+    #[serde(default)]
+    pub warnings: BTreeMap<String, String>,
     /// The objects with a hold.
     pub held: BTreeSet<ObjectKey>,
 }

@@ -418,11 +418,13 @@ mod tests {
     fn a_base_that_is_rolled_out_by_itself_is_told() {
         let tree = tree(&[("base/kustomization.yaml", ""), ("over/kustomization.yaml", "resources: [../base]\n")]);
         let Ok(plan) = find(&tree, "", &Options::default());
-        let pairs: Vec<_> = plan
-            .bases_of_others()
-            .iter()
-            .map(|(base, other)| (base.folder.to_string(), other.folder.to_string()))
-            .collect();
-        assert_eq!(pairs, [("base".to_owned(), "over".to_owned())]);
+        let twice = plan.rolled_out_twice();
+        let told: Vec<_> = twice.iter().map(|twice| (&*twice.base.path, &*twice.message, &*twice.advice)).collect();
+        let wanted = (
+            "base/kustomization.yaml",
+            "this is rolled out by itself, and over is built on it",
+            "follow only what is to be rolled out: path = \"over\"",
+        );
+        assert_eq!(told, [wanted]);
     }
 }

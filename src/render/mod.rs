@@ -35,7 +35,7 @@ pub use refusal::Refusal;
 pub use renderer::Renderer;
 pub use tools::{Found, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
-pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, Unit, UnitKind, find};
+pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind, find};
 
 #[cfg(test)]
 mod tests;

@@ -109,6 +109,17 @@ struct Covered {
     excluded: Excluded,
 }
 
+/// A unit that another is built on, and that is rolled out by itself, too.
+#[derive(Clone, Debug)]
+pub struct RolledOutTwice<'p> {
+    /// It.
+    pub base: &'p Unit,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
 impl Plan {
     /// Whether a path is no plain manifest's: it lies in the folder of a unit, a unit is made from it, or it does not count.
     #[must_use]
@@ -138,14 +149,36 @@ impl Plan {
         self.units.is_empty() && self.covered.folders.is_empty() && self.covered.excluded.is_empty()
     }
 
-    /// The units that others are built on: objects that are written once are rolled out twice. Each with the path of
-    /// the other.
+    /// The units that others are built on: objects that are written once are rolled out twice.
     #[must_use]
-    pub fn bases_of_others(&self) -> Vec<(&Unit, &Unit)> {
+    pub fn rolled_out_twice(&self) -> Vec<RolledOutTwice<'_>> {
+        let pairs = self.bases_of_others();
+        let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
+        let wanted = self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
+        let wanted = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
+        let twice = |(base, other): &(_, &Unit)| RolledOutTwice {
+            base: *base,
+            message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
+            advice: format!(
+                "follow only what is to be rolled out: path = \"{}\"",
+                if wanted.is_empty() { &*other.folder } else { &*wanted }
+            ),
+        };
+        pairs.iter().map(twice).collect()
+    }
+
+    /// Each unit that another is built on, with the other.
+    fn bases_of_others(&self) -> Vec<(&Unit, &Unit)> {
         let base_of = |base: &Unit, other: &Unit| other.bases.iter().any(|folder| **folder == *base.folder);
         let pairs = self.units.values().flat_map(|base| self.units.values().map(move |other| (base, other)));
         pairs.filter(|(base, other)| base.path != other.path && base_of(base, other)).collect()
     }
+}
+
+/// The folder that two folders lie in.
+fn common_folder(one: &str, other: &str) -> String {
+    let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
+    same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
 }
 
 /// Whether a file with this name makes its folder a unit.

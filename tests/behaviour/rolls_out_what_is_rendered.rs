@@ -1,10 +1,12 @@
 //! Folders with a kustomization or a chart are rendered by the real tools, and rolled out like plain manifests.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use belay::config::{HelmConfig, Render};
+use belay::history::source_histories::SourceHistories;
 use belay::render::Tools;
 use belay_core::rollout::{Outcome, SourceState, marks};
 
@@ -213,4 +215,26 @@ async fn a_source_may_say_that_nothing_is_rendered() {
     world.with_all_of_them().await;
     assert!(world.get(&map("a")).await.is_some());
     assert_eq!(world.status().state(), SourceState::Synced, "{:#?}", world.records());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.repository.write("base/kustomization.yaml", BASE).write("base/web.yaml", deployment("web", "web:0", ""));
+    world.repository.write("live/over/kustomization.yaml", OVERLAY.replace("../base", "../../base"));
+    world.with_all_of_them().await;
+    assert!(world.get(&path_of("web")).await.is_some() && world.get(&path_of("p-web")).await.is_some());
+    let warning = "this is rolled out by itself, and live/over is built on it (follow only what is to be rolled out: path \
+                   = \"live/over\")";
+    let told = BTreeMap::from([("base/kustomization.yaml".to_owned(), warning.to_owned())]);
+    assert_eq!(world.status().warnings, told);
+    assert_eq!(world.status().state(), SourceState::Synced, "it is in nobody's way");
+    let answers = SourceHistories::read(world.history(), &BTreeSet::new()).unwrap().source_answers();
+    assert_eq!(answers[0].warnings, told, "what `belay status` prints");
+
+    let alone = world.push("live/over/kustomization.yaml", "resources: [web.yaml]\n", "Not built on it any more");
+    world.through(&alone).await;
+    assert_eq!(world.status().warnings, BTreeMap::new());
 }

@@ -61,6 +61,7 @@ struct Source {
     head: Option<Head>,
     looked: Option<Timestamp>,
     troubles: Vec<String>,
+    warnings: Vec<String>,
 }
 
 struct Head {
@@ -123,6 +124,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
             .cloned()
             .chain(of.trouble.iter().map(|(place, what)| format!("{place}: {what}")))
             .collect(),
+        warnings: of.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
     });
     Ok(assemble(Frame::of(&room.shown, "/"), asked, sources.collect(), &status, answer))
 }
