@@ -447,3 +447,38 @@ async fn a_plan_takes_what_the_configuration_leaves_alone() {
     let other = stage.run(&["plan", "--from", &from, "--config", &config, "--source", "shop"]);
     assert!(other.err.contains("has no source \"shop\", only \"default\""), "{other:?}");
 }
+
+/// What the daemon's configuration excludes and renders, a plan excludes and renders, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_reads_a_folder_as_the_configuration_says() {
+    let helm = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join("helm"));
+    let Some(helm) = helm.filter(|helm| helm.exists()) else {
+        eprintln!("skipped: KUBEBUILDER_ASSETS has no helm");
+        return;
+    };
+    let mut stage = Stage::new().await;
+    stage.repository.write("settings.yaml", config_map("settings", "1"));
+    stage.repository.commit("Settings");
+    stage.repository.push();
+    once(&stage, 0);
+    let folder = stage.home.path().join("folder");
+    std::fs::create_dir_all(folder.join("web/templates")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    std::fs::create_dir(folder.join(".git")).unwrap();
+    write(".git/HEAD", "ref: refs/heads/main\n");
+    write("settings.yaml", &config_map("settings", "1"));
+    write("odd.test.yaml", &config_map("odd", "1"));
+    write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    let named = "name: '{{ .Release.Name }}-{{ .Values.colour }}'";
+    write("web/templates/map.yaml", &config_map("map", "1").replace("name: map", named));
+    let config = stage.home.path().join("belay.toml");
+    let source = "[[source]]\nrepository = \"/srv/git/shop.git\"\nexclude = [\"*.test.yaml\"]\n[[source.helm]]\nchart = \
+                  \"web\"\nrelease = \"shop\"\nset = { colour = \"blue\" }\n";
+    std::fs::write(&config, format!("[render]\nhelm = {helm:?}\n{source}")).unwrap();
+    let (from, config) = (folder.display().to_string(), config.display().to_string());
+    let plan = stage.run(&["plan", "--from", &from, "--config", &config]);
+    assert_eq!(plan.code, 3, "{plan:?}");
+    let text = format!("{}{}", plan.out, plan.err);
+    assert!(text.contains("shop-blue") && !text.contains("odd"), "{plan:?}");
+    assert!(text.contains("1 unchanged"), "{plan:?}");
+}
