@@ -49,6 +49,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_kustomization_makes_a_secret_of_is_not_shown() {
+        let generator = "secretGenerator:\n# was: hunter2\n- name: keys\n  literals: [password=hunter2]\n";
+        let patch = "patches:\n- patch: |-\n    kind: Secret\n    stringData: {password: hunter2}\n";
+        for kind in ["", "kind: Kustomization\n"] {
+            for field in [generator, patch] {
+                for before in [
+                    format!("{kind}resources: [secret.yaml]\nimages:\n- newTag: b2\n{field}"),
+                    format!("{kind}{field}namespace: x\nimages:\n- newTag: b2\n"),
+                ] {
+                    let shown = plain(&before, &before.replace("b2", "b3"));
+                    assert!(shown.contains(&"-- newTag: b2".to_owned()), "{shown:?}");
+                    assert!(!shown.concat().contains("hunter2"), "{shown:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_line_that_holds_both_is_not_shown() {
         let before = "{kind: List, items: [{kind: Secret, data: {a: hunter2}}, {kind: Pod, b: 2}]}\n";
         let shown = plain(before, &before.replace("b: 2", "b: 3"));

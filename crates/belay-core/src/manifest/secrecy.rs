@@ -84,6 +84,9 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
 
 /// Of a document from its first line to its last. Of a list only the items that are Secrets, and what is around them.
 fn of_placed(placed: &Placed, doubt: &Doubt<'_>, first: usize, last: usize) -> BTreeSet<usize> {
+    if is_kustomization(placed.value()) {
+        return of_kustomization(placed, doubt.text, first, last);
+    }
     let is_secret = |object: &Value| of_object(object, doubt) != Showing::Everything;
     if !is_secret(placed.value()) {
         return BTreeSet::new();
@@ -98,6 +101,48 @@ fn of_placed(placed: &Placed, doubt: &Doubt<'_>, first: usize, last: usize) -> B
             let span = item.span();
             let before = at.checked_sub(1).map_or(first, |before| line(items[before].span().end) + 1);
             let after = items.get(at + 1).map_or(last, |after| line(after.span().start).saturating_sub(1));
+            lines.extend(before.min(line(span.start))..=after.max(line(span.end)));
+        }
+    }
+    lines
+}
+
+/// Fields of a kustomization that hold names alone.
+const NAMES: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "resources",
+    "components",
+    "bases",
+    "crds",
+    "images",
+    "replicas",
+    "namespace",
+    "namePrefix",
+    "nameSuffix",
+    "buildMetadata",
+];
+
+/// Whether this is a kustomization, which needs not say so.
+fn is_kustomization(value: &Value) -> bool {
+    match value["kind"].as_str() {
+        Some(kind) => matches!(kind, "Kustomization" | "Component"),
+        None => NAMES[2..].iter().any(|name| value.get(name).is_some()) && value.get("metadata").is_none(),
+    }
+}
+
+/// Of a kustomization the fields that may hold a value of a Secret, as generators and patches do, and what is around them.
+fn of_kustomization(placed: &Placed, text: &str, first: usize, last: usize) -> BTreeSet<usize> {
+    let line = |position: Position| position.line.saturating_sub(1) as usize;
+    let doubtful = of_text(text) != Showing::Everything;
+    let mut fields: Vec<_> = placed.root().children().collect();
+    fields.sort_by_key(|field| line(field.at.span().start));
+    let mut lines = BTreeSet::new();
+    for (at, field) in fields.iter().enumerate() {
+        if doubtful && !NAMES.contains(&field.name) {
+            let before = at.checked_sub(1).map_or(first, |before| line(fields[before].at.span().end) + 1);
+            let after = fields.get(at + 1).map_or(last, |after| line(after.at.span().start).saturating_sub(1));
+            let span = field.at.span();
             lines.extend(before.min(line(span.start))..=after.max(line(span.end)));
         }
     }
