@@ -6,6 +6,7 @@ use anyhow::bail;
 
 use super::Globals;
 use super::exit::Exit;
+use super::kustomized;
 use super::output::Format;
 use super::worktree::{Finish, Where, Worktree};
 use belay_core::manifest::ObjectKey;
@@ -101,7 +102,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         bail!("a DaemonSet has a pod on every node, and no --replicas");
     }
     let namespace = globals.namespace.as_deref();
-    let worktree = Worktree::open(&args.to.dir, namespace.unwrap_or("default"))?;
+    let mut worktree = Worktree::open(&args.to.dir, namespace.unwrap_or("default"))?;
     let key = ObjectKey {
         group: "apps".to_owned(),
         kind: args.kind.name().to_owned(),
@@ -123,6 +124,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     worktree.check(&path)?;
     let text = manifest(&args, namespace);
+    let listed =
+        kustomized::with_resource(&mut worktree, &args.to.dir, namespace.unwrap_or("default"), (&path, &text))?;
     let finish = Finish {
         to: &args.to,
         subject: format!("Add {} {}", key.kind.to_lowercase(), key.name),
@@ -130,7 +133,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         dry_run: args.dry_run,
         output: args.output,
     };
-    worktree.finish(vec![(path, text)], &finish).await?;
+    worktree.finish(std::iter::once((path, text)).chain(listed).collect(), &finish).await?;
     Ok(Exit::Done)
 }
 

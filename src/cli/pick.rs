@@ -3,6 +3,7 @@
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
+use super::kustomized::RenderedFolder;
 use super::nearest::there_is;
 use super::selector::Selector;
 use super::target::{self, Meant, meant};
@@ -47,9 +48,13 @@ pub(super) fn at<'v>(value: &'v Value, path: &[Step]) -> &'v Value {
 
 /// Writes changes of one manifest into the text of its file.
 pub(super) fn write(text: &str, manifest: &Manifest, ops: &[Op]) -> Result<String, EditError> {
-    let document = manifest.document;
+    write_in(text, manifest.document, manifest.item, ops)
+}
+
+/// Writes changes into a document, or into an item of the list that it is.
+pub(super) fn write_in(text: &str, document: usize, item: Option<usize>, ops: &[Op]) -> Result<String, EditError> {
     let whole = |path: &[Step]| -> Vec<Step> {
-        let item = manifest.item.map(|item| [key("items"), Step::Item(item)]);
+        let item = item.map(|item| [key("items"), Step::Item(item)]);
         item.into_iter().flatten().chain(path.iter().cloned()).collect()
     };
     let mut text = text.to_owned();
@@ -77,16 +82,25 @@ pub(super) struct Pick<'a> {
 }
 
 impl Pick<'_> {
-    /// The manifests that are meant, each with the path of its file; with no word and no labels, all that can be changed
+    /// The manifests that are meant, each with the path of its file, or of the unit that renders it; with no word and no labels, all that can be changed
     /// so where `all` is said.
-    pub(super) fn in_worktree<'d>(&self, worktree: &'d Worktree) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
-        let all: Vec<(String, &Manifest)> =
-            worktree.manifests().map(|(path, manifest)| (path.clone(), manifest)).collect();
-        self.of(all).map_err(|error| match worktree.rejected().first() {
-            Some(first) => {
+    pub(super) fn in_worktree<'d>(
+        &self,
+        worktree: &'d Worktree,
+        rendered: &'d RenderedFolder,
+    ) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
+        let plain = worktree.manifests().filter(|(path, _)| !rendered.covers(path));
+        let all = plain.chain(rendered.manifests()).map(|(path, manifest)| (path.clone(), manifest)).collect();
+        if let Some(failure) = rendered.failure().filter(|_| self.selector.is_some()) {
+            bail!(failure);
+        }
+        let rejected = worktree.rejected().filter(|(path, _)| !rendered.covers(path)).map(|(_, object)| object).min();
+        self.of(all).map_err(|error| match (rendered.failure(), rejected) {
+            (Some(failure), _) => error.context(failure),
+            (None, Some(first)) => {
                 error.context(format!("some manifests here can't be read, {first} among them; `belay check` says why"))
             }
-            None => error,
+            (None, None) => error,
         })
     }
 
@@ -160,7 +174,10 @@ impl Pick<'_> {
             _ => {
                 let places: Vec<String> =
                     found.iter().map(|(_, manifest)| format!("{} ({})", manifest.key, manifest.place)).collect();
-                bail!("there are several: {}; say KIND/NAME, and the namespace with -n", places.join(", "))
+                bail!(
+                    "there are several: {}; say KIND/NAME, and the namespace with -n or the folder with --dir",
+                    places.join(", ")
+                )
             }
         }
     }

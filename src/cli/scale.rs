@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
+use super::kustomized::Field;
 use super::pick::{Op, key};
 use super::set::{Change, Place, change, of};
 use crate::cluster::{Part, Patch};
@@ -71,6 +72,10 @@ impl Change for ScaleTo {
     fn patch(&self, _object: &ObjectKey, value: &Value) -> anyhow::Result<Option<(Part, Patch)>> {
         self.check(value)?;
         Ok(Some((Part::Scale, Patch::Merge(json!({"spec": {"replicas": self.replicas}})))))
+    }
+
+    fn field(&self) -> Option<Field> {
+        Some(Field::Replicas)
     }
 
     fn done(&self) -> &'static str {

@@ -67,14 +67,24 @@ impl Worktree {
         self.prefix.join(path).to_string_lossy().into_owned()
     }
 
+    /// Reads a file that is no manifest.
+    pub(super) fn load(&mut self, path: &str) -> anyhow::Result<()> {
+        if !self.files.contains_key(path) {
+            let bytes = std::fs::read(self.copy.root().join(path)).with_context(|| format!("failed to read {path}"))?;
+            let file = read_file(path, &bytes, &Scopes::new("default"));
+            self.files.insert(path.to_owned(), WorktreeFile { bytes, file });
+        }
+        Ok(())
+    }
+
     /// All manifests that nothing is wrong with, with the paths of their files.
     pub(super) fn manifests(&self) -> impl Iterator<Item = (&String, &Manifest)> {
         self.files.iter().flat_map(|(path, page)| page.file.manifests.iter().map(move |manifest| (path, manifest)))
     }
 
-    /// Objects that are written here, and that something is wrong with.
-    pub(super) fn rejected(&self) -> BTreeSet<&ObjectKey> {
-        self.files.values().flat_map(|page| &page.file.rejected).collect()
+    /// Objects that are written here, and that something is wrong with, with the paths of their files.
+    pub(super) fn rejected(&self) -> impl Iterator<Item = (&String, &ObjectKey)> {
+        self.files.iter().flat_map(|(path, page)| page.file.rejected.iter().map(move |key| (path, key)))
     }
 
     /// Refuses a file in which something is not committed.

@@ -80,6 +80,20 @@ pub(super) fn kustomization<T: Tree>(tree: &T, folder: &str, name: &str) -> Resu
     Ok(Some(Unit::new(below(folder, name), folder, kind, inputs, (files, bases), walk.refusal)))
 }
 
+/// The path of the kustomization in a folder.
+///
+/// # Errors
+///
+/// When the tree can't be read.
+pub fn kustomization_in<T: Tree>(tree: &T, folder: &str) -> Result<Option<String>, T::Error> {
+    for path in KUSTOMIZATIONS.map(|name| below(folder, name)) {
+        if matches!(tree.node(&path)?, Some(Node::File(_))) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
 /// The whole repository, for where it can't be told what a unit is made from.
 pub(super) fn whole<T: Tree>(tree: &T) -> Result<Inputs, T::Error> {
     Ok(Inputs { nodes: BTreeMap::from([(String::new(), tree.node("")?)]) })

@@ -28,6 +28,7 @@ mod tree;
 mod unit;
 
 pub use child::{Failure, Limits, confinement};
+pub use closure::kustomization_in;
 pub use confine::Confinement;
 pub use excluded::{Excluded, IGNORE_FILE, ignoring_above};
 pub use memory_tree::MemoryTree;

@@ -25,6 +25,7 @@ mod editing;
 mod globals;
 mod image;
 mod importing;
+mod kustomized;
 mod monitoring;
 mod notifying;
 mod operating;

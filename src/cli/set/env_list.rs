@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::containers::matching;
 use super::env_args::Args;
-use super::{TEMPLATED, open, pick_templated as pick};
+use super::{TEMPLATED, open, pick_templated as pick, rendered};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{Format, progress, say, say_value};
@@ -37,7 +37,8 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
         objects.extend(found.into_iter().map(|target| (target.key, target.live)));
     } else {
         let worktree = open(globals, place)?;
-        let picked = pick(globals, place, words).in_worktree(&worktree)?;
+        let rendered = rendered(globals, place)?;
+        let picked = pick(globals, place, words).in_worktree(&worktree, &rendered)?;
         objects.extend(picked.into_iter().map(|(_, manifest)| (manifest.key.clone(), manifest.value())));
     }
     let known = if args.resolve { configuration(globals, args, &objects).await? } else { BTreeMap::new() };

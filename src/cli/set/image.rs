@@ -7,6 +7,7 @@ use super::containers::{matching, patch_of};
 use super::{Change, Place, change, in_pods, of};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
+use crate::cli::kustomized::Field;
 use crate::cli::pick::{Op, key};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
@@ -85,6 +86,10 @@ impl Change for Images {
         let changes = all.iter().map(|(container, image)| (container, change(image))).collect();
         let spec = patch_of(object, value, changes);
         Ok(in_pods(object, spec))
+    }
+
+    fn field(&self) -> Option<Field> {
+        Some(Field::Images)
     }
 
     fn done(&self) -> &'static str {

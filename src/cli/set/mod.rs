@@ -16,6 +16,7 @@ mod service_account;
 mod tests;
 mod volume;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use anyhow::{Context as _, bail};
@@ -25,7 +26,8 @@ use serde_json::{Map, Value, json};
 use super::Globals;
 use super::cause::annotated;
 use super::exit::Exit;
-use super::output::{Format, say};
+use super::kustomized::{Edited, Field, RenderedFolder};
+use super::output::{Format, progress, say};
 use super::pick::{self, Op, Pick};
 use super::target::{Act, For, On, Target, each};
 use super::worktree::{Finish, Where, Worktree};
@@ -124,6 +126,10 @@ pub(in crate::cli) trait Change {
     fn kinds(&self) -> &'static [(&'static str, &'static str)] {
         TEMPLATED
     }
+    /// The field of a kustomization that does the same, where there is one.
+    fn field(&self) -> Option<Field> {
+        None
+    }
     /// What is said of another kind.
     fn otherwise(&self) -> &'static str {
         "has no pods"
@@ -169,22 +175,40 @@ pub(in crate::cli) async fn change(
     if words.is_empty() && place.selector().is_none() {
         bail!("which workload? say KIND/NAME, -l LABELS, or --all");
     }
-    let worktree = open(globals, place)?;
-    let picked = pick_from(globals, place, words, change).in_worktree(&worktree)?;
+    let mut worktree = open(globals, place)?;
+    let rendered = rendered(globals, place)?;
+    rendered.kustomizations().try_for_each(|path| worktree.load(path))?;
+    let picked = pick_from(globals, place, words, change).in_worktree(&worktree, &rendered)?;
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
+    let mut others = BTreeSet::new();
     for (path, manifest) in picked {
         let ops = change.ops(&manifest.key, &manifest.value())?;
         if ops.is_empty() {
             continue;
         }
-        worktree.check(&path)?;
         let known = new.iter().position(|(there, _)| *there == path);
         let text = match known {
             Some(at) => new[at].1.as_str(),
             None => worktree.text(&path)?,
         };
-        let text = pick::write(text, manifest, &ops).with_context(|| manifest.place.to_string())?;
+        let text = if rendered.is_unit(&path) {
+            let edited = rendered.edit(&path, text, manifest, change)?;
+            let Some(Edited { text, others: more }) = edited else {
+                objects.push(manifest.key.clone());
+                continue;
+            };
+            // Each was as it should be before.
+            if let Some(undone) = more.iter().find(|other| objects.contains(other)) {
+                bail!("{undone} and {} have the same image in {path}, and can't be given two", manifest.key);
+            }
+            others.extend(more);
+            text
+        } else {
+            rendered.refuse_part(&path)?;
+            pick::write(text, manifest, &ops).with_context(|| manifest.place.to_string())?
+        };
+        worktree.check(&path)?;
         match known {
             Some(at) => new[at].1 = text,
             None => new.push((path, text)),
@@ -193,6 +217,9 @@ pub(in crate::cli) async fn change(
     }
     if objects.is_empty() {
         bail!("nothing would change: the manifests say that already");
+    }
+    for other in others.iter().filter(|other| !objects.contains(other)) {
+        progress(format!("note: {other} has the same image, and changes with it"));
     }
     let subject = change.subject(&objects);
     let finish = Finish { to: &place.to, subject, objects, dry_run: place.dry_run, output: place.output };
@@ -203,6 +230,11 @@ pub(in crate::cli) async fn change(
 /// The working copy.
 pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Worktree> {
     Worktree::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
+}
+
+/// What is rendered there.
+fn rendered(globals: &Globals, place: &Place) -> anyhow::Result<RenderedFolder> {
+    RenderedFolder::below(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
 }
 
 fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {
