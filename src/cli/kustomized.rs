@@ -54,7 +54,7 @@ impl RenderedFolder {
             DiskTree::around(folder).with_context(|| format!("failed to read the folder {}", folder.display()))?;
         let renderer = renderer();
         let Ok(plan) = renderer.plan(&tree, &folder);
-        let bases: BTreeSet<&str> = plan.bases_of_others().iter().map(|(base, _)| &*base.path).collect();
+        let bases: BTreeSet<&str> = plan.rolled_out_twice().iter().map(|twice| &*twice.base.path).collect();
         let units: Vec<&Unit> = plan.units.values().filter(|unit| !bases.contains(&*unit.path)).collect();
         let Ok(()) = renderer.prepare(&tree, &units);
         let scopes = Scopes::new(namespace);
