@@ -156,15 +156,15 @@ impl Plan {
         let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
         let wanted = self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
         let wanted = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
-        let twice = |(base, other): &(_, &Unit)| RolledOutTwice {
-            base: *base,
+        let twice = |(base, other): (_, &Unit)| RolledOutTwice {
+            base,
             message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
             advice: format!(
                 "follow only what is to be rolled out: path = \"{}\"",
                 if wanted.is_empty() { &*other.folder } else { &*wanted }
             ),
         };
-        pairs.iter().map(twice).collect()
+        pairs.iter().copied().map(twice).collect()
     }
 
     /// Each unit that another is built on, with the other.
