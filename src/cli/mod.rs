@@ -23,7 +23,7 @@ mod history_view;
 mod identity;
 mod import;
 mod kubeconfig;
-mod kustomized;
+mod kustomization;
 mod man;
 mod markdown;
 mod nearest;

@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::Globals;
 use super::exit::Exit;
-use super::kustomized;
+use super::kustomization;
 use super::output::Format;
 use super::worktree::{Finish, Where, Worktree};
 use belay_core::manifest::ObjectKey;
@@ -125,7 +125,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     worktree.check(&path)?;
     let text = manifest(&args, namespace);
     let listed =
-        kustomized::with_resource(&mut worktree, &args.to.dir, namespace.unwrap_or("default"), (&path, &text))?;
+        kustomization::with_resource(&mut worktree, &args.to.dir, namespace.unwrap_or("default"), (&path, &text))?;
     let finish = Finish {
         to: &args.to,
         subject: format!("Add {} {}", key.kind.to_lowercase(), key.name),

@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
-use super::kustomized::RenderedFolder;
+use super::kustomization::RenderedFolder;
 use super::nearest::there_is;
 use super::selector::Selector;
 use super::target::{self, Meant, meant};
@@ -82,8 +82,8 @@ pub(super) struct Pick<'a> {
 }
 
 impl Pick<'_> {
-    /// The manifests that are meant, each with the path of its file, or of the unit that renders it; with no word and no labels, all that can be changed
-    /// so where `all` is said.
+    /// The manifests that are meant, each with the path of its file, or of the unit that renders it; with no word and no
+    /// labels, all that can be changed so where `all` is said.
     pub(super) fn in_worktree<'d>(
         &self,
         worktree: &'d Worktree,
@@ -91,11 +91,12 @@ impl Pick<'_> {
     ) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
         let plain = worktree.manifests().filter(|(path, _)| !rendered.covers(path));
         let all = plain.chain(rendered.manifests()).map(|(path, manifest)| (path.clone(), manifest)).collect();
-        if let Some(failure) = rendered.failure().filter(|_| self.selector.is_some()) {
-            bail!(failure);
+        let failure = rendered.failure();
+        if let Some(failure) = failure.as_ref().filter(|_| self.selector.is_some()) {
+            bail!(failure.clone());
         }
         let rejected = worktree.rejected().filter(|(path, _)| !rendered.covers(path)).map(|(_, object)| object).min();
-        self.of(all).map_err(|error| match (rendered.failure(), rejected) {
+        self.of(all).map_err(|error| match (failure, rejected) {
             (Some(failure), _) => error.context(failure),
             (None, Some(first)) => {
                 error.context(format!("some manifests here can't be read, {first} among them; `belay check` says why"))

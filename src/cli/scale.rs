@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::exit::Exit;
-use super::kustomized::Field;
+use super::kustomization::KustomizationField;
 use super::pick::{Op, key};
 use super::set::{Change, Place, change, of};
 use crate::cluster::{Part, Patch};
@@ -74,8 +74,8 @@ impl Change for ScaleTo {
         Ok(Some((Part::Scale, Patch::Merge(json!({"spec": {"replicas": self.replicas}})))))
     }
 
-    fn field(&self) -> Option<Field> {
-        Some(Field::Replicas)
+    fn field(&self) -> Option<KustomizationField> {
+        Some(KustomizationField::Replicas)
     }
 
     fn done(&self) -> &'static str {

@@ -5,25 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::editing::Copy;
 use crate::program::{Ran, belay, finish};
-use crate::world::daemon::deployment;
+use crate::world::daemon::{deployment, tools_folder};
 
 /// A working copy with a base, an overlay and a chart, and the PATH with the real tools.
-struct Rendered {
+struct KustomizedCopy {
     copy: Copy,
     tools: PathBuf,
 }
 
 const LIVE: &str = "# What runs.\nresources:\n- ../base # the shop\nnamespace: shop\nnamePrefix: live-\nimages: # newest\n- name: web # the front\n  newName: r.example.com/web\n  newTag: \"1.1\"\n";
 
-impl Rendered {
-    fn new() -> Option<Rendered> {
-        let tools =
-            std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(|folder| folder.join("helm").exists());
-        let Some(tools) = tools else {
-            eprintln!("KUBEBUILDER_ASSETS names no folder with kubectl and helm: nothing is rendered");
-            return None;
-        };
-        let rendered = Rendered { copy: Copy::new(), tools };
+impl KustomizedCopy {
+    fn new() -> Option<KustomizedCopy> {
+        let rendered = KustomizedCopy { copy: Copy::new(), tools: tools_folder()? };
         rendered.write("base/kustomization.yaml", "resources: [web.yaml, api.yaml, other.yaml]\n");
         rendered.write("base/web.yaml", &deployment("web", "web:1", ""));
         rendered.write("base/api.yaml", &deployment("api", "api:1", ""));
@@ -74,7 +68,7 @@ impl Rendered {
 
 #[test]
 fn an_image_is_set_in_the_kustomization_that_is_rolled_out() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     let ran = rendered.belay("set image live-web app=r.example.com/web:1.2");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(rendered.read("live/kustomization.yaml"), LIVE.replace("1.1", "1.2"));
@@ -92,7 +86,7 @@ fn an_image_is_set_in_the_kustomization_that_is_rolled_out() {
 
 #[test]
 fn others_with_the_same_image_change_with_it_and_are_told() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     let ran = rendered.belay("set image live-api app=api:2");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.err.contains("note: Deployment shop/live-other has the same image, and changes with it\n"), "{ran:?}");
@@ -116,7 +110,7 @@ fn others_with_the_same_image_change_with_it_and_are_told() {
 
 #[test]
 fn the_number_of_pods_is_set_in_the_kustomization() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     for count in ["3", "4"] {
         let ran = rendered.belay(&format!("scale live-web --replicas {count}"));
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -135,7 +129,7 @@ fn the_number_of_pods_is_set_in_the_kustomization() {
 
 #[test]
 fn what_is_not_certain_is_refused_and_names_the_file() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     rendered.refused("set env live-web A=1", &["rendered by live/kustomization.yaml", "patch", "base/web.yaml"]);
     rendered.refused("set image cart app=cart:2", &["chart chart", "chart/values.yaml", "chart/templates/cart.yaml"]);
     rendered.refused("scale cart --replicas 3", &["chart/values.yaml"]);
@@ -170,7 +164,7 @@ fn what_is_not_certain_is_refused_and_names_the_file() {
 
 #[test]
 fn without_the_tool_nothing_rendered_is_changed() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     let head = rendered.copy.git(&["rev-parse", "HEAD"]);
     let ran = rendered.with_path(Path::new("/nonexistent"), "set image live-web app=web:2");
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -182,7 +176,7 @@ fn without_the_tool_nothing_rendered_is_changed() {
 
 #[test]
 fn a_new_manifest_is_a_resource_of_the_kustomization() {
-    let Some(rendered) = Rendered::new() else { return };
+    let Some(rendered) = KustomizedCopy::new() else { return };
     let ran = rendered.belay("new deployment cache --image cache:1 --dir live");
     assert_eq!(ran.code, 0, "{ran:?}");
     let wanted = LIVE.replace("- ../base # the shop\n", "- ../base # the shop\n- cache.yaml\n");

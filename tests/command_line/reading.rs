@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::{Ran, Running, belay};
 use crate::stage::Stage;
-use crate::world::daemon::{config_map, deployment};
+use crate::world::daemon::{config_map, deployment, tools_folder};
 
 /// The stage, and the ids of the good commit and of the bad one.
 pub async fn told() -> (Stage, String, String) {
@@ -451,11 +451,8 @@ async fn a_plan_takes_what_the_configuration_leaves_alone() {
 /// What the daemon's configuration excludes and renders, a plan excludes and renders, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_reads_a_folder_as_the_configuration_says() {
-    let helm = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join("helm"));
-    let Some(helm) = helm.filter(|helm| helm.exists()) else {
-        eprintln!("skipped: KUBEBUILDER_ASSETS has no helm");
-        return;
-    };
+    let Some(tools) = tools_folder() else { return };
+    let helm = tools.join("helm");
     let mut stage = Stage::new().await;
     stage.repository.write("settings.yaml", config_map("settings", "1"));
     stage.repository.commit("Settings");

@@ -4,15 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::program::{self, Ran};
-use crate::world::daemon::{config_map, deployment};
+use crate::world::daemon::{config_map, deployment, tools_folder};
 
 /// A folder with a base and an overlay, and the PATH with the real tools.
 fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
-    let tools = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(|folder| folder.join("helm").exists());
-    let Some(tools) = tools else {
-        eprintln!("KUBEBUILDER_ASSETS names no folder with kubectl and helm: nothing is rendered");
-        return None;
-    };
+    let tools = tools_folder()?;
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "base/kustomization.yaml", "resources: [web.yaml]\n");
     write(folder.path(), "base/web.yaml", &deployment("web", "web:1", ""));

@@ -30,13 +30,19 @@ pub fn no_tools() -> Tools {
     Tools { kustomize: Some("/nonexistent/kustomize".into()), helm: Some("/nonexistent/helm".into()) }
 }
 
-/// The real kubectl and helm. Without them a test says that it has nothing to run.
-pub fn real_tools() -> Option<Tools> {
+/// The folder with the real kubectl and helm. Without them a test says that it has nothing to run.
+pub fn tools_folder() -> Option<std::path::PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(std::path::PathBuf::from);
-    let Some(folder) = folder.filter(|folder| folder.join("helm").exists() && folder.join("kubectl").exists()) else {
+    let folder = folder.filter(|folder| folder.join("helm").exists() && folder.join("kubectl").exists());
+    if folder.is_none() {
         eprintln!("KUBEBUILDER_ASSETS names no folder with kubectl and helm: nothing is rendered");
-        return None;
-    };
+    }
+    folder
+}
+
+/// The real kubectl and helm, where they are there.
+pub fn real_tools() -> Option<Tools> {
+    let folder = tools_folder()?;
     Some(Tools { kustomize: Some(folder.join("kubectl")), helm: Some(folder.join("helm")) })
 }
 

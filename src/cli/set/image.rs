@@ -7,7 +7,7 @@ use super::containers::{matching, patch_of};
 use super::{Change, Place, change, in_pods, of};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
-use crate::cli::kustomized::Field;
+use crate::cli::kustomization::KustomizationField;
 use crate::cli::pick::{Op, key};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
@@ -88,8 +88,8 @@ impl Change for Images {
         Ok(in_pods(object, spec))
     }
 
-    fn field(&self) -> Option<Field> {
-        Some(Field::Images)
+    fn field(&self) -> Option<KustomizationField> {
+        Some(KustomizationField::Images)
     }
 
     fn done(&self) -> &'static str {

@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 use super::Globals;
 use super::cause::annotated;
 use super::exit::Exit;
-use super::kustomized::{Edited, Field, RenderedFolder};
+use super::kustomization::{EditedKustomization, KustomizationField, RenderedFolder};
 use super::output::{Format, progress, say};
 use super::pick::{self, Op, Pick};
 use super::target::{Act, For, On, Target, each};
@@ -127,7 +127,7 @@ pub(in crate::cli) trait Change {
         TEMPLATED
     }
     /// The field of a kustomization that does the same, where there is one.
-    fn field(&self) -> Option<Field> {
+    fn field(&self) -> Option<KustomizationField> {
         None
     }
     /// What is said of another kind.
@@ -194,7 +194,7 @@ pub(in crate::cli) async fn change(
         };
         let text = if rendered.is_unit(&path) {
             let edited = rendered.edit(&path, text, manifest, change)?;
-            let Some(Edited { text, others: more }) = edited else {
+            let Some(EditedKustomization { text, others: more }) = edited else {
                 objects.push(manifest.key.clone());
                 continue;
             };

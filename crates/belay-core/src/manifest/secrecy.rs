@@ -93,14 +93,19 @@ fn of_placed(placed: &Placed, doubt: &Doubt<'_>, first: usize, last: usize) -> B
     }
     let kind = placed.value()["kind"].as_str().unwrap_or_default();
     let Some(items) = placed.root().get("items").filter(|_| kind == "List") else { return (first..=last).collect() };
-    let items: Vec<At<'_>> = items.children().map(|child| child.at).collect();
+    let items = items.children().map(|child| (child.at, is_secret(child.at.value())));
+    of_parts(&items.collect::<Vec<_>>(), first, last)
+}
+
+/// Of the parts of a document, in the order of the text, those that are secret, and what is around them.
+fn of_parts(parts: &[(At<'_>, bool)], first: usize, last: usize) -> BTreeSet<usize> {
     let line = |position: Position| position.line.saturating_sub(1) as usize;
     let mut lines = BTreeSet::new();
-    for (at, item) in items.iter().enumerate() {
-        if is_secret(item.value()) {
-            let span = item.span();
-            let before = at.checked_sub(1).map_or(first, |before| line(items[before].span().end) + 1);
-            let after = items.get(at + 1).map_or(last, |after| line(after.span().start).saturating_sub(1));
+    for (at, (part, is_secret)) in parts.iter().enumerate() {
+        if *is_secret {
+            let span = part.span();
+            let before = at.checked_sub(1).map_or(first, |before| line(parts[before].0.span().end) + 1);
+            let after = parts.get(at + 1).map_or(last, |(after, _)| line(after.span().start).saturating_sub(1));
             lines.extend(before.min(line(span.start))..=after.max(line(span.end)));
         }
     }
@@ -133,20 +138,13 @@ fn is_kustomization(value: &Value) -> bool {
 
 /// Of a kustomization the fields that may hold a value of a Secret, as generators and patches do, and what is around them.
 fn of_kustomization(placed: &Placed, text: &str, first: usize, last: usize) -> BTreeSet<usize> {
-    let line = |position: Position| position.line.saturating_sub(1) as usize;
-    let doubtful = of_text(text) != Showing::Everything;
-    let mut fields: Vec<_> = placed.root().children().collect();
-    fields.sort_by_key(|field| line(field.at.span().start));
-    let mut lines = BTreeSet::new();
-    for (at, field) in fields.iter().enumerate() {
-        if doubtful && !NAMES.contains(&field.name) {
-            let before = at.checked_sub(1).map_or(first, |before| line(fields[before].at.span().end) + 1);
-            let after = fields.get(at + 1).map_or(last, |after| line(after.at.span().start).saturating_sub(1));
-            let span = field.at.span();
-            lines.extend(before.min(line(span.start))..=after.max(line(span.end)));
-        }
+    if of_text(text) == Showing::Everything {
+        return BTreeSet::new();
     }
-    lines
+    let fields = placed.root().children().map(|field| (field.at, !NAMES.contains(&field.name)));
+    let mut fields: Vec<(At<'_>, bool)> = fields.collect();
+    fields.sort_by_key(|(field, _)| field.span().start.line);
+    of_parts(&fields, first, last)
 }
 
 fn of_text(text: &str) -> Showing {

@@ -21,7 +21,7 @@ use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, join};
 
 /// The field of a kustomization that sets the same as a field of its workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum KustomizationField {
     /// `images`
     Images,
     /// `replicas`
@@ -38,7 +38,7 @@ pub(super) struct RenderedFolder {
 }
 
 /// What became of the text of a kustomization.
-pub(super) struct Edited {
+pub(super) struct EditedKustomization {
     pub text: String,
     /// The workloads that have the same image name, and change with it.
     pub others: Vec<ObjectKey>,
@@ -126,7 +126,7 @@ impl RenderedFolder {
         text: &str,
         manifest: &Manifest,
         change: &impl Change,
-    ) -> anyhow::Result<Option<Edited>> {
+    ) -> anyhow::Result<Option<EditedKustomization>> {
         let object = &manifest.key;
         let unit = self.plan.units.get(path).with_context(|| format!("failed to find {path}"))?;
         if let UnitKind::Helm(options) = &unit.kind {
@@ -155,13 +155,13 @@ impl RenderedFolder {
         }
         let by_hand = || format!("edit {} in {path} by hand", field.name());
         let new = match field {
-            Field::Images => self.with_images(unit, text, object, &ops),
-            Field::Replicas => fields::with_replicas(text, object, &ops),
+            KustomizationField::Images => self.with_images(unit, text, object, &ops),
+            KustomizationField::Replicas => fields::with_replicas(text, object, &ops),
         };
         let new = new.with_context(by_hand)?;
         let after = self.render(unit, &new).with_context(by_hand)?;
         let others = changed_with(field, &before, &after, (object, &ops)).with_context(by_hand)?;
-        Ok(Some(Edited { text: new, others }))
+        Ok(Some(EditedKustomization { text: new, others }))
     }
 
     /// What a kustomization renders to with another text.
@@ -188,11 +188,11 @@ impl RenderedFolder {
     }
 }
 
-impl Field {
+impl KustomizationField {
     fn name(self) -> &'static str {
         match self {
-            Field::Images => "images:",
-            Field::Replicas => "replicas:",
+            KustomizationField::Images => "images:",
+            KustomizationField::Replicas => "replicas:",
         }
     }
 }
@@ -203,6 +203,7 @@ fn renderer() -> Renderer {
 
 /// What the unit of a folder renders to.
 fn rendered<T: Tree<Error = Infallible>>(tree: &T, folder: &str, scopes: &Scopes) -> anyhow::Result<Objects> {
+    // One for each rendering: it keeps what it rendered by ids that don't tell an edit from the file on the disk.
     let renderer = renderer();
     let Ok(plan) = renderer.plan(tree, folder);
     let unit = plan.units.values().find(|unit| *unit.folder == *folder);
@@ -220,7 +221,7 @@ fn rendered<T: Tree<Error = Infallible>>(tree: &T, folder: &str, scopes: &Scopes
 /// # Errors
 /// Where the workload is not what was wanted, or something else changes.
 fn changed_with(
-    field: Field,
+    field: KustomizationField,
     before: &Objects,
     after: &Objects,
     (object, ops): (&ObjectKey, &[Op]),
@@ -229,7 +230,10 @@ fn changed_with(
     ops.iter().for_each(|op| fields::apply(&mut wanted, op));
     match after.get(object) {
         Some(now) if *now == wanted => {}
-        Some(now) if without_images(object, now) == without_images(object, &wanted) && field == Field::Images => {
+        Some(now)
+            if without_images(object, now) == without_images(object, &wanted)
+                && field == KustomizationField::Images =>
+        {
             bail!("other images of {object} would change, or these not as wanted");
         }
         _ => bail!("{object} would not be as wanted, or more of it would change"),
@@ -242,7 +246,7 @@ fn changed_with(
         if name == object || old == new {
             continue;
         }
-        if field != Field::Images || without_images(name, old) != without_images(name, new) {
+        if field != KustomizationField::Images || without_images(name, old) != without_images(name, new) {
             bail!("{name} would change, too");
         }
         others.push(name.clone());
