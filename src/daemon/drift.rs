@@ -154,7 +154,8 @@ impl Source {
             self.tell_recovered(key, live);
             self.tell_those_behind(key);
         }
-        if resumed && self.context.config.prune && !self.desired().mentions(key) {
+        // With what was replaced, a revision may be gone that named what has left.
+        if self.context.config.prune && (completed || (resumed && !self.desired().mentions(key))) {
             self.orphans_due = Some(Instant::now() + GATHER);
         }
         let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));

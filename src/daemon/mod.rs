@@ -47,6 +47,7 @@ mod requests;
 mod resume;
 mod resume_point;
 mod retention;
+mod revision_references;
 mod rights;
 mod rollback_target;
 mod rolled_pods;

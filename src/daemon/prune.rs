@@ -13,6 +13,7 @@ use super::head_change::Charged;
 use super::health_monitor::Cancelled;
 use super::planner::Prepared;
 use super::prune_candidates::Candidates;
+use super::revision_references::RevisionReferences;
 use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
@@ -36,6 +37,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let mut strangers: Vec<ObjectKey> = Vec::new();
+    let mut references = RevisionReferences::default();
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
@@ -53,6 +55,9 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
             Prunable::NotOurs => {}
             // Whoever can write one object can write its label, and the name of a field manager.
             _ if !new.contains(&key) && !made.contains(&key) => strangers.push(key),
+            Prunable::Yes if references.has(context, &key).await => {
+                info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
+            }
             Prunable::Yes => leaving.push((charged, served, trigger)),
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }

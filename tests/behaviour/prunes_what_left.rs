@@ -6,7 +6,7 @@ use belay::daemon::Pruning;
 use belay_core::rollout::Outcome;
 use serde_json::json;
 
-use crate::world::daemon::{WIDGETS, World, config_map, deployment, path_of};
+use crate::world::daemon::{WIDGETS, World, broken, config_map, deployment, path_of};
 
 fn map(name: &str) -> String {
     format!("api/v1/namespaces/default/configmaps/{name}")
@@ -295,4 +295,73 @@ async fn what_left_before_goes_when_the_source_deletes_from_now_on() {
     let records = world.records().into_iter().filter(|record| record.commit.as_str() == gone);
     let web = records.filter(|record| record.object.name == "web").map(|record| record.outcome);
     assert_eq!(web.collect::<Vec<_>>(), [Outcome::Orphaned, Outcome::Pruned]);
+}
+
+/// Pods that read settings whose name tells their content, as kustomize makes them.
+fn reading(manifest: &str, settings: &str) -> String {
+    format!("{manifest}        envFrom:\n        - configMapRef: {{name: {settings}}}\n")
+}
+
+/// A commit after which a workload reads other settings, and the former ones are not in the repository any more.
+async fn other_settings(world: &mut World, version: u32, manifest: &str) -> String {
+    let name = format!("settings-{version}");
+    world
+        .repository
+        .write("settings.yaml", config_map(&name, &version.to_string()))
+        .write("web.yaml", reading(manifest, &name));
+    let commit = world.repository.commit(&format!("Settings {version}"));
+    world.repository.push();
+    commit
+}
+
+async fn with_settings() -> World {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    let first = other_settings(&mut world, 1, &deployment("web", "web:1", "  revisionHistoryLimit: 1\n")).await;
+    world.start();
+    world.through(&first).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rollback_needs_stays() {
+    let mut world = with_settings().await;
+    let bad = other_settings(&mut world, 2, &broken("web", "never-ready")).await;
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert!(world.get(&map("settings-1")).await.is_some(), "what runs now reads it");
+    world.stop().await;
+    world.start();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(&map("settings-1")).await.is_some(), "also after a restart");
+    assert!(!world.status().trouble.contains_key("prune"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_revision_names_any_more_goes() {
+    let mut world = with_settings().await;
+    for version in 2..=3 {
+        let manifest = deployment("web", &format!("web:{version}"), "  revisionHistoryLimit: 1\n");
+        let commit = other_settings(&mut world, version, &manifest).await;
+        world.through(&commit).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(world.get(&map(&format!("settings-{}", version - 1))).await.is_some(), "for kubectl rollout undo");
+    }
+    assert_eq!(world.get(&map("settings-1")).await, None, "the cluster keeps one revision besides the present one");
+    let pruned = world.records().into_iter().rfind(|record| record.outcome == Outcome::Pruned).unwrap();
+    assert_eq!(pruned.object.to_string(), "ConfigMap default/settings-1");
+}
+
+/// Without its workload nothing can go back.
+#[tokio::test(start_paused = true)]
+async fn settings_go_with_their_workload() {
+    let mut world = with_settings().await;
+    world.config.prune_limit = "100%".to_owned();
+    world.stop().await;
+    world.start();
+    world.repository.write("other.yaml", config_map("other", "1"));
+    removed(&mut world, &["settings.yaml", "web.yaml"], "Away with both").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.get(&path_of("web")).await, None);
+    assert_eq!(world.get(&map("settings-1")).await, None);
 }

@@ -1,0 +1,87 @@
+//! Which ConfigMaps and Secrets the revisions of this source's workloads name: what a workload may go back to needs them,
+//! also where the repository has them no more. Kustomize gives each content of a generated one a name of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::context::Context;
+use crate::cluster::{Backoff, ClusterError};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Workload, is_configuration, named_configuration, revisions};
+
+/// The objects that keep revisions.
+const KEEPERS: [&str; 2] = ["ReplicaSet", "ControllerRevision"];
+
+/// What is named, by namespace: each is looked at once.
+#[derive(Debug, Default)]
+pub(super) struct RevisionReferences(BTreeMap<Option<String>, Named>);
+
+#[derive(Debug)]
+enum Named {
+    These(BTreeSet<ObjectKey>),
+    /// The revisions can't be read.
+    Unknown,
+}
+
+impl RevisionReferences {
+    /// Whether a ConfigMap or Secret is named by a template that a workload may go back to. Where that can't be known it is
+    /// taken to be.
+    pub(super) async fn has(&mut self, context: &Context, key: &ObjectKey) -> bool {
+        if !is_configuration(key) {
+            return false;
+        }
+        if !self.0.contains_key(&key.namespace) {
+            let named = named(context, key).await;
+            self.0.insert(key.namespace.clone(), named);
+        }
+        match self.0.get(&key.namespace) {
+            Some(Named::These(names)) => names.contains(key),
+            Some(Named::Unknown) | None => true,
+        }
+    }
+}
+
+/// What is named in the namespace of an object.
+async fn named(context: &Context, key: &ObjectKey) -> Named {
+    let read = Backoff::insist(context.in_the_way(key), || keepers(context, key.namespace.as_deref())).await;
+    context.status.trouble(&key.to_string(), None);
+    let keepers = match read {
+        Ok(keepers) => keepers,
+        Err(error) => {
+            tracing::warn!(%error, "the revisions of workloads can't be read: ConfigMaps and Secrets that have left the repository stay");
+            return Named::Unknown;
+        }
+    };
+    let kept = revisions(&keepers).into_iter().map(|revision| revision.template);
+    // What was seen complete is gone back to also where the cluster keeps it no more.
+    let good = workloads(context, key.namespace.as_deref()).into_iter();
+    let good = good.filter_map(|workload| Some(context.last_good(&workload)?.template));
+    let names = |template: Value| named_configuration(&template, key.namespace.as_deref());
+    Named::These(kept.chain(good).flat_map(names).collect())
+}
+
+/// The objects that keep the revisions of this source's workloads in a namespace.
+async fn keepers(context: &Context, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
+    let workloads = workloads(context, namespace);
+    let mut found = Vec::new();
+    for kind in KEEPERS {
+        let served = context.cluster.served("apps/v1", kind).await?;
+        let keepers = context.cluster.list(&served, namespace, "").await?;
+        found.extend(keepers.into_iter().filter(|keeper| workloads.iter().any(|workload| is_of(keeper, workload))));
+    }
+    Ok(found)
+}
+
+/// Whether the controller of `keeper` is that workload.
+fn is_of(keeper: &Value, workload: &ObjectKey) -> bool {
+    let mut owners = keeper["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| owner["controller"] == true && owner["kind"] == workload.kind && owner["name"] == workload.name)
+}
+
+/// The workloads of the repository in a namespace that can go back.
+fn workloads(context: &Context, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
+    let can_go_back = |key: &&ObjectKey| Workload::of(key).is_some_and(Workload::can_go_back);
+    let desired = context.repository.desired();
+    desired.keys().filter(|key| key.namespace.as_deref() == namespace).filter(can_go_back).cloned().collect()
+}
