@@ -15,10 +15,10 @@ const KEEPERS: [&str; 2] = ["ReplicaSet", "ControllerRevision"];
 
 /// What is named, by namespace: each is looked at once.
 #[derive(Debug, Default)]
-pub(super) struct RevisionReferences(BTreeMap<Option<String>, Named>);
+pub(super) struct RevisionReferences(BTreeMap<Option<String>, NamedConfiguration>);
 
 #[derive(Debug)]
-enum Named {
+enum NamedConfiguration {
     These(BTreeSet<ObjectKey>),
     /// The revisions can't be read.
     Unknown,
@@ -36,34 +36,38 @@ impl RevisionReferences {
             self.0.insert(key.namespace.clone(), named);
         }
         match self.0.get(&key.namespace) {
-            Some(Named::These(names)) => names.contains(key),
-            Some(Named::Unknown) | None => true,
+            Some(NamedConfiguration::These(names)) => names.contains(key),
+            Some(NamedConfiguration::Unknown) | None => true,
         }
     }
 }
 
 /// What is named in the namespace of an object.
-async fn named(context: &Context, key: &ObjectKey) -> Named {
-    let read = Backoff::insist(context.in_the_way(key), || keepers(context, key.namespace.as_deref())).await;
+async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
+    let workloads = workloads(context, key.namespace.as_deref());
+    let read =
+        Backoff::insist(context.in_the_way(key), || keepers(context, key.namespace.as_deref(), &workloads)).await;
     context.status.trouble(&key.to_string(), None);
     let keepers = match read {
         Ok(keepers) => keepers,
         Err(error) => {
             tracing::warn!(%error, "the revisions of workloads can't be read: ConfigMaps and Secrets that have left the repository stay");
-            return Named::Unknown;
+            return NamedConfiguration::Unknown;
         }
     };
     let kept = revisions(&keepers).into_iter().map(|revision| revision.template);
     // What was seen complete is gone back to also where the cluster keeps it no more.
-    let good = workloads(context, key.namespace.as_deref()).into_iter();
-    let good = good.filter_map(|workload| Some(context.last_good(&workload)?.template));
+    let good = workloads.iter().filter_map(|workload| Some(context.last_good(workload)?.template));
     let names = |template: Value| named_configuration(&template, key.namespace.as_deref());
-    Named::These(kept.chain(good).flat_map(names).collect())
+    NamedConfiguration::These(kept.chain(good).flat_map(names).collect())
 }
 
-/// The objects that keep the revisions of this source's workloads in a namespace.
-async fn keepers(context: &Context, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
-    let workloads = workloads(context, namespace);
+/// The objects that keep the revisions of these workloads, all of one namespace.
+async fn keepers(
+    context: &Context,
+    namespace: Option<&str>,
+    workloads: &BTreeSet<ObjectKey>,
+) -> Result<Vec<Value>, ClusterError> {
     let mut found = Vec::new();
     for kind in KEEPERS {
         let served = context.cluster.served("apps/v1", kind).await?;

@@ -109,7 +109,7 @@ async fn controllers_do_what_the_reference_does() {
     }
     let faults = report(&cases, &outcomes);
     assert!(faults == 0, "{faults} cases differ; the table above says which");
-    let mut references = References::of(&earlier, &outcomes);
+    let mut references = ReferenceRuns::of(&earlier, &outcomes);
     let mut unexplained = report_earlier(&earlier, &references);
     for _ in 0..REFERENCES {
         if unexplained.is_empty() {
@@ -136,11 +136,11 @@ struct Earlier {
 }
 
 /// Everything that the reference was seen to do. It races with itself, too: whatever it did once is right.
-struct References(BTreeMap<&'static str, Vec<Trace>>);
+struct ReferenceRuns(BTreeMap<&'static str, Vec<Trace>>);
 
-impl References {
-    fn of(earlier: &[Earlier], outcomes: &Outcomes) -> References {
-        let mut references = References(BTreeMap::new());
+impl ReferenceRuns {
+    fn of(earlier: &[Earlier], outcomes: &Outcomes) -> ReferenceRuns {
+        let mut references = ReferenceRuns(BTreeMap::new());
         let earlier = earlier.iter().map(|one| (one.id, &one.outcome));
         for (id, outcome) in earlier.chain(outcomes.iter().map(|(id, outcome)| (*id, outcome))) {
             if let Ok(trace) = &outcome[&Combination::REFERENCE] {
@@ -169,7 +169,7 @@ impl References {
 
 /// Prints what was seen earlier and differs from all that the reference was seen to do; returns the cases and the lines of
 /// which nothing is known.
-fn report_earlier(earlier: &[Earlier], references: &References) -> Vec<(&'static str, String)> {
+fn report_earlier(earlier: &[Earlier], references: &ReferenceRuns) -> Vec<(&'static str, String)> {
     let (lasting, passing) = (Deviations::read(), Deviations::sometimes());
     let mut unexplained = Vec::new();
     for Earlier { id, round, outcome } in earlier {
