@@ -13,7 +13,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Wanted, scaled_by};
 
 /// How long a plan waits until the autoscalers of the cluster are known.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The kind that they are asked for in.
 pub(super) const API_VERSION: &str = "autoscaling/v2";
@@ -90,7 +90,7 @@ impl Autoscalers {
     pub(super) async fn known(&self) {
         let mut known = self.known.subscribe();
         // The sender lives as long as this does.
-        let _ = tokio::time::timeout(PATIENCE, known.wait_for(|known| *known)).await;
+        let _ = tokio::time::timeout(SYNC_TIMEOUT, known.wait_for(|known| *known)).await;
     }
 
     fn targets(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ObjectKey>> {

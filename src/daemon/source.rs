@@ -370,7 +370,7 @@ impl Source {
 
     /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
     async fn shut_down(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(3);
+        const STOP_TIMEOUT: Duration = Duration::from_secs(3);
         for rollout in self.rollouts.values() {
             rollout.cancel.cancel();
         }
@@ -378,7 +378,7 @@ impl Source {
             planning.abort();
         }
         let all = async { while self.work.join_next().await.is_some() {} };
-        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
             warn!("some requests were still under way");
         }
         self.work.shutdown().await;

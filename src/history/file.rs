@@ -18,7 +18,7 @@ use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 
 /// How long a writer waits for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
 const CHECKED_AT_ONCE: u64 = 8 << 20;
 /// How many prepared statements are kept for each connection.
@@ -323,7 +323,7 @@ pub(super) fn check(connection: &Connection) -> rusqlite::Result<String> {
 
 /// What every connection is told first.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Without it SQLite prepares a statement anew whenever another value is bound that one of the partial indexes might be
     // for: a fifth of the time that a rollout costs.

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use belay_core::manifest::is_hidden;
 
 /// How long one message may take, from the first question for the address to the last byte of the answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer is read, in bytes.
 const ANSWER: usize = 4096;
 /// How much of it is shown, in characters.
@@ -131,9 +131,9 @@ impl Post for Http {
     fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>> {
         Box::pin(async move {
             let host = delivery.target.host().to_owned();
-            match timeout(PATIENCE, self.exchange(delivery)).await {
+            match timeout(SEND_TIMEOUT, self.exchange(delivery)).await {
                 Ok(answer) => answer,
-                Err(_) => Err(SendError(format!("{host} did not answer within {} s", PATIENCE.as_secs()))),
+                Err(_) => Err(SendError(format!("{host} did not answer within {} s", SEND_TIMEOUT.as_secs()))),
             }
         })
     }

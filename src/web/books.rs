@@ -12,7 +12,7 @@ use crate::history::{History, HistoryError};
 /// How many answers may read the history at once. SQLite reads are short; more would only wait for the disk together.
 const AT_ONCE: usize = 4;
 /// How long an answer may wait for its turn and read.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The history, for reading. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,11 +41,11 @@ impl Books {
             })
             .await
         };
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(READ_TIMEOUT, asked).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(Problem::Unavailable(error.to_string())),
             Ok(Err(error)) => Err(Problem::Unavailable(format!("belay's own fault: {error}"))),
-            Err(_) => Err(Problem::Unavailable(format!("the history did not answer within {PATIENCE:?}"))),
+            Err(_) => Err(Problem::Unavailable(format!("the history did not answer within {READ_TIMEOUT:?}"))),
         }
     }
 }

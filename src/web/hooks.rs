@@ -23,7 +23,7 @@ use crate::telemetry::Hooked;
 /// The largest body, in bytes: GitHub's own limit. It is read piece by piece.
 const LARGEST: u64 = 25 << 20;
 /// How long it may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(20);
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// How many secrets of a source count.
 const SECRETS: usize = 16;
 /// How often is told that hooks are refused.
@@ -66,7 +66,7 @@ impl Hook {
         let lines = secrets.lines().map(str::trim).filter(|line| !line.is_empty()).take(SECRETS);
         // Also where nothing can come of it: who is in the middle of sending does not hear an answer.
         let mut checking = proof.unwrap_or_default().check(lines);
-        timeout(PATIENCE, read(body, &mut checking)).await.map_err(|_| Refusal::TooSlow)??;
+        timeout(BODY_TIMEOUT, read(body, &mut checking)).await.map_err(|_| Refusal::TooSlow)??;
         if checking.proves() { Ok(()) } else { Err(Refusal::Unproven) }
     }
 }

@@ -53,7 +53,7 @@ use rollout_progress::RolloutProgress;
 /// open for longest is what is slow or idle, and can't keep others out.
 const CONNECTIONS: usize = 64;
 /// How long a client may take to send the headers of a request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one connection may last. Scrapers come back with another.
 const LONGEST: Duration = Duration::from_mins(5);
 /// Bytes that the headers of a request may have.
@@ -215,7 +215,7 @@ async fn serve(stream: TcpStream, router: Router) {
         router.clone().oneshot(request.map(Body::new))
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEADER_BYTES);
+    server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
         debug!(%error, "a connection ended badly");
     }
@@ -260,7 +260,7 @@ mod tests {
             stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
             slow.push(stream);
         }
-        let asked = tokio::time::timeout(PATIENCE / 2, first_line(&web, "/healthz", "localhost")).await;
+        let asked = tokio::time::timeout(HEADER_TIMEOUT / 2, first_line(&web, "/healthz", "localhost")).await;
         assert_eq!(asked.unwrap(), "HTTP/1.1 200 OK");
     }
 
@@ -273,7 +273,7 @@ mod tests {
         assert!(stream.read(&mut answer).await.unwrap() > 0);
         drop(web);
         let rest = async { while stream.read(&mut answer).await.is_ok_and(|length| length > 0) {} };
-        tokio::time::timeout(PATIENCE, rest).await.expect("the connection is closed");
+        tokio::time::timeout(HEADER_TIMEOUT, rest).await.expect("the connection is closed");
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use belay_core::rollout::{RevisionPods, Workload};
 /// How many may be asked at once.
 const AT_ONCE: usize = 4;
 /// How long a page waits for it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The room for questions.
 pub(super) fn room() -> Arc<Semaphore> {
@@ -35,9 +35,9 @@ impl Room {
                 None => Ok(Vec::new()),
             }
         };
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(READ_TIMEOUT, asked).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the cluster did not answer within {PATIENCE:?}")),
+            Err(_) => Err(format!("the cluster did not answer within {READ_TIMEOUT:?}")),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long the browser may take for one answer.
-const PATIENCE: Duration = Duration::from_mins(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A browser with one page.
 pub struct Chromium {
@@ -84,7 +84,8 @@ impl Chromium {
 
     fn hear(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let told = self.from.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: the browser: {error}"));
+            let told =
+                self.from.recv_timeout(ANSWER_TIMEOUT).unwrap_or_else(|error| panic!("{what}: the browser: {error}"));
             let details = &told["params"];
             match told["method"].as_str() {
                 Some("Runtime.exceptionThrown") => self.complaints.push(details["exceptionDetails"].to_string()),

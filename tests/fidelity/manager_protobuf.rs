@@ -15,7 +15,7 @@ use crate::world::control_plane::{self, ControllerManager, Manager};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// How long a rollout may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_real_controllers_roll_out_over_protocol_buffers() {
@@ -66,7 +66,7 @@ async fn rolled_out(web: &Api<Deployment>, db: &Api<StatefulSet>) {
             })
     });
     let both = async { tokio::join!(of_web, of_db) };
-    let (web, db) = Box::pin(tokio::time::timeout(PATIENCE, both)).await.expect("both are rolled out in time");
+    let (web, db) = Box::pin(tokio::time::timeout(ROLLOUT_TIMEOUT, both)).await.expect("both are rolled out in time");
     web.unwrap();
     db.unwrap();
 }

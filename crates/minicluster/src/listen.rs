@@ -27,7 +27,7 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// How long a client may take to send the headers of its next request. Longer than clients keep idle connections, so
 /// that it is they who close them.
-const PATIENCE: Duration = Duration::from_secs(180);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long a client may take nothing of an answer that is there for it.
 const UNREAD: Duration = Duration::from_secs(60);
@@ -218,7 +218,7 @@ where
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(HEADERS)
         .max_buf_size(HEADER_BYTES)
         .keep_alive(true)

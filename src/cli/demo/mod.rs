@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// How long one step may take before the demo gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How much of the evidence is shown: lines, and columns of each; `belay show` has the whole.
 const EVIDENCE_LINES: usize = 5;
@@ -136,9 +136,9 @@ async fn tell(
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let seen = tokio::time::timeout(PATIENCE, watching)
-        .await
-        .with_context(|| format!("the cluster did not show within {} s what was to happen", PATIENCE.as_secs()))??;
+    let seen = tokio::time::timeout(STEP_TIMEOUT, watching).await.with_context(|| {
+        format!("the cluster did not show within {} s what was to happen", STEP_TIMEOUT.as_secs())
+    })??;
     match chapter.ends {
         Ending::Complete => {
             let green = Style::new().fg_color(Some(AnsiColor::Green.into()));

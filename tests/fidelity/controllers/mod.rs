@@ -251,7 +251,7 @@ async fn run_on(
         });
     }
     let results: Vec<(&str, Result<(Trace, bool)>)> = runs.join_all().await;
-    cluster.observer.rest("Event", EVENTS_REST, world::PATIENCE).await;
+    cluster.observer.rest("Event", EVENTS_REST, world::STEP_TIMEOUT).await;
     let mut traces = BTreeMap::new();
     for (id, result) in results {
         let with_events = result.map(|(mut trace, may_steps_differ)| {

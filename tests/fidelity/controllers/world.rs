@@ -17,7 +17,7 @@ use super::words::{place, without_ages};
 use crate::token_volumes::make_default_account;
 
 /// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(45);
 /// A namespace in which nothing happened for so long has come to rest.
 const REST: Duration = Duration::from_millis(900);
 
@@ -215,7 +215,7 @@ impl World {
             for pod in pods.iter().filter(|pod| !is_ready(pod)).take(missing) {
                 self.cluster.kubelet.set_ready(pod, true).await;
             }
-            if self.cluster.observer.wait(&self.namespace, PATIENCE / TRIES, enough).await {
+            if self.cluster.observer.wait(&self.namespace, STEP_TIMEOUT / TRIES, enough).await {
                 return Ok(());
             }
         }
@@ -236,7 +236,7 @@ impl World {
 
     /// Waits for something.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Result<()> {
-        self.until_within(PATIENCE, what, wanted).await
+        self.until_within(STEP_TIMEOUT, what, wanted).await
     }
 
     /// Waits for something that takes its time.
@@ -269,7 +269,7 @@ impl World {
     pub async fn settle(&self) -> Result<()> {
         // What the script did last may not have shown yet.
         let start = tokio::time::Instant::now();
-        let end = start + PATIENCE;
+        let end = start + STEP_TIMEOUT;
         loop {
             let rest = self.look(|seen| seen.last_change).max(start) + REST;
             let now = tokio::time::Instant::now();

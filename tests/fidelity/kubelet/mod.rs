@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::world::control_plane::{self, ControlPlane, Controllers};
 
 /// How long anything may take on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A namespace of the real control plane.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl Namespace {
                 return text;
             }
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < STEP_TIMEOUT,
                 "{}: `kubectl {command}` never said {expected:?}, but:\n{text}",
                 self.name
             );

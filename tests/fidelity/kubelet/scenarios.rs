@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::LogParams;
 
-use super::{Namespace, PATIENCE};
+use super::{Namespace, STEP_TIMEOUT};
 
 pub async fn a_deployment_becomes_available_and_goes(world: Namespace) {
     world.run("create deployment web --image=nginx:1.27 --replicas=3").await;
@@ -114,7 +114,7 @@ pub async fn logs_are_shown(world: Namespace) {
     let following = tokio::spawn(async move { following.run("logs web -c app --follow").await });
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.run("delete pod web").await;
-    let followed = tokio::time::timeout(PATIENCE, following).await.unwrap().unwrap();
+    let followed = tokio::time::timeout(STEP_TIMEOUT, following).await.unwrap().unwrap();
     assert_eq!(followed, "starting nginx:1.27\nready\nreceived SIGTERM, shutting down\n");
 }
 

@@ -30,7 +30,7 @@ use crate::Clock;
 use crate::{PodLogs, Random};
 
 /// How long the body of a request may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What an API server is given.
 #[derive(Clone, Debug)]
@@ -260,7 +260,7 @@ impl ApiServer {
         }
         let carries_body = call.method != Method::GET && call.method != Method::HEAD;
         if carries_body && matches!(route, Route::Objects(_)) {
-            let read = tokio::time::timeout(PATIENCE, read_body(body)).await;
+            let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await;
             let late = || Err(ApiError::new(408, "Timeout", "the body of the request did not come in time"));
             let bytes = read.unwrap_or_else(|_| late()).map_err(BodyError)?;
             if let Err(error) = call.read(bytes) {

@@ -21,7 +21,7 @@ const FIELD_MANAGER: &str = "kube-controller-manager";
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of the API server. Cheap to clone.
 #[derive(Clone)]
@@ -270,9 +270,9 @@ impl Requests {
     ) -> Result<R, Error> {
         let failed = |source: kube::Error| Error::Request { action, what: what(), source: Box::new(source) };
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match tokio::time::timeout(PATIENCE, self.client.request(request)).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.client.request(request)).await {
             Ok(answer) => answer.map_err(failed),
-            Err(_) => Err(Error::NoAnswer { action, what: what(), seconds: PATIENCE.as_secs() }),
+            Err(_) => Err(Error::NoAnswer { action, what: what(), seconds: REQUEST_TIMEOUT.as_secs() }),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{EVERY, GarbageCollector, PAUSES, Stop, Tasks, discovery, lock};
 use crate::controllers::informer::{Extent, Informer, OwnerInfo};
 
 /// How long the first reading of a kind may hold up the others.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after the kinds could not be read.
 const RETRY: Duration = Duration::from_secs(1);
 /// Kinds that own nothing, are owned by nothing, and change all the time.
@@ -75,7 +75,7 @@ async fn follow_kinds(collector: &Arc<GarbageCollector>, tasks: &Tasks, stop: &S
     *lock(&collector.kinds) = kinds;
     for informer in fresh {
         // A kind that can't be read must not keep all others from being collected.
-        if tokio::time::timeout(PATIENCE, informer.synced()).await.is_err() {
+        if tokio::time::timeout(SYNC_TIMEOUT, informer.synced()).await.is_err() {
             tracing::warn!(path = informer.path(), "a kind could not be read yet; its objects are not collected");
         }
     }

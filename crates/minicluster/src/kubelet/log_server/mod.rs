@@ -27,7 +27,7 @@ use crate::PodLogs;
 /// Connections to all nodes at a time; more wait.
 const CONNECTIONS: usize = 256;
 /// How long a client has to greet, and to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why the port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -101,13 +101,13 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, connections: Arc<Semaph
 }
 
 async fn serve(stream: TcpStream, tls: TlsAcceptor, archive: Archive) {
-    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await else { return };
     let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let answer = answer::answer(request.method(), request.uri(), &archive);
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    http.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
     if let Err(error) = http.serve_connection(TokioIo::new(stream), answer).await {
         tracing::debug!(%error, "a connection to a node broke");
     }
