@@ -124,8 +124,11 @@ impl Source {
             }
         };
         for key in touched.into_iter().flatten() {
-            if self.planned.is_some() && self.desired().has(&key) && !self.rollouts.contains_key(&key) {
-                self.doubt(key, Duration::ZERO);
+            if self.planning.planned.is_some()
+                && self.desired().has(&key)
+                && !self.rollouts.under_way.contains_key(&key)
+            {
+                self.drift.recheck_after(key, Duration::ZERO);
             }
         }
     }

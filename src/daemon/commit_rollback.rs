@@ -34,7 +34,7 @@ impl Source {
             Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Failed => self.take_commit_back(key, &record),
             // It went through while the verdict about another one was on its way.
             Outcome::Complete => {
-                if let Some(failed) = self.failed.get(&record.commit).cloned() {
+                if let Some(failed) = self.rollouts.failed_commits.get(&record.commit).cloned() {
                     self.take_back_with(&failed, &record);
                 }
             }
@@ -43,7 +43,7 @@ impl Source {
     }
 
     fn take_commit_back(&mut self, key: &ObjectKey, record: &Record) {
-        if self.failed.contains_key(&record.commit) {
+        if self.rollouts.failed_commits.contains_key(&record.commit) {
             return;
         }
         let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
@@ -51,9 +51,9 @@ impl Source {
             Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
         let failed = FailedObject { object: key.clone(), reason };
         info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
-        self.failed.insert(record.commit.clone(), failed.clone());
+        self.rollouts.failed_commits.insert(record.commit.clone(), failed.clone());
         for other in self.touched_by(&record.commit).into_iter().filter(|other| other.object != *key) {
-            match self.rollouts.get(&other.object).filter(|rollout| rollout.record == other.id) {
+            match self.rollouts.under_way.get(&other.object).filter(|rollout| rollout.record == other.id) {
                 Some(rollout) => drop(rollout.give_up.send_replace(Some(failed.reason.clone()))),
                 None if other.outcome == Outcome::Complete => self.take_back_with(&failed, &other),
                 None => {}
@@ -75,21 +75,21 @@ impl Source {
     fn take_back_with(&mut self, failed: &FailedObject, complete: &Record) {
         let key = &complete.object;
         let same = self.desired().hash(key).map(|hash| hash.to_string());
-        if same.is_none() || same != complete.manifest_hash || self.rollouts.contains_key(key) {
+        if same.is_none() || same != complete.manifest_hash || self.rollouts.under_way.contains_key(key) {
             return;
         }
         let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
         self.watch_crowds();
         let api_version = manifest.api_version.clone();
         let wanted = self.want(Charged { manifest, commit }, Trigger::Together(failed.object.to_string()));
-        let Some(served) = self.watched.serving(&api_version, &key.kind) else {
+        let Some(served) = self.watches.watched.serving(&api_version, &key.kind) else {
             warn!(object = %key, "does not go back with its commit: its kind is not watched");
             return;
         };
         let action = Action::Apply(resumed_apply(&wanted, &self.context.config.name));
         let planned = Planned { wanted, action };
         let record = self.record(&planned);
-        let Some(head) = self.planned.clone() else { return };
+        let Some(head) = self.planning.planned.clone() else { return };
         let now = self.context.clock.now();
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
             Ok(ids) => {
@@ -107,6 +107,7 @@ impl Source {
     /// Lets go, with a hold that somebody has taken off by hand, of what went back with that object.
     pub(super) fn let_go_of_company(&mut self, key: &ObjectKey) {
         let went_with: Vec<ObjectKey> = self
+            .watches
             .live
             .iter()
             .filter(|(_, facts)| {
@@ -115,10 +116,10 @@ impl Source {
             .map(|(key, _)| key.clone())
             .collect();
         for other in went_with {
-            if let Some(facts) = self.live.get_mut(&other) {
+            if let Some(facts) = self.watches.live.get_mut(&other) {
                 facts.let_go.clone_from(&facts.hold);
             }
-            self.doubt(other, std::time::Duration::ZERO);
+            self.drift.recheck_after(other, std::time::Duration::ZERO);
         }
     }
 }

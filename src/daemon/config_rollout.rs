@@ -86,11 +86,11 @@ impl Source {
             }
         }
         // The first plan has everything, and knows of no change.
-        let changed = self.planned.is_some();
+        let changed = self.planning.planned.is_some();
         for (user, commit) in readers {
             let manifest = match wanted.get(&user) {
                 Some(reader) => Some(Manifest::clone(&reader.manifest)),
-                None if !changed || self.contradicted.contains_key(&user) => None,
+                None if !changed || self.planning.contradicted.contains_key(&user) => None,
                 None => self.read_manifest(&user),
             };
             let Some(manifest) = manifest.filter(|manifest| self.asks_for_it(manifest)) else { continue };

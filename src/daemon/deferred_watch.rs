@@ -68,27 +68,27 @@ impl Crowd {
 impl Source {
     /// Watches a kind, as soon as it is no crowd any more.
     pub(super) fn watch(&mut self, served: &Served) {
-        if !self.crowd.takes(served) {
-            self.watched.also(served);
+        if !self.watches.deferred.takes(served) {
+            self.watches.watched.also(served);
         }
     }
 
     /// An object is through of which no watch has told: one will, or it is looked into.
     pub(super) fn await_word_of(&mut self, key: &ObjectKey, well: Option<InSync>) {
-        if !self.crowd.has(&key.group, &key.kind) {
-            self.doubt(key.clone(), Duration::ZERO);
+        if !self.watches.deferred.has(&key.group, &key.kind) {
+            self.drift.recheck_after(key.clone(), Duration::ZERO);
         } else if let Some(well) = well {
-            self.crowd.through.insert(key.clone(), well);
+            self.watches.deferred.through.insert(key.clone(), well);
         }
     }
 
     /// Watches the crowds when what was planned of them is applied.
     pub(super) fn watch_crowds_when_calm(&mut self) {
-        if self.crowd.kinds.is_empty() {
+        if self.watches.deferred.kinds.is_empty() {
             return;
         }
         let context = Arc::clone(&self.context);
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             let calm = async {
                 loop {
                     tokio::time::sleep(GATHER).await;
@@ -105,9 +105,9 @@ impl Source {
 
     /// Watches the crowds from now on.
     pub(super) fn watch_crowds(&mut self) {
-        self.crowd.kinds.clear();
-        for served in std::mem::take(&mut self.crowd.served) {
-            self.watched.also(&served);
+        self.watches.deferred.kinds.clear();
+        for served in std::mem::take(&mut self.watches.deferred.served) {
+            self.watches.watched.also(&served);
         }
     }
 }

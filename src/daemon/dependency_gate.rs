@@ -23,9 +23,11 @@ impl Source {
 
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
         gate(after, |name| Standing {
-            under_way: self.rollouts.contains_key(name) || self.resumed.contains_key(name) || beginning.contains(name),
+            under_way: self.rollouts.under_way.contains_key(name)
+                || self.rollouts.resumed.contains_key(name)
+                || beginning.contains(name),
             newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
-            complete: self.live.get(name).is_some_and(|facts| facts.complete),
+            complete: self.watches.live.get(name).is_some_and(|facts| facts.complete),
         })
     }
 
@@ -34,12 +36,12 @@ impl Source {
         let key = planned.wanted.key.clone();
         let mut record = self.record(planned);
         record.id = id;
-        self.resumed.insert(key.clone(), record);
+        self.rollouts.resumed.insert(key.clone(), record);
         self.tell_waiting(&key, id, &planned.wanted.commit.id, message);
     }
 
     fn tell_waiting(&mut self, key: &ObjectKey, id: RecordId, commit: &CommitId, message: String) {
-        if self.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
+        if self.rollouts.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
             return;
         }
         info!(object = %key, message, "waits");
@@ -70,35 +72,40 @@ impl Source {
 
     /// Forgets that an object waits.
     pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
-        if self.waiting.remove(key).is_some() {
+        if self.rollouts.waiting.remove(key).is_some() {
             self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
     }
 
     /// Something has become of an object: those that wait for it are looked at again.
     pub(super) fn tell_those_behind(&mut self, key: &ObjectKey) {
-        if self.planned.is_none() {
+        if self.planning.planned.is_none() {
             return;
         }
         let behind: Vec<After> = self.desired().after().filter(|after| after.names.contains(key)).cloned().collect();
         for after in behind {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
-            match (self.resumed.get(object).filter(|_| self.waiting.contains_key(object)).cloned(), gate) {
-                (Some(_), Gate::Open) => self.doubt(object.clone(), Duration::ZERO),
+            match (
+                self.rollouts.resumed.get(object).filter(|_| self.rollouts.waiting.contains_key(object)).cloned(),
+                gate,
+            ) {
+                (Some(_), Gate::Open) => self.drift.recheck_after(object.clone(), Duration::ZERO),
                 (Some(record), Gate::Shut(message)) => self.tell_waiting(object, record.id, &record.commit, message),
                 (Some(record), Gate::Skip(reason)) => {
-                    self.resumed.remove(object);
+                    self.rollouts.resumed.remove(object);
                     self.skip(object, record.id, &reason);
                 }
-                (None, Gate::Open) if self.was_skipped(object) => self.doubt(object.clone(), Duration::ZERO),
+                (None, Gate::Open) if self.was_skipped(object) => {
+                    self.drift.recheck_after(object.clone(), Duration::ZERO)
+                }
                 (None, _) => {}
             }
         }
     }
 
     fn was_skipped(&self, key: &ObjectKey) -> bool {
-        !self.rollouts.contains_key(key)
+        !self.rollouts.under_way.contains_key(key)
             && self.context.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
     }
 
@@ -115,7 +122,8 @@ impl Source {
 
     /// Forgets those that wait no longer because a newer commit has taken their place.
     pub(super) fn forget_superseded_waits(&mut self) {
-        let gone: Vec<ObjectKey> = self.waiting.keys().filter(|key| !self.resumed.contains_key(key)).cloned().collect();
+        let gone: Vec<ObjectKey> =
+            self.rollouts.waiting.keys().filter(|key| !self.rollouts.resumed.contains_key(key)).cloned().collect();
         gone.iter().for_each(|key| self.stop_waiting(key));
     }
 }

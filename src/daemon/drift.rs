@@ -35,49 +35,50 @@ impl Source {
     pub(super) fn saw(&mut self, seen: Seen) {
         match seen {
             Seen::Live(key, mut live) => {
-                if self.context.config.prune && !self.live.contains_key(&key) && !self.desired().mentions(&key) {
+                if self.context.config.prune && !self.watches.live.contains_key(&key) && !self.desired().mentions(&key)
+                {
                     // What has left, or what somebody marked as if it had.
-                    self.orphans_due.get_or_insert_with(|| Instant::now() + GATHER);
+                    self.pruned.search_due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
                 self.note(&key, &live);
-                match self.rollouts.get(&key) {
+                match self.rollouts.under_way.get(&key) {
                     Some(rollout) => {
                         forget_reporters(&mut live);
                         rollout.live.send_replace(Some(Compact::of(&live)));
                     }
                     None => {
-                        let well = self.crowd.told(&key);
+                        let well = self.watches.deferred.told(&key);
                         self.look_after(&key, &live, well);
                     }
                 }
             }
             Seen::Gone(key) => {
-                self.live.remove(&key);
+                self.watches.live.remove(&key);
                 self.orphan_is_gone(&key);
                 self.context
                     .status
                     .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
-                match self.rollouts.get(&key) {
+                match self.rollouts.under_way.get(&key) {
                     Some(rollout) => {
                         rollout.live.send_replace(None);
                     }
-                    None if self.desired().has(&key) => self.doubt(key, Duration::ZERO),
+                    None if self.desired().has(&key) => self.drift.recheck_after(key, Duration::ZERO),
                     None => {}
                 }
             }
             Seen::Synced(served) => {
-                self.crowd.told_all(&served);
+                self.watches.deferred.told_all(&served);
                 let missing: Vec<ObjectKey> = self
                     .desired()
                     .keys()
                     .filter(|key| key.kind == served.kind && key.group == served.group)
-                    .filter(|key| !self.live.contains_key(key) && !self.rollouts.contains_key(key))
-                    .filter(|key| self.reported.get(key) != Some(&None))
+                    .filter(|key| !self.watches.live.contains_key(key) && !self.rollouts.under_way.contains_key(key))
+                    .filter(|key| self.drift.reported.get(key) != Some(&None))
                     .cloned()
                     .collect();
-                missing.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
+                missing.into_iter().for_each(|key| self.drift.recheck_after(key, Duration::ZERO));
                 if self.context.config.prune {
-                    self.orphans_due = Some(Instant::now() + GATHER);
+                    self.pruned.search_due = Some(Instant::now() + GATHER);
                 }
             }
             Seen::Trouble(watch, message) => self.watch_in_trouble(watch, message),
@@ -88,16 +89,22 @@ impl Source {
     /// A watch is in trouble, or not any more: the cluster is in the way while any of them is.
     fn watch_in_trouble(&mut self, watch: String, message: Option<String>) {
         match message {
-            Some(message) => drop(self.watch_faults.insert(watch, message)),
-            None => drop(self.watch_faults.remove(&watch)),
+            Some(message) => drop(self.watches.faults.insert(watch, message)),
+            None => drop(self.watches.faults.remove(&watch)),
         }
-        self.context.status.trouble("cluster", self.watch_faults.values().next().cloned());
+        self.context.status.trouble("cluster", self.watches.faults.values().next().cloned());
     }
 
     /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
     /// that commit's own write, however late the watch tells of it.
     fn let_go(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
-        let before = self.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.rollouts.contains_key(key))?;
+        let before = self
+            .watches
+            .live
+            .get(key)?
+            .hold
+            .as_ref()
+            .filter(|_| now.is_none() && !self.rollouts.under_way.contains_key(key))?;
         let manifest = self.read_manifest(key)?;
         let config = self.desired().configuration(&manifest);
         before.keeps(&manifest.hash.to_string(), config.as_deref()).then(|| before.clone())
@@ -114,15 +121,16 @@ impl Source {
         }
         let let_go = self.let_go(key, hold.as_ref());
         // How it was before it was seen first nobody knows.
-        let faltered = (!self.rollouts.contains_key(key)).then(Instant::now);
-        let facts = self.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
+        let faltered = (!self.rollouts.under_way.contains_key(key)).then(Instant::now);
+        let facts =
+            self.watches.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
         let suspended = marks::annotation(live, marks::SUSPEND).is_some();
         let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
         let resumed = was_suspended && !suspended;
         let complete = Workload::of(key).is_some() && is_complete(key, live);
         let was_complete = std::mem::replace(&mut facts.complete, complete);
         let completed = complete && !was_complete;
-        if was_complete && !complete && !self.rollouts.contains_key(key) {
+        if was_complete && !complete && !self.rollouts.under_way.contains_key(key) {
             facts.faltered = Some(Instant::now());
         }
         if facts.suspended {
@@ -156,7 +164,7 @@ impl Source {
         }
         // With what was replaced, a revision may be gone that named what has left.
         if self.context.config.prune && (completed || (resumed && !self.desired().mentions(key))) {
-            self.orphans_due = Some(Instant::now() + GATHER);
+            self.pruned.search_due = Some(Instant::now() + GATHER);
         }
         let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| {
@@ -192,28 +200,28 @@ impl Source {
     pub(super) fn check(&mut self) {
         let now = Instant::now();
         let due: Vec<ObjectKey> =
-            self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
+            self.drift.recheck.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
         let mut wanted: Vec<Wanted> = Vec::new();
-        self.looked_into.clear();
+        self.drift.under_check.clear();
         for key in due {
-            self.doubtful.remove(&key);
-            if self.rollouts.contains_key(&key) {
+            self.drift.recheck.remove(&key);
+            if self.rollouts.under_way.contains_key(&key) {
                 continue;
             }
             if let Some(until) = self.is_being_rolled(&key) {
-                self.doubtful.insert(key, until);
+                self.drift.recheck.insert(key, until);
                 continue;
             }
-            self.looked_into.insert(key.clone(), self.live.get(&key).and_then(|facts| facts.seen));
+            self.drift.under_check.insert(key.clone(), self.watches.live.get(&key).and_then(|facts| facts.seen));
             wanted.extend(self.want_again(&key));
         }
-        let orphans = self.orphans_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
+        let orphans = self.pruned.search_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
         if wanted.is_empty() && orphans.is_none() {
             return;
         }
-        self.checking = true;
-        let (context, plan) = (Arc::clone(&self.context), self.plans);
-        self.work.spawn(async move {
+        self.drift.checking = true;
+        let (context, plan) = (Arc::clone(&self.context), self.planning.plans);
+        self.tasks.spawn(async move {
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, orphans).await);
             Done::Checked(plan, prepared)
@@ -222,15 +230,15 @@ impl Source {
 
     /// The manifest of an object that may have to be applied again, and on whose account.
     fn want_again(&mut self, key: &ObjectKey) -> Option<Wanted> {
-        if self.contradicted.contains_key(key) {
+        if self.planning.contradicted.contains_key(key) {
             return None;
         }
         let manifest = self.read_manifest(key)?;
-        if let Some(record) = self.resumed.get(key) {
+        if let Some(record) = self.rollouts.resumed.get(key) {
             let commit = self.commit(&record.commit)?;
             return Some(self.want_as_recorded(Charged { manifest, commit }, record));
         }
-        let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
+        let let_go = self.watches.live.get(key).and_then(|facts| facts.let_go.clone());
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
         let newest = self.context.newest_record(key).map(|record| record.outcome);
         let trigger = match newest {
@@ -246,20 +254,20 @@ impl Source {
     /// The commit that was charged with an object last, as far as the history knows; else the head.
     pub(super) fn last_charged(&self, key: &ObjectKey) -> Option<Arc<Commit>> {
         let newest = self.context.newest_record(key);
-        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planned.as_ref()?))
+        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(self.planning.planned.as_ref()?))
     }
 
     /// What the check of doubtful objects brought.
     pub(super) fn checked(&mut self, plan: u64, prepared: Vec<Prepared>) {
-        if plan != self.plans {
+        if plan != self.planning.plans {
             // A newer head has come meanwhile, and its plan says otherwise, or will: looked into again after it.
             for prepared in prepared {
                 match &prepared.planned.action {
                     Action::Prune => {
                         self.search_again();
-                        self.orphans_due = Some(Instant::now() + GATHER);
+                        self.pruned.search_due = Some(Instant::now() + GATHER);
                     }
-                    _ => self.doubt(prepared.planned.wanted.key, Duration::ZERO),
+                    _ => self.drift.recheck_after(prepared.planned.wanted.key, Duration::ZERO),
                 }
             }
             return;
@@ -268,27 +276,27 @@ impl Source {
         let mut corrections = Vec::new();
         for mut prepared in prepared {
             let key = prepared.planned.wanted.key.clone();
-            if self.rollouts.contains_key(&key) {
+            if self.rollouts.under_way.contains_key(&key) {
                 continue;
             }
-            if self.resumed.contains_key(&key) {
+            if self.rollouts.resumed.contains_key(&key) {
                 // What was applied before it waited is judged on.
                 self.say_what_goes_on(&mut prepared);
             }
-            if let Some(record) = self.resumed.remove(&key) {
+            if let Some(record) = self.rollouts.resumed.remove(&key) {
                 self.context.status.trouble(&key.to_string(), None);
                 begun.push((record.id, Some(Box::new(record)), prepared));
                 continue;
             }
             if let Some(digest) = prepared.digest {
-                self.live.entry(key.clone()).or_default().well = Some(digest);
+                self.watches.live.entry(key.clone()).or_default().well = Some(digest);
                 self.no_drift(&key);
             }
             prepared.carries_on = self.is_to_be_judged(&prepared);
             match &prepared.planned.action {
                 Action::Apply(_) => corrections.push(prepared),
                 Action::Unchanged if prepared.carries_on => {
-                    self.live.entry(key).or_default().let_go = None;
+                    self.watches.live.entry(key).or_default().let_go = None;
                     begun.extend(self.write_down(prepared).map(|(id, prepared)| (id, None, prepared)));
                 }
                 Action::Rejected(reason, _) => {
@@ -308,7 +316,7 @@ impl Source {
     /// Writes down what is begun without a new head. `None` where that fails; then it is not begun.
     fn write_down(&mut self, prepared: Prepared) -> Option<(RecordId, Prepared)> {
         let record = Record { rolls_out: prepared.rolls_out(), ..self.record(&prepared.planned) };
-        let (head, now) = (self.planned.clone()?, self.context.clock.now());
+        let (head, now) = (self.planning.planned.clone()?, self.context.clock.now());
         let note = self.note_on(&record);
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
             Ok(ids) => {
@@ -321,7 +329,7 @@ impl Source {
                 warn!(object = %key, %error, "failed to write down what is to be done, trying again");
                 self.context.mend(&error);
                 let again = self.again(key);
-                self.doubt(key.clone(), again);
+                self.drift.recheck_after(key.clone(), again);
                 None
             }
         }
@@ -329,7 +337,7 @@ impl Source {
 
     /// What the person said who asked for this; of an older request it would be older than what came of that.
     fn note_on(&self, record: &Record) -> Option<Note> {
-        let note = self.live.get(&record.object)?.note.clone().filter(|_| record.trigger == Trigger::Retry)?;
+        let note = self.watches.live.get(&record.object)?.note.clone().filter(|_| record.trigger == Trigger::Retry)?;
         let newest = self.context.newest_record(&record.object);
         newest.is_none_or(|newest| newest.started <= note.at).then_some(note)
     }
@@ -361,10 +369,10 @@ impl Source {
         let undoable = undoable && (!retry || self.lost_its_hold_with_its_template(&prepared));
         let stage = if undoable { ResumePoint::Drifted } else { ResumePoint::Fresh };
         let Some((id, prepared)) = self.write_down(prepared) else { return };
-        if let Some(facts) = self.live.get_mut(&key) {
+        if let Some(facts) = self.watches.live.get_mut(&key) {
             facts.let_go = None;
         }
-        let corrected = self.corrected.entry(key.clone()).or_default();
+        let corrected = self.drift.corrected.entry(key.clone()).or_default();
         *corrected = corrected.saturating_add(1);
         info!(object = %key, "putting it right");
         self.roll_out(id, prepared, stage, ranks);
@@ -372,7 +380,7 @@ impl Source {
 
     /// After how long an object is looked at again: the longer the more often it was.
     pub(super) fn again(&mut self, key: &ObjectKey) -> Duration {
-        let times = self.corrected.entry(key.clone()).or_default();
+        let times = self.drift.corrected.entry(key.clone()).or_default();
         *times = times.saturating_add(1);
         (AGAIN * 2_u32.saturating_pow((*times - 1).min(8))).min(AGAIN_LONGEST)
     }
@@ -382,7 +390,10 @@ impl Source {
         self.note_what_is_followed();
         let source = &self.context.config.name;
         match self.context.history.heads(source) {
-            Ok(heads) => self.planned = heads.recorded.filter(|head| self.repository.mirror.commit(head).is_ok()),
+            Ok(heads) => {
+                self.planning.planned =
+                    heads.recorded.filter(|head| self.fetching.repository.mirror.commit(head).is_ok())
+            }
             Err(error) => warn!(%error, "failed to ask the history where it was"),
         }
         if self.context.config.drift != Drift::Report {
@@ -397,27 +408,27 @@ impl Source {
             Vec::new()
         });
         let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
-        let planned = self.planned.clone();
+        let planned = self.planning.planned.clone();
         for record in open {
             if let Some(older) = newest.insert(record.object.clone(), record) {
                 self.supersede(older.id, planned.as_ref());
             }
         }
-        self.resumed = newest;
+        self.rollouts.resumed = newest;
         self.take_up_standings();
     }
 
     /// Takes up a rollout again that belay itself has broken off.
     pub(super) fn take_up_again(&mut self, key: &ObjectKey, record: RecordId) {
         if let Ok(Some(record)) = self.context.history.record(record) {
-            self.resumed.insert(key.clone(), record);
+            self.rollouts.resumed.insert(key.clone(), record);
         }
         let again = self.again(key);
         if !self.desired().mentions(key) {
             self.search_again();
-            self.orphans_due = Some(Instant::now() + again);
+            self.pruned.search_due = Some(Instant::now() + again);
             return;
         }
-        self.doubt(key.clone(), again);
+        self.drift.recheck_after(key.clone(), again);
     }
 }

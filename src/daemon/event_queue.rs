@@ -73,27 +73,27 @@ impl Telling {
 impl Source {
     /// Tells of it when there is time for it.
     pub(super) fn tell_later(&mut self, told: QueuedEvent) {
-        if self.telling.waiting.len() >= WAITING {
+        if self.events.waiting.len() >= WAITING {
             warn!(limit = WAITING, "too many events wait to be told; the oldest is left out");
-            self.telling.waiting.pop_front();
+            self.events.waiting.pop_front();
         }
-        self.telling.waiting.push_back(told);
+        self.events.waiting.push_back(told);
         self.gather();
     }
 
     /// One has been told.
     pub(super) fn told(&mut self) {
-        self.telling.busy = false;
+        self.events.busy = false;
         self.gather();
     }
 
     /// Waits until nothing else is to be done.
     fn gather(&mut self) {
-        if self.telling.waiting.is_empty() || std::mem::replace(&mut self.telling.busy, true) {
+        if self.events.waiting.is_empty() || std::mem::replace(&mut self.events.busy, true) {
             return;
         }
         let context = Arc::clone(&self.context);
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             tokio::time::sleep(GATHER).await;
             context.requests.idle().await;
             Done::Gathered
@@ -102,7 +102,8 @@ impl Source {
 
     /// Sends the next one.
     pub(super) fn tell_next(&mut self) {
-        let Some((QueuedEvent { key, live, commit, .. }, more)) = self.telling.take(self.rollouts.is_empty()) else {
+        let Some((QueuedEvent { key, live, commit, .. }, more)) = self.events.take(self.rollouts.under_way.is_empty())
+        else {
             return self.told();
         };
         let context = Arc::clone(&self.context);
@@ -111,7 +112,7 @@ impl Source {
             0 => format!("{cause} is complete"),
             _ => format!("{cause} is complete, here and at {more} other workloads of that commit"),
         };
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             context.tell_at_once(&key, &live, EventKind::Normal, "RolloutComplete", message).await;
             Done::ToldComplete
         });

@@ -24,7 +24,7 @@ impl Source {
     /// Notices a restart, once its pods are there.
     pub(super) fn note_restart(&mut self, key: &ObjectKey, live: &Value) {
         let Some(written) = restarted_at(live).map(str::to_owned) else { return };
-        let facts = self.live.entry(key.clone()).or_default();
+        let facts = self.watches.live.entry(key.clone()).or_default();
         if facts.restarted.as_ref() == Some(&written) || !is_complete(key, live) {
             return;
         }
@@ -52,7 +52,7 @@ impl Source {
     /// Notices that an autoscaler has changed the number of pods.
     pub(super) fn note_scaling(&mut self, key: &ObjectKey, live: &Value) {
         let Some(now) = live["spec"]["replicas"].as_i64() else { return };
-        let facts = self.live.entry(key.clone()).or_default();
+        let facts = self.watches.live.entry(key.clone()).or_default();
         let Some(before) = facts.replicas.replace(now).filter(|before| *before != now) else { return };
         if facts.scaled.is_some_and(|at| at.elapsed() < SCALED) {
             return;
@@ -63,7 +63,7 @@ impl Source {
         if by.is_none_or(|by| by.starts_with("kubectl") || by.starts_with(marks::FIELD_MANAGER)) {
             return;
         }
-        self.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
+        self.watches.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
         let message = format!("from {before} to {now} replicas");
         let scaled = ByHand {
             reason: Some(Reason { code: "Scaled".to_owned(), message }),
@@ -73,7 +73,7 @@ impl Source {
     }
 
     fn happened(&mut self, key: &ObjectKey, what: ByHand) {
-        self.by_hand.insert((key.clone(), what.since), what);
+        self.rollouts.manual_rollbacks.insert((key.clone(), what.since), what);
         self.write_down_by_hand();
     }
 }

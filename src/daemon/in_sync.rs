@@ -29,25 +29,25 @@ impl Source {
     }
 
     fn found_well(&mut self, key: &ObjectKey, digest: u64) {
-        let facts = self.live.entry(key.clone()).or_default();
+        let facts = self.watches.live.entry(key.clone()).or_default();
         if facts.suspended {
             return;
         }
         facts.well = Some(digest);
-        self.doubtful.remove(key);
+        self.drift.recheck.remove(key);
         self.no_drift(key);
     }
 
     /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
     pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
         let digest = digest(live);
-        let facts = self.live.entry(key.clone()).or_default();
+        let facts = self.watches.live.entry(key.clone()).or_default();
         let complete = facts.complete;
         facts.seen = Some(digest);
         if facts.suspended || facts.well == Some(digest) || !self.desired().has(key) {
             return;
         }
-        if self.reported.get(key) == Some(&Some(digest)) {
+        if self.drift.reported.get(key) == Some(&Some(digest)) {
             // Nobody has changed anything since.
             return;
         }
@@ -55,7 +55,7 @@ impl Source {
         if (is_through || !self.was_broken_off(key)) && self.is_as_it_should_be(key, live) {
             self.found_well(key, digest);
         } else {
-            self.doubt(key.clone(), Duration::ZERO);
+            self.drift.recheck_after(key.clone(), Duration::ZERO);
         }
     }
 

@@ -1,28 +1,25 @@
 //! A source from its parts: made anew each time that this daemon becomes the one that may follow it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
 use super::blocking_pool::Beside;
 use super::context::{Context, Events, Pruning};
-use super::deferred_watch::Crowd;
 use super::desired_state::DesiredState;
 use super::event_queue::Telling;
 use super::head_change::Repository;
 use super::leadership::Leader;
 use super::made::Strangers;
 use super::offline_start::Away;
-use super::prune_candidates::Searched;
 use super::requests::Requests;
 use super::source::Source;
 use super::source_dependency::{Asked, Before};
+use super::state::{Drift, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Watches};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
 use super::units::Units;
@@ -32,7 +29,6 @@ use crate::config::SourceConfig;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::{History, Retention};
 use crate::render::{Renderer, Tools};
-use belay_core::rollout::marks;
 
 /// What a source is made of.
 pub(super) struct Parts {
@@ -109,55 +105,18 @@ impl Parts {
             renewed: Notify::new(),
             config: self.config.clone(),
         });
-        let (watched, seen) = cluster.watched(&format!("{}={name}", marks::SOURCE));
-        let (scalers, scalers_seen) = cluster.watched("");
         Source {
-            repository,
-            trouble: None,
-            refused: None,
-            follow: self.follow.clone(),
-            wake: self.wake.clone(),
-            asked: Arc::clone(&self.asked),
-            judged: None,
             stop,
-            planned: None,
-            live: BTreeMap::new(),
-            watched,
-            crowd: Crowd::default(),
-            watch_faults: BTreeMap::new(),
-            seen,
-            rollouts: BTreeMap::new(),
-            doubtful: BTreeMap::new(),
-            looked_into: BTreeMap::new(),
-            reported: BTreeMap::new(),
-            corrected: BTreeMap::new(),
-            resumed: BTreeMap::new(),
-            interrupted: BTreeSet::new(),
-            interrupted_scaling: BTreeSet::new(),
-            work: Tasks::default(),
-            planning: None,
-            plans: 0,
-            checking: false,
-            looking: None,
-            looked: None,
-            next_look: Instant::now(),
-            look_began: None,
-            rests_until: None,
-            orphans_due: None,
-            searched: Searched::default(),
-            next_tidy: Instant::now(),
-            failed: BTreeMap::new(),
-            by_hand: BTreeMap::new(),
-            being_rolled: BTreeMap::new(),
-            noted: None,
-            known_history: self.history.begun(),
-            scalers,
-            scalers_seen,
-            claimed: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            contradicted: BTreeMap::new(),
-            telling: Telling::default(),
-            faults: BTreeMap::new(),
+            tasks: Tasks::default(),
+            fetching: Fetching::new(repository, self.follow.clone(), self.wake.clone()),
+            planning: Planning::default(),
+            watches: Watches::new(cluster, name),
+            rollouts: Rollouts::default(),
+            drift: Drift::default(),
+            pruned: Pruned::default(),
+            recorded: Recorded::new(self.history.begun()),
+            readiness: Readiness::new(Arc::clone(&self.asked)),
+            events: Telling::default(),
             context,
         }
     }

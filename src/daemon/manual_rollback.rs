@@ -50,7 +50,7 @@ pub(super) struct ByHand {
 impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.
     pub(super) fn note_undo(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let before = self.live.get(key).and_then(|facts| facts.hold.as_ref());
+        let before = self.watches.live.get(key).and_then(|facts| facts.hold.as_ref());
         if hold.manifest.is_empty() || before == Some(hold) {
             return;
         }
@@ -60,7 +60,7 @@ impl Source {
         if hold.by.is_none() {
             return;
         }
-        self.by_hand.insert(
+        self.rollouts.manual_rollbacks.insert(
             (key.clone(), hold.since),
             ByHand {
                 trigger: Trigger::UndoByHand(hold.by.clone().unwrap_or_default()),
@@ -80,7 +80,7 @@ impl Source {
     fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
         let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
         let in_force = template(live).is_some_and(|present| template_hash(present) == hold.template);
-        if !holds_head || !in_force || self.rollouts.contains_key(key) {
+        if !holds_head || !in_force || self.rollouts.under_way.contains_key(key) {
             return;
         }
         let by = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
@@ -95,7 +95,7 @@ impl Source {
             reason: Some(Reason { code: CODE.to_owned(), message }),
             back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
         };
-        self.by_hand.insert((key.clone(), since), undone);
+        self.rollouts.manual_rollbacks.insert((key.clone(), since), undone);
         self.write_down_by_hand();
     }
 
@@ -104,13 +104,13 @@ impl Source {
     pub(super) fn note_rolling_update(&mut self, key: &ObjectKey, live: &Value) {
         if rolling_update::is_under_way(live) {
             let (digest, now) = (digest(live), Instant::now());
-            let known = self.being_rolled.entry(key.clone()).or_insert((digest, now));
+            let known = self.rollouts.rolled_by_others.entry(key.clone()).or_insert((digest, now));
             if known.0 != digest {
                 *known = (digest, now);
             }
             return;
         }
-        self.being_rolled.remove(key);
+        self.rollouts.rolled_by_others.remove(key);
         let Some(hand) = rolling_update::ByHand::through(live).filter(|hand| !hand.hold_follows) else { return };
         let done = ByHand {
             trigger: Trigger::RollingUpdate(hand.by),
@@ -121,14 +121,14 @@ impl Source {
             reason: None,
             back_to: None,
         };
-        self.by_hand.insert((key.clone(), hand.since), done);
+        self.rollouts.manual_rollbacks.insert((key.clone(), hand.since), done);
         self.write_down_by_hand();
     }
 
     /// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
     /// revision along. Who only takes the hold off leaves the template.
     pub(super) fn lost_its_hold_with_its_template(&self, prepared: &Prepared) -> bool {
-        let held_at = self.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
+        let held_at = self.watches.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
         let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
         let present = prepared.standing.as_ref().and_then(|standing| standing.template.as_ref());
         held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
@@ -141,7 +141,7 @@ impl Source {
         let key = wanted.key.clone();
         let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && self.context.config.drift == Drift::Correct;
         let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
-        let hold = self.live.get(&key).and_then(|facts| facts.hold.clone());
+        let hold = self.watches.live.get(&key).and_then(|facts| facts.hold.clone());
         let (Action::Apply(apply), Some(served), Some(hold)) = (&prepared.planned.action, &prepared.served, hold)
         else {
             return false;
@@ -151,9 +151,9 @@ impl Source {
         }
         // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
         let again = self.again(&key);
-        self.doubt(key.clone(), again);
+        self.drift.recheck_after(key.clone(), again);
         let (context, served, body) = (Arc::clone(&self.context), served.clone(), apply.body.read());
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
                 warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
             }
@@ -165,17 +165,17 @@ impl Source {
     /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
     /// has not moved for long. A newer commit does not wait for it.
     pub(super) fn is_being_rolled(&self, key: &ObjectKey) -> Option<Instant> {
-        let until = self.being_rolled.get(key)?.1 + ROLLED_FOR;
+        let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
         (until > Instant::now()).then_some(until)
     }
 
     /// Writes down what was done by hand. Before the first plan there is nothing that it could be a part of.
     pub(super) fn write_down_by_hand(&mut self) {
-        let Some(head) = self.planned.clone() else { return };
-        for ((key, since), done) in std::mem::take(&mut self.by_hand) {
+        let Some(head) = self.planning.planned.clone() else { return };
+        for ((key, since), done) in std::mem::take(&mut self.rollouts.manual_rollbacks) {
             if let Err(error) = self.write_down_one(&head, &key, &done) {
                 warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
-                self.by_hand.insert((key, since), done);
+                self.rollouts.manual_rollbacks.insert((key, since), done);
             }
         }
     }

@@ -56,6 +56,7 @@ mod source;
 mod source_dependency;
 mod standing;
 mod start;
+mod state;
 mod status;
 mod stuck_pods;
 mod take_back;

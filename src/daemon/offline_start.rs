@@ -60,36 +60,36 @@ impl Source {
     /// Follows what the mirror holds, until the repository answers.
     pub(super) fn keep_up(&mut self, kept: HeadChange) {
         info!(commit = kept.head.short(), "keeping up what was planned last");
-        self.repository.away.0.store(true, Ordering::Relaxed);
+        self.fetching.repository.away.0.store(true, Ordering::Relaxed);
         self.heard(kept);
     }
 
     /// Whether the repository has not answered yet: what has changed in it since is not known.
     pub(super) fn is_away(&self) -> bool {
-        self.repository.away.is()
+        self.fetching.repository.away.is()
     }
 
     /// Publishes what is in the way of reading the repository, and notes it for who asks the history.
     pub(super) fn repository_trouble(&mut self, message: Option<String>) {
         self.context.status.trouble("repository", message.clone());
-        if message.as_ref() == self.trouble.as_ref().map(|trouble| &trouble.message) {
+        if message.as_ref() == self.fetching.trouble.as_ref().map(|trouble| &trouble.message) {
             return;
         }
-        let since = self.trouble.as_ref().map_or_else(|| self.context.clock.now(), |trouble| trouble.since);
-        self.trouble = message.map(|message| Trouble { message, since });
+        let since = self.fetching.trouble.as_ref().map_or_else(|| self.context.clock.now(), |trouble| trouble.since);
+        self.fetching.trouble = message.map(|message| Trouble { message, since });
         self.note_what_is_followed();
     }
 
     /// The repository has answered: what was left alone meanwhile is looked into.
     pub(super) fn is_reached(&mut self) {
-        if !self.repository.away.0.swap(false, Ordering::Relaxed) {
+        if !self.fetching.repository.away.0.swap(false, Ordering::Relaxed) {
             return;
         }
-        let is_well = |key: &ObjectKey| self.live.get(key).is_some_and(|facts| facts.well.is_some());
+        let is_well = |key: &ObjectKey| self.watches.live.get(key).is_some_and(|facts| facts.well.is_some());
         let left: Vec<ObjectKey> = self.desired().keys().filter(|key| !is_well(key)).cloned().collect();
-        left.into_iter().for_each(|key| self.doubt(key, Duration::ZERO));
+        left.into_iter().for_each(|key| self.drift.recheck_after(key, Duration::ZERO));
         if self.context.config.prune {
-            self.orphans_due = Some(Instant::now() + GATHER);
+            self.pruned.search_due = Some(Instant::now() + GATHER);
         }
     }
 }

@@ -53,24 +53,24 @@ impl Source {
     pub(super) fn fault(&mut self, error: &dyn std::fmt::Display) {
         error!(%error, "belay's own fault: a task panicked");
         self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
-        self.looking = None;
-        self.checking = false;
-        self.planning = None;
-        self.telling = Telling::default();
+        self.fetching.looking = None;
+        self.drift.checking = false;
+        self.planning.running = None;
+        self.events = Telling::default();
         self.desired().forget();
-        self.next_look = Instant::now() + self.context.config.interval.0;
+        self.fetching.next_look = Instant::now() + self.context.config.interval.0;
     }
 
     /// A panic of ours in a rollout: it is taken up again, and after some times recorded as failed.
     pub(super) fn rollout_fault(&mut self, key: &ObjectKey, record: RecordId, panic: &str) {
         let reason = internal_error(key, panic);
         self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
-        let faults = self.faults.entry(record).or_default();
+        let faults = self.rollouts.panics.entry(record).or_default();
         *faults = faults.saturating_add(1);
         if *faults < FAULTS {
             self.take_up_again(key, record);
         } else {
-            self.faults.remove(&record);
+            self.rollouts.panics.remove(&record);
             self.finish(record, Outcome::Failed, Some(&reason));
             self.tell_those_behind(key);
         }

@@ -23,10 +23,10 @@ impl Source {
         if let Some(accident) = news.accident {
             let message = self.refusal(accident, &head);
             warn!(message);
-            self.refused = Some((head, message));
+            self.fetching.refused = Some((head, message));
             return;
         }
-        self.refused = None;
+        self.fetching.refused = None;
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
         self.context.status.change(|source| set(&mut source.objects, objects) | set(&mut source.warnings, warnings));
@@ -43,8 +43,8 @@ impl Source {
         for charged in news.changed.drain(..).filter(|charged| !contradicted.contains_key(&charged.manifest.key)) {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
         }
-        if self.planned.is_none() {
-            self.crowd = Crowd::of(wanted.values());
+        if self.planning.planned.is_none() {
+            self.watches.deferred = Crowd::of(wanted.values());
         }
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());
@@ -57,13 +57,13 @@ impl Source {
         let keys: BTreeSet<ObjectKey> = wanted.keys().chain(news.removed.keys()).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended = self.replace(&keys, &head);
-        if let Some((planning, _)) = self.planning.take() {
+        if let Some((planning, _)) = self.planning.running.take() {
             planning.abort();
         }
-        self.plans += 1;
-        let (number, context) = (self.plans, Arc::clone(&self.context));
+        self.planning.plans += 1;
+        let (number, context) = (self.planning.plans, Arc::clone(&self.context));
         let wanted: Vec<Wanted> = wanted.into_values().collect();
-        let planning = self.work.spawn(async move {
+        let planning = self.tasks.spawn(async move {
             for ended in ended {
                 ended.cancelled().await;
             }
@@ -73,12 +73,14 @@ impl Source {
             prepared.extend(prune::plan(&context, leavers).await);
             Done::Planned(number, Box::new(news), prepared)
         });
-        self.planning = Some((planning, number));
+        self.planning.running = Some((planning, number));
     }
 
     fn refusal(&self, accident: Accident, head: &CommitId) -> String {
         let seen = match accident {
-            Accident::Emptied => format!("leaves no manifest in {:?}, where there were some", self.repository.folder),
+            Accident::Emptied => {
+                format!("leaves no manifest in {:?}, where there were some", self.fetching.repository.folder)
+            }
             Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
         };
         format!(
@@ -105,9 +107,9 @@ impl Source {
         contradicted: BTreeMap<ObjectKey, String>,
         head: Option<&Arc<Commit>>,
     ) {
-        let before = std::mem::replace(&mut self.contradicted, contradicted);
+        let before = std::mem::replace(&mut self.planning.contradicted, contradicted);
         let Some(head) = head else { return };
-        for key in before.keys().filter(|key| !self.contradicted.contains_key(key)) {
+        for key in before.keys().filter(|key| !self.planning.contradicted.contains_key(key)) {
             if wanted.contains_key(key) {
                 continue;
             }
@@ -122,11 +124,11 @@ impl Source {
     fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, news: &HeadChange) {
         let head = &news.head;
         let resumed: Vec<(ObjectKey, Record)> =
-            self.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+            self.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {
-            if let Some(message) = self.contradicted.get(&key) {
+            if let Some(message) = self.planning.contradicted.get(&key) {
                 let reason = Reason { code: "InvalidManifest".to_owned(), message: message.clone() };
-                self.resumed.remove(&key);
+                self.rollouts.resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
                 continue;
             }
@@ -135,12 +137,12 @@ impl Source {
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || wanted.contains_key(&key) && record.commit != *head {
-                self.resumed.remove(&key);
+                self.rollouts.resumed.remove(&key);
                 self.supersede(record.id, Some(head));
                 if record.rolls_out {
-                    self.interrupted.insert(key);
+                    self.planning.interrupted.insert(key);
                 } else if self.was_scaling(&record) {
-                    self.interrupted_scaling.insert(key);
+                    self.planning.interrupted_scaling.insert(key);
                 }
                 continue;
             }
@@ -150,7 +152,7 @@ impl Source {
                     wanted.insert(key, again);
                 }
                 _ => {
-                    self.resumed.remove(&key);
+                    self.rollouts.resumed.remove(&key);
                     self.supersede(record.id, Some(head));
                 }
             }
@@ -161,7 +163,7 @@ impl Source {
     /// with.
     fn want_held_with_new_configuration(&self, wanted: &mut BTreeMap<ObjectKey, Wanted>, head: Option<&Arc<Commit>>) {
         let Some(head) = head else { return };
-        for (key, facts) in &self.live {
+        for (key, facts) in &self.watches.live {
             let Some(hold) = facts.hold.as_ref().filter(|_| !wanted.contains_key(key)) else { continue };
             if self.desired().hash(key).is_none_or(|hash| hash.to_string() != hold.manifest) {
                 continue;
@@ -177,7 +179,7 @@ impl Source {
 
     /// The manifest of an object, as the desired state's commit has it. What can't be read is logged, and treated as not there.
     pub(super) fn read_manifest(&self, key: &ObjectKey) -> Option<Manifest> {
-        self.desired().manifest(&self.repository, key).unwrap_or_else(|error| {
+        self.desired().manifest(&self.fetching.repository, key).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read a manifest again");
             None
         })
@@ -186,14 +188,14 @@ impl Source {
     /// A commit, from the history or the mirror.
     pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
         let known = self.context.history.commit(id).ok().flatten();
-        known.or_else(|| self.repository.mirror.commit(id).ok()).map(Arc::new)
+        known.or_else(|| self.fetching.repository.mirror.commit(id).ok()).map(Arc::new)
     }
 
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
         let kinds = self.desired().kinds();
         let context = Arc::clone(&self.context);
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             let mut served = Vec::new();
             for (api_version, kind) in kinds {
                 let ask = || context.cluster.served(&api_version, &kind);

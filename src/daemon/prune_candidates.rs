@@ -93,36 +93,41 @@ impl Source {
     /// Live objects of this source that the repository does not mention.
     fn orphans(&self) -> Vec<ObjectKey> {
         let desired = self.desired();
-        self.live.keys().filter(|key| !desired.mentions(key) && !self.rollouts.contains_key(key)).cloned().collect()
+        self.watches
+            .live
+            .keys()
+            .filter(|key| !desired.mentions(key) && !self.rollouts.under_way.contains_key(key))
+            .cloned()
+            .collect()
     }
 
     /// An orphan is charged to the head, unless it is known who took it away.
     fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
-        let served = self.watched.serving_group(&key.group, &key.kind)?;
-        let resumed = self.resumed.get(key).and_then(|record| self.commit(&record.commit));
+        let served = self.watches.watched.serving_group(&key.group, &key.kind)?;
+        let resumed = self.rollouts.resumed.get(key).and_then(|record| self.commit(&record.commit));
         let commit = resumed.or_else(|| self.present_head())?;
         Some(charged(key.clone(), served.api_version(), commit))
     }
 
     /// The head that was planned last, or, before the first plan, the one that was read.
     fn present_head(&self) -> Option<Arc<Commit>> {
-        self.commit(self.planned.as_ref().or(self.desired().at.as_ref())?)
+        self.commit(self.planning.planned.as_ref().or(self.desired().at.as_ref())?)
     }
 
     /// What is to be looked for among all kinds, unless that was done.
     fn search(&self, news: Option<&HeadChange>) -> Option<CandidateSearch> {
-        if self.searched.0.load(Ordering::Relaxed) {
+        if self.pruned.searched.0.load(Ordering::Relaxed) {
             return None;
         }
         let head = news.and_then(|news| news.commits.first().cloned().map(Arc::new));
         let head = head.or_else(|| self.present_head())?;
         let desired = self.desired();
-        let gone = self.resumed.iter().filter(|(key, _)| !desired.mentions(key));
+        let gone = self.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
         let gone: Vec<(ObjectKey, Record)> = gone.map(|(key, record)| (key.clone(), record.clone())).collect();
         drop(desired);
         let whose = |record: Record| self.commit(&record.commit).unwrap_or_else(|| Arc::clone(&head));
         let resumed = gone.into_iter().map(|(key, record)| (key, whose(record))).collect();
-        Some(CandidateSearch { head, resumed, searched: self.searched.clone() })
+        Some(CandidateSearch { head, resumed, searched: self.pruned.searched.clone() })
     }
 
     /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
@@ -139,13 +144,13 @@ impl Source {
 
     /// What was found is not taken up: it is looked for again.
     pub(super) fn search_again(&mut self) {
-        self.searched.0.store(false, Ordering::Relaxed);
+        self.pruned.searched.0.store(false, Ordering::Relaxed);
     }
 
     /// Sees to it that what could not be looked through is looked through later.
     pub(super) fn search_on(&mut self) {
-        if self.context.config.prune && !self.searched.0.load(Ordering::Relaxed) {
-            self.orphans_due.get_or_insert_with(|| Instant::now() + AGAIN);
+        if self.context.config.prune && !self.pruned.searched.0.load(Ordering::Relaxed) {
+            self.pruned.search_due.get_or_insert_with(|| Instant::now() + AGAIN);
         }
     }
 }

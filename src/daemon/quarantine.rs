@@ -48,14 +48,14 @@ impl Repository {
 impl Source {
     /// Leaves the repository alone for a while where belay ended while it read it, and says so.
     pub(super) fn rest_after_crashes(&mut self) {
-        let unended = self.repository.mirror.unended_attempts();
+        let unended = self.fetching.repository.mirror.unended_attempts();
         if unended == 0 {
             return;
         }
         let rest = Mirror::rest_after(unended);
         let until = Instant::now() + rest;
-        self.next_look = until;
-        self.rests_until = Some(until);
+        self.fetching.next_look = until;
+        self.fetching.rests_until = Some(until);
         let times = if unended == 1 { "once".to_owned() } else { format!("{unended} times in a row") };
         let message = format!(
             "quarantined: belay ended {times} while it fetched or read this repository (killed for its memory, or by hand); \
@@ -70,15 +70,18 @@ impl Source {
     /// Looks at the repository at once, unless it is left alone.
     pub(super) fn look_soon(&mut self) {
         let now = Instant::now();
-        self.next_look = self.rests_until.map_or(now, |until| until.max(now));
+        self.fetching.next_look = self.fetching.rests_until.map_or(now, |until| until.max(now));
     }
 
     /// The same, where a forge says that something was pushed; at most once a second, so that a thousand pushes are no
     /// thousand looks.
     pub(super) fn look_for_a_push(&mut self) {
-        let scheduled = self.next_look;
+        let scheduled = self.fetching.next_look;
         self.look_soon();
-        let due = self.look_began.map_or(self.next_look, |began| self.next_look.max(began + BETWEEN_PUSHES));
-        self.next_look = due.min(scheduled);
+        let due = self
+            .fetching
+            .look_began
+            .map_or(self.fetching.next_look, |began| self.fetching.next_look.max(began + BETWEEN_PUSHES));
+        self.fetching.next_look = due.min(scheduled);
     }
 }

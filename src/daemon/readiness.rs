@@ -14,15 +14,20 @@ use belay_core::rollout::{Outcome, is_well};
 impl Source {
     /// Publishes whether everything that the head says is through.
     pub(super) fn publish_settled(&mut self) {
-        let idle = self.looking.is_none() && !self.checking && self.planning.is_none() && self.rollouts.is_empty();
-        let through = self.planned.is_some() && self.planned == self.desired().at && self.doubtful.is_empty();
-        let settled = idle && through && self.resumed.is_empty() && !self.is_away();
-        if !settled && self.looking.is_none() {
+        let idle = self.fetching.looking.is_none()
+            && !self.drift.checking
+            && self.planning.running.is_none()
+            && self.rollouts.under_way.is_empty();
+        let through = self.planning.planned.is_some()
+            && self.planning.planned == self.desired().at
+            && self.drift.recheck.is_empty();
+        let settled = idle && through && self.rollouts.resumed.is_empty() && !self.is_away();
+        if !settled && self.fetching.looking.is_none() {
             // Something is being done: what was found before does not count any more.
-            self.judged = None;
+            self.readiness.judged = None;
         }
         let complete = self.complete(settled);
-        let open = self.rollouts.len() + self.waiting.len();
+        let open = self.rollouts.under_way.len() + self.rollouts.waiting.len();
         self.context.status.change(|source| {
             let news = set(&mut source.settled, settled) | set(&mut source.open, open);
             set(&mut source.complete, complete) || news
@@ -32,11 +37,11 @@ impl Source {
 
     /// The look as of which everything is live and complete, where anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.looked.filter(|_| settled && self.asked.is_awaited())?;
-        if self.judged.is_none_or(|(at, _)| at != looked) {
-            self.judged = Some((looked, self.is_well()));
+        let looked = self.fetching.looked.filter(|_| settled && self.readiness.asked.is_awaited())?;
+        if self.readiness.judged.is_none_or(|(at, _)| at != looked) {
+            self.readiness.judged = Some((looked, self.is_well()));
         }
-        self.judged.and_then(|(_, well)| well.then_some(looked))
+        self.readiness.judged.and_then(|(_, well)| well.then_some(looked))
     }
 
     /// Whether everything that the head says is live, and complete where it rolls out.
@@ -52,6 +57,6 @@ impl Source {
         let still = |key: &ObjectKey| {
             self.desired().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
         };
-        self.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
+        self.fetching.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
     }
 }

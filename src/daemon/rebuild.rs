@@ -51,16 +51,16 @@ impl Source {
     /// and what is under way gets a record again.
     pub(super) fn see_to_history(&mut self) {
         let begun = self.context.history.begun();
-        if std::mem::replace(&mut self.known_history, begun) == begun {
+        if std::mem::replace(&mut self.recorded.history, begun) == begun {
             return;
         }
         warn!("what was known of the source was lost with the history; planning anew");
-        self.planned = None;
-        self.resumed.clear();
+        self.planning.planned = None;
+        self.rollouts.resumed.clear();
         self.search_again();
         self.desired().forget();
-        self.refused = None;
-        self.next_look = Instant::now();
+        self.fetching.refused = None;
+        self.fetching.next_look = Instant::now();
         self.note_what_is_followed();
         self.note_standings_again();
     }
@@ -69,9 +69,9 @@ impl Source {
     pub(super) fn note_what_is_followed(&self) {
         let followed = Followed {
             source: self.context.config.name.clone(),
-            folder: self.repository.folder.clone(),
-            follow: self.follow.to_string(),
-            trouble: self.trouble.clone(),
+            folder: self.fetching.repository.folder.clone(),
+            follow: self.fetching.follow.to_string(),
+            trouble: self.fetching.trouble.clone(),
         };
         if let Err(error) = self.context.history.follows(&followed) {
             warn!(source = followed.source, %error, "failed to note what is followed");

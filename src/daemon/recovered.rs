@@ -13,7 +13,7 @@ use belay_core::rollout::{Outcome, marks};
 impl Source {
     /// Tells of a workload that has just become complete, where its newest record says that it failed.
     pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
-        if self.rollouts.contains_key(key) || self.planned.is_none() {
+        if self.rollouts.under_way.contains_key(key) || self.planning.planned.is_none() {
             return;
         }
         let Some(record) = self.context.newest_record(key).filter(|record| record.outcome == Outcome::Failed) else {
@@ -28,7 +28,7 @@ impl Source {
         let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
         info!(object = %key, message, "recovered");
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             context.tell_at_once(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
             Done::Told
         });

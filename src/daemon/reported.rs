@@ -16,7 +16,7 @@ impl Source {
         if self.context.config.drift != Drift::Report {
             return;
         }
-        self.reported.remove(key);
+        self.drift.reported.remove(key);
         self.context.status.trouble(&drift(key), None);
         if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
             warn!(object = %key, %error, "failed to note that it is as it should be");
@@ -25,8 +25,8 @@ impl Source {
 
     /// Says that an object differs by somebody else's hand, and is left so.
     pub(super) fn report_drift(&mut self, key: &ObjectKey, served: Option<Served>, by: String) {
-        let seen = self.looked_into.remove(key).flatten();
-        self.reported.insert(key.clone(), seen);
+        let seen = self.drift.under_check.remove(key).flatten();
+        self.drift.reported.insert(key.clone(), seen);
         let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
         self.context.status.trouble(&drift(key), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
@@ -35,7 +35,7 @@ impl Source {
         }
         let Some(served) = served else { return };
         let (context, key) = (Arc::clone(&self.context), key.clone());
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             let read = Backoff::insist(|_| {}, || context.cluster.get(&key, &served));
             if let Ok(Some(live)) = read.await {
                 context.tell_at_once(&key, &live, EventKind::Warning, "Drifted", message).await;

@@ -21,14 +21,16 @@ impl Source {
         if Workload::of(key) == Some(Workload::ReplicationController) {
             return false;
         }
-        let known = self.interrupted.contains(key) || self.resumed.get(key).is_some_and(|record| record.rolls_out);
+        let known = self.planning.interrupted.contains(key)
+            || self.rollouts.resumed.get(key).is_some_and(|record| record.rolls_out);
         known || (self.is_unfinished(prepared, standing) && !self.has_ruled(key))
     }
 
     /// Whether what is planned for a workload takes the place of a change of its number of pods that was under way.
     pub(super) fn scales_on(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
-        self.interrupted_scaling.contains(key) || self.resumed.get(key).is_some_and(|record| self.was_scaling(record))
+        self.planning.interrupted_scaling.contains(key)
+            || self.rollouts.resumed.get(key).is_some_and(|record| self.was_scaling(record))
     }
 
     /// Whether a record that was open is of a change of the number of pods alone, and applied.
@@ -49,7 +51,7 @@ impl Source {
         let wanted = &prepared.planned.wanted;
         let unfinished = prepared.standing.as_ref().is_some_and(|standing| self.is_unfinished(prepared, standing));
         // What is held has gone back already.
-        let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
+        let held = self.watches.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
         if held || !unfinished || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
             return false;
         }

@@ -18,9 +18,9 @@ impl Source {
     /// Pins what a plan is about to name, so that no force-push takes it away.
     pub(super) fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
-        commits.extend(self.planned.clone());
-        let (mirror, beside) = (Arc::clone(&self.repository.mirror), self.repository.beside.clone());
-        self.work.spawn(async move {
+        commits.extend(self.planning.planned.clone());
+        let (mirror, beside) = (Arc::clone(&self.fetching.repository.mirror), self.fetching.repository.beside.clone());
+        self.tasks.spawn(async move {
             // Commits that nobody has are those of manifests that were live before belay came.
             let pinned = beside.run(move || mirror.pin(&commits)).await;
             Done::Kept(pinned.err().map(|error| error.to_string()))
@@ -29,11 +29,11 @@ impl Source {
 
     /// Forgets old records, and pins just what the history still names.
     pub(super) fn tidy_up(&mut self) {
-        self.next_tidy = Instant::now() + EVERY;
+        self.recorded.next_tidy = Instant::now() + EVERY;
         let context = Arc::clone(&self.context);
-        let (mirror, now) = (Arc::clone(&self.repository.mirror), context.clock.now());
-        let beside = self.repository.beside.clone();
-        self.work.spawn(async move {
+        let (mirror, now) = (Arc::clone(&self.fetching.repository.mirror), context.clock.now());
+        let beside = self.fetching.repository.beside.clone();
+        self.tasks.spawn(async move {
             let tidy = move || {
                 if context.begin_anew_if_damaged().map_err(|error| error.to_string())? {
                     return Ok(());

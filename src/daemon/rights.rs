@@ -27,9 +27,9 @@ impl Repository {
 impl Source {
     /// Says in which namespaces the objects are, for where belay may list nowhere else.
     pub(super) fn name_namespaces(&self) {
-        let namespaces = self.repository.namespaces();
-        self.watched.in_namespaces(namespaces.clone());
-        self.scalers.in_namespaces(namespaces);
+        let namespaces = self.fetching.repository.namespaces();
+        self.watches.watched.in_namespaces(namespaces.clone());
+        self.watches.autoscalers.in_namespaces(namespaces);
     }
 
     /// A kind may not be read, or may be again.
@@ -52,8 +52,8 @@ impl Source {
     pub(super) fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
         let key = planned.wanted.key.clone();
         self.let_wait(id, planned, reason.message.clone());
-        let few = u32::try_from(self.resumed.len()).unwrap_or(u32::MAX) / FEW;
+        let few = u32::try_from(self.rollouts.resumed.len()).unwrap_or(u32::MAX) / FEW;
         let again = self.again(&key).min(LOOK_AGAIN.saturating_mul(few.max(1)));
-        self.doubt(key, again);
+        self.drift.recheck_after(key, again);
     }
 }

@@ -14,19 +14,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::commit_rollback::FailedObject;
 use super::context::Context;
-use super::deferred_watch::Crowd;
 use super::desired_state::DesiredState;
 use super::event_queue::Telling;
-use super::head_change::{HeadChange, Repository};
+use super::head_change::HeadChange;
 use super::health_monitor::sleep_until;
-use super::live::LiveFacts;
-use super::manual_rollback::ByHand;
 use super::planner::Prepared;
-use super::prune_candidates::Searched;
 use super::rollout_task::{End, RolloutEnd};
-use super::source_dependency::Asked;
+use super::state::{Drift, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Watches};
 use super::status::set;
 use super::tasks::Tasks;
 use crate::cluster::{Seen, Served, Watched};
@@ -41,85 +36,19 @@ pub(super) const GATHER: Duration = Duration::from_millis(200);
 /// One followed source.
 pub(super) struct Source {
     pub context: Arc<Context>,
-    pub repository: Repository,
-    pub follow: Follow,
-    /// Notices a push to a repository on this machine; only a hint to look.
-    pub wake: Option<Arc<Wake>>,
-    /// Asked by who waits for this source.
-    pub asked: Arc<Asked>,
-    /// Whether everything was complete, as of a look.
-    pub judged: Option<(Timestamp, bool)>,
     pub stop: CancellationToken,
-    /// What is in the way of reading the repository.
-    pub trouble: Option<Trouble>,
-    /// A head that was refused, and why.
-    pub refused: Option<(CommitId, String)>,
-    /// The head whose plan was recorded last.
-    pub planned: Option<CommitId>,
-    pub live: BTreeMap<ObjectKey, LiveFacts>,
-    pub watched: Watched,
-    /// Kinds that are watched only when the first plan is carried out.
-    pub crowd: Crowd,
-    /// Why watches are in trouble, by what they watch.
-    pub watch_faults: BTreeMap<String, String>,
-    pub seen: mpsc::Receiver<Seen>,
-    pub rollouts: BTreeMap<ObjectKey, Rollout>,
-    /// Objects that may not be as they should be, and when that is looked into.
-    pub doubtful: BTreeMap<ObjectKey, Instant>,
-    /// What is being looked into, and has drifted and is only reported, as it was seen before: `None` where it was not there.
-    pub looked_into: BTreeMap<ObjectKey, Option<u64>>,
-    pub reported: BTreeMap<ObjectKey, Option<u64>>,
-    /// How often an object was put right lately, so that two who disagree do not fight at full speed.
-    pub corrected: BTreeMap<ObjectKey, u32>,
-    /// Records that were open when the daemon started.
-    pub resumed: BTreeMap<ObjectKey, Record>,
-    /// Workloads whose rollouts were given up for the next plan.
-    pub interrupted: BTreeSet<ObjectKey>,
-    /// The same of those that only changed the number of pods.
-    pub interrupted_scaling: BTreeSet<ObjectKey>,
-    pub work: Tasks,
-    /// The plan that is being made, and its number.
-    pub planning: Option<(AbortHandle, u64)>,
-    pub plans: u64,
-    pub checking: bool,
-    /// When the look began that is under way.
-    pub looking: Option<Timestamp>,
-    /// When the newest look began that reached the repository.
-    pub looked: Option<Timestamp>,
-    pub next_look: Instant,
-    /// When the last look began.
-    pub look_began: Option<Instant>,
-    /// Until when the repository is left alone, because reading it has brought belay down.
-    pub rests_until: Option<Instant>,
-    /// When what has left the repository before is looked for.
-    pub orphans_due: Option<Instant>,
-    /// Whether all kinds of the cluster have been looked through for it.
-    pub searched: Searched,
-    /// When old records are forgotten next.
-    pub next_tidy: Instant,
-    /// Commits of which something failed and that go back as a whole.
-    pub failed: BTreeMap<CommitId, FailedObject>,
-    /// The autoscalers of the cluster, wherever they come from.
-    pub scalers: Watched,
-    pub scalers_seen: mpsc::Receiver<Seen>,
-    /// Where the source stands, as the history was told last.
-    pub noted: Option<SourceStanding>,
-    /// Which history the source was planned into, by [`crate::history::History::begun`].
-    pub known_history: u32,
-    /// What commands did that is not written down yet.
-    pub by_hand: BTreeMap<(ObjectKey, Timestamp), ByHand>,
-    /// Controllers that somebody is just rolling: how they last looked, and since when.
-    pub being_rolled: BTreeMap<ObjectKey, (u64, Instant)>,
-    /// Objects of this source that belong to others, by owner.
-    pub claimed: BTreeSet<(String, ObjectKey)>,
-    /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
-    pub waiting: BTreeMap<ObjectKey, String>,
-    /// Objects whose manifests the head contradicts elsewhere, and how.
-    pub contradicted: BTreeMap<ObjectKey, String>,
+    /// What runs beside the loop.
+    pub tasks: Tasks,
+    pub fetching: Fetching,
+    pub planning: Planning,
+    pub watches: Watches,
+    pub rollouts: Rollouts,
+    pub drift: Drift,
+    pub pruned: Pruned,
+    pub recorded: Recorded,
+    pub readiness: Readiness,
     /// What is to be told as soon as nothing else is to be done.
-    pub telling: Telling,
-    /// How often the rollouts under these records ended by a panic.
-    pub faults: BTreeMap<RecordId, u32>,
+    pub events: Telling,
 }
 
 /// A rollout under way.
@@ -176,7 +105,7 @@ pub(super) enum Looked {
 impl Source {
     /// Follows the source until it is told to stop.
     pub(super) async fn follow(mut self) {
-        info!(repository = %self.repository.mirror.location(), "following");
+        info!(repository = %self.fetching.repository.mirror.location(), "following");
         self.take_up();
         self.rest_after_crashes();
         loop {
@@ -187,20 +116,20 @@ impl Source {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                Some(done) = self.work.join_next(), if !self.work.is_empty() => match done {
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => match done {
                     Ok(done) => self.contained(|source| source.done(done)),
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => self.fault(&error),
                 },
-                Some(seen) = self.seen.recv() => self.contained(|source| source.saw(seen)),
-                Some(seen) = self.scalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
-                () = moved(self.wake.as_deref()) => self.look_soon(),
-                () = self.asked.look.notified() => self.look_soon(),
-                () = self.asked.pushed.notified() => self.look_for_a_push(),
-                () = tokio::time::sleep_until(self.next_look), if self.looking.is_none() => self.look(),
+                Some(seen) = self.watches.seen.recv() => self.contained(|source| source.saw(seen)),
+                Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
+                () = moved(self.fetching.wake.as_deref()) => self.look_soon(),
+                () = self.readiness.asked.look.notified() => self.look_soon(),
+                () = self.readiness.asked.pushed.notified() => self.look_for_a_push(),
+                () = tokio::time::sleep_until(self.fetching.next_look), if self.fetching.looking.is_none() => self.look(),
                 () = context.renewed.notified() => {}
                 () = sleep_until(check_at) => self.contained(Source::check),
-                () = tokio::time::sleep_until(self.next_tidy), if self.planned.is_some() => self.tidy_up(),
+                () = tokio::time::sleep_until(self.recorded.next_tidy), if self.planning.planned.is_some() => self.tidy_up(),
             }
         }
         self.shut_down().await;
@@ -210,24 +139,24 @@ impl Source {
     fn done(&mut self, done: Done) {
         match done {
             Done::Looked(looked, kept) => {
-                let began = self.looking.take();
+                let began = self.fetching.looking.take();
                 self.looked(looked, began);
                 kept.into_iter().for_each(|kept| self.keep_up(*kept));
             }
             Done::Planned(number, news, prepared)
-                if self.planning.as_ref().is_some_and(|(_, plan)| *plan == number) =>
+                if self.planning.running.as_ref().is_some_and(|(_, plan)| *plan == number) =>
             {
-                self.planning = None;
+                self.planning.running = None;
                 self.carry_out(&news, prepared);
             }
             // A newer head has come meanwhile.
             Done::Planned(..) => self.search_again(),
             Done::Served(kinds, autoscalers) => {
                 kinds.iter().for_each(|served| self.watch(served));
-                autoscalers.iter().for_each(|served| self.scalers.also(served));
+                autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
             }
             Done::Checked(plan, prepared) => {
-                self.checking = false;
+                self.drift.checking = false;
                 self.checked(plan, prepared);
             }
             Done::Calm => self.watch_crowds(),
@@ -241,16 +170,18 @@ impl Source {
 
     /// Looks at the repository, beside the loop.
     fn look(&mut self) {
-        self.looking = Some(self.context.clock.now());
+        self.fetching.looking = Some(self.context.clock.now());
         let now = Instant::now();
-        self.look_began = Some(now);
-        self.next_look = now + self.context.config.interval.0;
-        let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
-        let wake = self.wake.clone();
-        let (planned, pruning) = (self.planned.clone(), self.context.pruning);
-        let known = self.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
+        self.fetching.look_began = Some(now);
+        self.fetching.next_look = now + self.context.config.interval.0;
+        let (repository, follow, stop) =
+            (self.fetching.repository.clone(), self.fetching.follow.clone(), self.stop.clone());
+        let wake = self.fetching.wake.clone();
+        let (planned, pruning) = (self.planning.planned.clone(), self.context.pruning);
+        let known =
+            self.fetching.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
         let beside = repository.beside.clone();
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             let look = move || {
                 // Before the fetch: what moves after it is noticed.
                 if let Some(Watching::No(why)) = wake.as_deref().map(Wake::mend) {
@@ -310,26 +241,26 @@ impl Source {
 
     /// Takes in what a look has brought. Returns what is in the way of following it.
     fn take_in(&mut self, looked: Looked, began: Option<Timestamp>) -> Option<String> {
-        self.looked = began.or(self.looked);
-        let looked_at = self.looked;
+        self.fetching.looked = began.or(self.fetching.looked);
+        let looked_at = self.fetching.looked;
         self.context.status.change(|source| set(&mut source.looked, looked_at));
         if let Looked::Same(None) = looked {
-            return Some(format!("{} has no {} yet", self.repository.mirror.location(), self.follow));
+            return Some(format!("{} has no {} yet", self.fetching.repository.mirror.location(), self.fetching.follow));
         }
         self.is_reached();
         if let Looked::New(news) = looked {
             self.heard(*news);
         }
-        self.refused.as_ref().map(|(_, message)| message.clone())
+        self.fetching.refused.as_ref().map(|(_, message)| message.clone())
     }
 
     /// What the repository holds, for a moment. Never kept over an await.
     pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
-        self.repository.desired()
+        self.fetching.repository.desired()
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd) {
-        let Some(rollout) = self.rollouts.remove(key) else { return };
+        let Some(rollout) = self.rollouts.under_way.remove(key) else { return };
         let RolloutEnd { end, told, well } = ended;
         if let Some(told) = told {
             self.tell_later(told);
@@ -337,7 +268,7 @@ impl Source {
         match end {
             End::Recorded(outcome) => {
                 if outcome == Outcome::Complete {
-                    self.corrected.remove(key);
+                    self.drift.corrected.remove(key);
                 }
                 let trigger = self.set_off(&rollout, outcome);
                 if rollout.judged {
@@ -353,7 +284,7 @@ impl Source {
                 if outcome == Outcome::Rejected {
                     // The server took it in the dry run and not in earnest. It may change its mind; not at once.
                     let again = self.again(key);
-                    self.doubt(key.clone(), again);
+                    self.drift.recheck_after(key.clone(), again);
                 }
                 match live.filter(|_| outcome != Outcome::Rejected) {
                     Some(live) => self.look_after(key, &live.read(), well),
@@ -371,44 +302,38 @@ impl Source {
     /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
     async fn shut_down(&mut self) {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-        for rollout in self.rollouts.values() {
+        for rollout in self.rollouts.under_way.values() {
             rollout.cancel.cancel();
         }
-        if let Some((planning, _)) = self.planning.take() {
+        if let Some((planning, _)) = self.planning.running.take() {
             planning.abort();
         }
-        let all = async { while self.work.join_next().await.is_some() {} };
+        let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
             warn!("some requests were still under way");
         }
-        self.work.shutdown().await;
-    }
-
-    /// Puts an object on the list of those to be checked.
-    pub(super) fn doubt(&mut self, key: ObjectKey, after: Duration) {
-        let at = Instant::now() + after.max(GATHER);
-        self.doubtful.entry(key).and_modify(|known| *known = at.min(*known)).or_insert(at);
+        self.tasks.shutdown().await;
     }
 
     fn next_check(&self) -> Option<Instant> {
-        if self.checking || self.planning.is_some() || self.planned.is_none() {
+        if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
             return None;
         }
-        self.doubtful.values().min().copied().into_iter().chain(self.orphans_due).min()
+        self.drift.recheck.values().min().copied().into_iter().chain(self.pruned.search_due).min()
     }
 
     /// The keys with rollouts that a plan for these objects must wait for; they are told to stop.
     pub(super) fn replace(&mut self, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<CancellationToken> {
         let mut ended = Vec::new();
-        for (key, rollout) in &mut self.rollouts {
+        for (key, rollout) in &mut self.rollouts.under_way {
             if keys.contains(key) {
                 rollout.superseded_by = Some(by.clone());
                 rollout.cancel.cancel();
                 ended.push(rollout.ended.clone());
                 if rollout.judged {
-                    self.interrupted.insert(key.clone());
+                    self.planning.interrupted.insert(key.clone());
                 } else if rollout.scales {
-                    self.interrupted_scaling.insert(key.clone());
+                    self.planning.interrupted_scaling.insert(key.clone());
                 }
             }
         }

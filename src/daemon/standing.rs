@@ -96,7 +96,7 @@ impl Source {
 
     /// Notes all of it again, in a history that was begun anew.
     pub(super) fn note_standings_again(&mut self) {
-        self.noted = None;
+        self.recorded.standing = None;
         for (key, standing) in self.context.status.read(|source| source.ended.clone()).unwrap_or_default() {
             self.note_standing(&key, Some(standing));
         }
@@ -113,7 +113,7 @@ impl Source {
             return;
         };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
-        let Some(commit) = commit.or_else(|| self.planned.clone()) else { return };
+        let Some(commit) = commit.or_else(|| self.planning.planned.clone()) else { return };
         if !self.desired().mentions(key) {
             return;
         }
@@ -135,7 +135,7 @@ impl Source {
             return;
         }
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
-        self.work.spawn(async move {
+        self.tasks.spawn(async move {
             let _room = context.requests.room().await;
             if let Err(error) = context.cluster.take_up_revisions(&key, &live).await {
                 warn!(object = %key, %error, "its revisions still ask to leave it alone");
@@ -183,8 +183,8 @@ impl Source {
         if !places.is_empty() {
             let alive: BTreeSet<String> = desired
                 .keys()
-                .chain(self.rollouts.keys())
-                .chain(self.resumed.keys())
+                .chain(self.rollouts.under_way.keys())
+                .chain(self.rollouts.resumed.keys())
                 .map(ToString::to_string)
                 .collect();
             // `Deployment shop/web, drift`
@@ -203,7 +203,7 @@ impl Source {
             (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
             (true, false) => return Vec::new(),
         };
-        let is_there = |key: &ObjectKey| self.live.contains_key(key) || self.context.was_applied(key);
+        let is_there = |key: &ObjectKey| self.watches.live.contains_key(key) || self.context.was_applied(key);
         let gone = news.removed.iter().filter(|(key, _)| !self.desired().mentions(key) && is_there(key));
         let record = |(key, charged): (&ObjectKey, &super::head_change::Charged)| Record {
             reason: Some(Reason { code: "Orphaned".to_owned(), message: why.to_owned() }),
@@ -215,9 +215,11 @@ impl Source {
     /// Notes where the source stands, where that has changed.
     pub(super) fn note_source(&mut self) {
         let standing = self.context.status.read(SourceStatus::standing);
-        let Some(standing) = standing.filter(|standing| self.noted.as_ref() != Some(standing)) else { return };
+        let Some(standing) = standing.filter(|standing| self.recorded.standing.as_ref() != Some(standing)) else {
+            return;
+        };
         match self.context.history.stands(&self.context.config.name, &standing) {
-            Ok(()) => self.noted = Some(standing),
+            Ok(()) => self.recorded.standing = Some(standing),
             Err(error) => warn!(%error, "failed to note where the source stands"),
         }
     }

@@ -38,7 +38,7 @@ impl Source {
         prepared.iter_mut().for_each(|prepared| self.say_what_goes_on(prepared));
         let unnoticed = self.unnoticed(&prepared);
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =
-            prepared.into_iter().partition(|prepared| self.resumed.contains_key(&prepared.planned.wanted.key));
+            prepared.into_iter().partition(|prepared| self.rollouts.resumed.contains_key(&prepared.planned.wanted.key));
         records.extend(new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }));
         let history = &self.context.history;
         let written = history
@@ -56,11 +56,11 @@ impl Source {
             }
         };
         self.context.status.trouble("history", None);
-        self.planned = Some(news.head.clone());
+        self.planning.planned = Some(news.head.clone());
         self.pin(&records);
-        self.failed.clear();
-        self.interrupted.clear();
-        self.interrupted_scaling.clear();
+        self.rollouts.failed_commits.clear();
+        self.planning.interrupted.clear();
+        self.planning.interrupted_scaling.clear();
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
@@ -76,7 +76,7 @@ impl Source {
         drop(records);
         let new = ids.into_iter().skip(ended).zip(new);
         let known = known.into_iter().map(|prepared| {
-            let record = self.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
+            let record = self.rollouts.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
             (record, prepared)
         });
         let mut begun: Vec<Begun> = new.map(|(id, prepared)| (id, None, prepared)).collect();
@@ -117,7 +117,7 @@ impl Source {
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();
             if let Some(digest) = prepared.digest {
-                self.live.entry(key.clone()).or_default().well = Some(digest);
+                self.watches.live.entry(key.clone()).or_default().well = Some(digest);
             }
             let stage = self.stage(earlier.as_deref(), &prepared);
             if !matches!((&prepared.planned.action, &stage), (Action::Apply(_) | Action::Blocked(_), None)) {
@@ -242,7 +242,7 @@ impl Source {
         };
         let key = planned.wanted.key.clone();
         let was_complete = standing.is_none_or(|standing| standing.complete);
-        let doubtful = self.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
+        let doubtful = self.watches.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
         self.watch(&served);
         let apply = match &planned.action {
             Action::Apply(apply) => apply.clone(),
@@ -276,8 +276,8 @@ impl Source {
         let ended = CancellationToken::new();
         let rollout =
             Rollout { record, cancel, ended, live: send, give_up, trigger, judged, scales, superseded_by: None };
-        self.rollouts.insert(key.clone(), rollout);
-        self.work.spawn(async move { Done::RolledOut(key, work.run().await) });
+        self.rollouts.under_way.insert(key.clone(), rollout);
+        self.tasks.spawn(async move { Done::RolledOut(key, work.run().await) });
     }
 
     /// The record of what is planned for a manifest.
