@@ -235,7 +235,7 @@ fn how_it_went(
     let unreadable: Vec<String> = status
         .sources
         .iter()
-        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.unreadable.as_ref()?)))
+        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.obstacles.unreadable.as_ref()?)))
         .collect();
     if !unreadable.is_empty() {
         bail!(unreadable.join("\n"));
@@ -249,7 +249,7 @@ fn how_it_went(
         let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
         return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
     }
-    if status.sources.values().any(|source| source.waits.is_some()) {
+    if status.sources.values().any(|source| source.obstacles.waits.is_some()) {
         return Ok(Exit::No);
     }
     let failed = Query {
@@ -331,12 +331,15 @@ async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) 
     let in_vain = |status: &Status, name: &str| {
         let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
         before.and_then(|before| status.sources.get(before)).is_some_and(|before| {
-            before.unreadable.is_some() || before.waits.is_some() || before.settled && before.complete.is_none()
+            before.obstacles.unreadable.is_some()
+                || before.obstacles.waits.is_some()
+                || before.settled && before.complete.is_none()
         })
     };
     let all = |status: &Status| {
         let through = |(name, source): (&String, &SourceStatus)| {
-            let hopeless = source.unreadable.is_some() || source.waits.is_some() && in_vain(status, name);
+            let hopeless =
+                source.obstacles.unreadable.is_some() || source.obstacles.waits.is_some() && in_vain(status, name);
             source.settled || hopeless
         };
         !status.sources.is_empty() && status.sources.iter().all(through)
@@ -381,7 +384,11 @@ async fn tell_systemd(systemd: Systemd, mut status: watch::Receiver<Status>) {
 
 /// The daemon in one line.
 fn line(status: &Status) -> String {
-    let trouble = status.sources.values().flat_map(|source| source.waits.iter().chain(source.trouble.values())).next();
+    let trouble = status
+        .sources
+        .values()
+        .flat_map(|source| source.obstacles.waits.iter().chain(source.obstacles.trouble.values()))
+        .next();
     let heads: Vec<String> = status
         .sources
         .iter()

@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::head_change::Repository;
-use super::journal::ToWrite;
-use super::made::Strangers;
+use super::journal::JournalQueue;
 use super::requests::Requests;
 use super::source_dependency::Before;
 use super::status::Publisher;
@@ -35,19 +34,25 @@ pub enum Pruning {
     Unlimited,
 }
 
+/// How much is deleted of what is not wanted any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cleanup {
+    /// How much the history remembers.
+    pub retention: Retention,
+    /// Whether more objects may be deleted at once than the limit allows.
+    pub pruning: Pruning,
+}
+
 /// One source's surroundings.
 pub(super) struct Context {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub history: History,
     /// What is to be written into it next.
-    pub to_write: Mutex<Vec<ToWrite>>,
-    /// How much the history remembers.
-    pub retention: Retention,
+    pub journal: JournalQueue,
+    pub cleanup: Cleanup,
     pub repository: Repository,
     pub autoscalers: Autoscalers,
-    /// Whether more may be deleted than the limit allows.
-    pub pruning: Pruning,
     pub clock: Clock,
     pub status: Publisher,
     pub requests: Requests,
@@ -55,10 +60,6 @@ pub(super) struct Context {
     pub before: Option<Before>,
     /// The events that are being told.
     pub events: Events,
-    /// Objects with the marks of this source that it did not make.
-    pub strangers: Strangers,
-    /// Told when a fresh history was begun in the place of a damaged one.
-    pub renewed: Notify,
 }
 
 impl Context {

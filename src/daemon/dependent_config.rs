@@ -11,7 +11,7 @@ use super::apply_wave::Ranks;
 use super::health_monitor::Cancelled;
 use super::previous_manifest::PreviousManifest;
 use super::resume_point::resumed_apply;
-use super::rollout_task::{ResumePoint, RolloutTask};
+use super::rollout_task::{Findings, Resume, RolloutTask};
 use super::take_back::fail;
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
@@ -167,11 +167,8 @@ fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: Reco
         cancel: work.cancel.clone(),
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
-        stage: ResumePoint::Fresh,
-        carries_on: false,
-        doubtful: false,
-        told: None,
-        well: None,
+        resume: Resume::default(),
+        findings: Findings::default(),
     }
 }
 

@@ -10,6 +10,7 @@ use super::context::Pruning;
 use super::desired_state::{DesiredState, ReadFile};
 use super::offline_start::Away;
 use super::panics::{contained_now, internal_error};
+use super::strangers::Strangers;
 use super::units::{Content, SourceChange, SourceChanges, Units};
 use crate::git::{Chain, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
@@ -39,6 +40,8 @@ pub(super) struct Repository {
     pub beside: Beside,
     /// What is rendered.
     pub units: Units,
+    /// Objects with the label of this source that it did not make.
+    pub strangers: Arc<Strangers>,
 }
 
 /// What a new head says.

@@ -1,12 +1,12 @@
 //! What the daemon writes into the history, step by step. A step that can't be written is tried again, for what has not
 //! been recorded must not be done.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tracing::{error, warn};
 
 use super::context::Context;
@@ -21,6 +21,14 @@ use belay_core::rollout::{
 type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
 /// What somebody wants to write together, and who is told of it.
 pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<JournalWrite>);
+
+/// What is to be written next, for all who write.
+#[derive(Default)]
+pub(super) struct JournalQueue {
+    pub to_write: Mutex<Vec<ToWrite>>,
+    /// Told when a fresh history was begun in the place of a damaged one.
+    pub renewed: Notify,
+}
 
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -223,7 +231,7 @@ impl Context {
     pub(super) fn begin_anew_if_damaged(&self) -> Result<bool, HistoryError> {
         let Some(to) = self.history.mend(self.clock.now())? else { return Ok(false) };
         warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
-        self.renewed.notify_waiters();
+        self.journal.renewed.notify_waiters();
         Ok(true)
     }
 
@@ -286,7 +294,7 @@ impl Context {
     }
 
     fn to_write(&self) -> MutexGuard<'_, Vec<ToWrite>> {
-        self.to_write.lock().unwrap_or_else(PoisonError::into_inner)
+        self.journal.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,18 +3,17 @@
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
 use super::blocking_pool::Beside;
-use super::context::{Context, Events, Pruning};
+use super::context::{Cleanup, Context, Events};
 use super::desired_state::DesiredState;
 use super::event_queue::Telling;
 use super::head_change::Repository;
+use super::journal::JournalQueue;
 use super::leadership::Leader;
-use super::made::Strangers;
 use super::offline_start::Away;
 use super::requests::Requests;
 use super::source::Source;
@@ -27,13 +26,25 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{Follow, Mirror, Wake};
-use crate::history::{History, Retention};
+use crate::history::History;
 use crate::render::{Renderer, Tools};
 
 /// What a source is made of.
 pub(super) struct Parts {
     pub config: SourceConfig,
     pub cluster: Cluster,
+    pub reading: ReadingParts,
+    pub asked: Arc<Asked>,
+    pub before: Option<Before>,
+    pub history: History,
+    pub clock: Clock,
+    pub status: Publisher,
+    pub cleanup: Cleanup,
+    pub requests: Requests,
+}
+
+/// What its repository is read with.
+pub(super) struct ReadingParts {
     pub mirror: Arc<Mirror>,
     pub folder: String,
     pub beside: Beside,
@@ -41,14 +52,6 @@ pub(super) struct Parts {
     pub tools: Tools,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
-    pub asked: Arc<Asked>,
-    pub before: Option<Before>,
-    pub history: History,
-    pub clock: Clock,
-    pub status: Publisher,
-    pub retention: Retention,
-    pub pruning: Pruning,
-    pub requests: Requests,
 }
 
 impl Parts {
@@ -78,11 +81,12 @@ impl Parts {
 
     fn repository(&self, stop: &CancellationToken) -> Repository {
         let desired = Arc::new(Mutex::new(DesiredState::new(self.cluster.default_namespace())));
-        let (mirror, folder, beside) = (Arc::clone(&self.mirror), self.folder.clone(), self.beside.clone());
+        let (mirror, folder, beside) =
+            (Arc::clone(&self.reading.mirror), self.reading.folder.clone(), self.reading.beside.clone());
         let kept = mirror.path();
-        let renderer = Renderer::new(super::render_options(&self.config), self.tools.clone(), kept.parent());
+        let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone())));
-        Repository { mirror, folder, desired, away, beside, units }
+        Repository { mirror, folder, desired, away, beside, units, strangers: Arc::default() }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {
@@ -90,25 +94,22 @@ impl Parts {
         let repository = self.repository(&stop);
         let context = Arc::new(Context {
             cluster: cluster.clone(),
-            retention: self.retention.clone(),
+            cleanup: self.cleanup.clone(),
             repository: repository.clone(),
             autoscalers: Autoscalers::default(),
-            pruning: self.pruning,
             history: self.history.clone(),
-            to_write: Mutex::default(),
+            journal: JournalQueue::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),
             requests: self.requests.clone(),
             before: self.before.clone(),
             events: Events::default(),
-            strangers: Strangers::default(),
-            renewed: Notify::new(),
             config: self.config.clone(),
         });
         Source {
             stop,
             tasks: Tasks::default(),
-            fetching: Fetching::new(repository, self.follow.clone(), self.wake.clone()),
+            fetching: Fetching::new(repository, self.reading.follow.clone(), self.reading.wake.clone()),
             planning: Planning::default(),
             watches: Watches::new(cluster, name),
             rollouts: Rollouts::default(),

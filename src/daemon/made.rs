@@ -2,7 +2,6 @@
 //! write one object can write.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use tracing::warn;
@@ -25,28 +24,6 @@ const COMMITS: usize = 1000;
 const RENDERED: usize = 50;
 /// How many objects are named in a message.
 const NAMED: usize = 10;
-
-/// Objects that no commit of the mirror named, as of a head: that need not be looked up twice.
-#[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
-
-impl Strangers {
-    /// Those of `keys` that are not known to be strangers at this head.
-    fn unknown(&self, head: &CommitId, keys: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0.as_ref() != Some(head) {
-            *known = (Some(head.clone()), BTreeSet::new());
-        }
-        keys.into_iter().filter(|key| !known.1.contains(key)).collect()
-    }
-
-    fn add(&self, head: &CommitId, strangers: impl Iterator<Item = ObjectKey>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0.as_ref() == Some(head) {
-            known.1.extend(strangers);
-        }
-    }
-}
 
 /// What the label of another source on a live object means. Without a memory it is believed where belay itself wrote it.
 pub(super) async fn other_label(
@@ -88,7 +65,7 @@ impl Context {
         let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
             keys.iter().cloned().partition(|key| self.records_of(key).iter().any(applied));
         let Some(head) = self.repository.desired().at.clone() else { return made };
-        let unknown = self.strangers.unknown(&head, unknown);
+        let unknown = self.repository.strangers.unknown(&head, unknown);
         if unknown.is_empty() {
             return made;
         }
@@ -96,7 +73,7 @@ impl Context {
         let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
         // What could not be looked up now is looked up again.
         if let Some(named) = named {
-            self.strangers.add(&head, unknown.difference(&named).cloned());
+            self.repository.strangers.add(&head, unknown.difference(&named).cloned());
             made.extend(named);
         }
         made

@@ -58,6 +58,7 @@ mod standing;
 mod start;
 mod state;
 mod status;
+mod strangers;
 mod stuck_pods;
 mod take_back;
 mod takeover;
@@ -87,16 +88,17 @@ use belay_core::rollout::{CommitId, Plan, Wanted};
 use autoscalers::Autoscalers;
 use blocking_pool::Beside;
 pub use commit_tree::CommitTree;
+use context::Cleanup;
 pub use context::Pruning;
 use leadership::Leader;
-use leading::Parts;
+use leading::{Parts, ReadingParts};
 use planner::{Holds, OnOutage, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;
 use source_dependency::{Asked, Before};
 use status::Publisher;
-pub use status::{CountersStatus, HeldStatus, SourceStatus, Status, UnderWay};
+pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
 
 /// Why a source can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -133,19 +135,25 @@ pub struct Daemon {
     clock: Clock,
     status: watch::Sender<Status>,
     stop: CancellationToken,
-    retention: Retention,
-    pruning: Pruning,
-    /// This daemon's name among those that may follow the same sources.
-    identity: Option<String>,
-    /// What renders.
-    tools: Tools,
+    options: DaemonOptions,
     /// What is asked of a source by those who wait for it, by name.
     asked: BTreeMap<String, Arc<Asked>>,
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
-    beside: Beside,
     metrics: Metrics,
     sources: JoinSet<()>,
+}
+
+/// How the sources are followed that are named from here on.
+#[derive(Default)]
+struct DaemonOptions {
+    cleanup: Cleanup,
+    /// This daemon's name among those that may follow the same sources.
+    identity: Option<String>,
+    /// What renders.
+    tools: Tools,
+    /// Where blocking work runs.
+    beside: Beside,
 }
 
 impl Daemon {
@@ -157,13 +165,9 @@ impl Daemon {
             clock,
             status: watch::Sender::new(Status::default()),
             stop,
-            retention: Retention::default(),
-            pruning: Pruning::default(),
-            identity: None,
-            tools: Tools::default(),
+            options: DaemonOptions::default(),
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
-            beside: Beside::default(),
             metrics: Metrics::default(),
             sources: JoinSet::new(),
         }
@@ -172,14 +176,14 @@ impl Daemon {
     /// Remembers only so much, for the sources that are followed from here on; everything otherwise.
     #[must_use]
     pub fn remembering(mut self, retention: Retention) -> Daemon {
-        self.retention = retention;
+        self.options.cleanup.retention = retention;
         self
     }
 
     /// Deletes so much at once, for the sources that are followed from here on.
     #[must_use]
     pub fn pruning(mut self, pruning: Pruning) -> Daemon {
-        self.pruning = pruning;
+        self.options.cleanup.pruning = pruning;
         self
     }
 
@@ -187,14 +191,14 @@ impl Daemon {
     /// writes. `identity` is this daemon's name, which no other has, and which it has again after a restart.
     #[must_use]
     pub fn leading(mut self, identity: String) -> Daemon {
-        self.identity = Some(identity);
+        self.options.identity = Some(identity);
         self
     }
 
     /// Renders with these tools, for the sources that are followed from here on; by default with those on the PATH.
     #[must_use]
     pub fn rendering_with(mut self, tools: Tools) -> Daemon {
-        self.tools = tools;
+        self.options.tools = tools;
         self
     }
 
@@ -203,7 +207,7 @@ impl Daemon {
     /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
     #[must_use]
     pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
-        self.beside = Beside::InTurn(Arc::new(takes));
+        self.options.beside = Beside::InTurn(Arc::new(takes));
         self
     }
 
@@ -250,7 +254,7 @@ impl Daemon {
         });
         let status = Publisher::new(&name, self.status.clone(), self.metrics.clone());
         let mut cluster = cluster.clone().counted_in(self.metrics.clone());
-        let leader = self.identity.clone().map(|who| {
+        let leader = self.options.identity.clone().map(|who| {
             let (entitled, may_write) = watch::channel(None);
             let unrestricted = cluster.clone();
             cluster = unrestricted.clone().writing_while(may_write);
@@ -265,24 +269,26 @@ impl Daemon {
                 stop: self.stop.clone(),
             }
         });
-        let parts = Parts {
-            cluster,
-            tools: self.tools.clone(),
+        let reading = ReadingParts {
+            tools: self.options.tools.clone(),
             mirror: Arc::new(mirror),
             folder: config.path.trim_matches('/').to_owned(),
             follow,
-            wake: match self.beside {
+            wake: match self.options.beside {
                 Beside::Threads(_) => Wake::new(&location).map(Arc::new),
                 Beside::InTurn(_) => None,
             },
-            beside: self.beside.clone(),
+            beside: self.options.beside.clone(),
+        };
+        let parts = Parts {
+            cluster,
+            reading,
             asked,
             before,
             history: self.history.clone(),
             clock: self.clock.clone(),
             status,
-            retention: self.retention.clone(),
-            pruning: self.pruning,
+            cleanup: self.options.cleanup.clone(),
             requests: Requests::share(&self.requests),
             config,
         };

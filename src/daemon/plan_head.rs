@@ -29,7 +29,9 @@ impl Source {
         self.fetching.refused = None;
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
-        self.context.status.change(|source| set(&mut source.objects, objects) | set(&mut source.warnings, warnings));
+        self.context
+            .status
+            .change(|source| set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings));
         self.name_namespaces();
         self.ask_for_kinds();
         let contradicted: BTreeMap<ObjectKey, String> = self

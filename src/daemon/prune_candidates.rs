@@ -159,7 +159,7 @@ impl Candidates {
     /// The most that may be deleted.
     pub(super) fn limit(&self, context: &Context) -> usize {
         let count = context.repository.desired().keys().count() + self.objects.len();
-        match context.pruning {
+        match context.cleanup.pruning {
             Pruning::Unlimited => usize::MAX,
             Pruning::Limited => context.config.prune_limit(count).max(self.trailer.unwrap_or_default()),
         }

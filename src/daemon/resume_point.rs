@@ -16,9 +16,10 @@ pub(super) struct InSync {
 }
 
 /// Where a rollout is taken up.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub(super) enum ResumePoint {
     /// It begins.
+    #[default]
     Fresh,
     /// Somebody else has changed the object: perhaps taken it back by hand, which is respected.
     Drifted,

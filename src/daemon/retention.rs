@@ -42,7 +42,7 @@ impl Source {
                     context.mend(&error);
                     error.to_string()
                 };
-                let forgotten = context.history.forget(&context.retention, now).map_err(mend)?;
+                let forgotten = context.history.forget(&context.cleanup.retention, now).map_err(mend)?;
                 if forgotten > 0 {
                     info!(forgotten, "forgot old records");
                 }

@@ -37,7 +37,7 @@ impl Source {
         let place = format!("list {}", served.resource);
         let mut news = false;
         self.context.status.change(|source| {
-            news = put_or_remove(&mut source.trouble, place.as_str(), message.clone());
+            news = put_or_remove(&mut source.obstacles.trouble, place.as_str(), message.clone());
             news
         });
         match message {

@@ -52,14 +52,26 @@ pub(super) struct RolloutTask {
     pub live: LiveObject,
     /// Says that it is to be given up, and why.
     pub give_up: watch::Receiver<Option<Reason>>,
+    pub resume: Resume,
+    pub findings: Findings,
+}
+
+/// From where a rollout is carried through, and what it takes the place of.
+#[derive(Default)]
+pub(super) struct Resume {
     pub stage: ResumePoint,
     /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
     pub carries_on: bool,
     /// Whether what it takes the place of may not be well any more.
     pub doubtful: bool,
-    /// What is to be told of it at its end.
+}
+
+/// What a rollout has found out by its end.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// What is to be told of it.
     pub told: Option<QueuedEvent>,
-    /// What it is known to be at its end.
+    /// What the object is known to be.
     pub well: Option<InSync>,
 }
 
@@ -74,14 +86,15 @@ impl RolloutTask {
         };
         let key = self.planned.wanted.key.clone();
         self.context.status.change(|source| {
-            let (was_under_way, trouble) = (source.under_way.remove(&key), source.trouble.remove(&key.to_string()));
+            let (was_under_way, trouble) =
+                (source.under_way.remove(&key), source.obstacles.trouble.remove(&key.to_string()));
             was_under_way.is_some() || trouble.is_some()
         });
-        RolloutEnd { end, told: self.told, well: self.well }
+        RolloutEnd { end, told: self.findings.told, well: self.findings.well }
     }
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {
-        let stage = std::mem::replace(&mut self.stage, ResumePoint::Fresh);
+        let stage = std::mem::replace(&mut self.resume.stage, ResumePoint::Fresh);
         if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController)
             && stage != ResumePoint::Prune
         {
@@ -148,14 +161,18 @@ impl RolloutTask {
 
     /// Whether it is about a pod template, so that there may be an earlier one to go back to.
     pub(super) fn is_of_template(&self) -> bool {
-        self.apply.rolls_out || self.carries_on
+        self.apply.rolls_out || self.resume.carries_on
     }
 
     /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
     pub(super) fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
         let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };
-        if self.carries_on && !self.apply.rolls_out { Baseline { old_failure: None, ..baseline } } else { baseline }
+        if self.resume.carries_on && !self.apply.rolls_out {
+            Baseline { old_failure: None, ..baseline }
+        } else {
+            baseline
+        }
     }
 
     /// Judges the rollout that a write began.
@@ -223,11 +240,11 @@ impl RolloutTask {
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
-            self.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
+            self.findings.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
         if is_as_applied(live, &wanted.left_alone.leave(self.apply.body.read(), Some(live))) {
             let (hash, left_alone) = (wanted.hash.clone(), wanted.left_alone.clone());
-            self.well = Some(InSync { digest: digest(live), hash, left_alone });
+            self.findings.well = Some(InSync { digest: digest(live), hash, left_alone });
         }
         if !self.is_of_template() {
             return self.end(Outcome::Complete, None).await;

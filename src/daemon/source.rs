@@ -3,13 +3,12 @@
 //! One loop owns everything that the source knows. Whatever takes time (the repository, planning, each rollout) runs
 //! beside it and reports back, so that a newer commit is never kept waiting.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -24,11 +23,10 @@ use super::rollout_task::{End, RolloutEnd};
 use super::state::{Drift, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Watches};
 use super::status::set;
 use super::tasks::Tasks;
-use crate::cluster::{Seen, Served, Watched};
-use crate::git::{Follow, GitError, Wake, Watching};
-use crate::history::{SourceStanding, Trouble};
+use crate::cluster::Served;
+use crate::git::{GitError, Wake, Watching};
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId, Trigger};
+use belay_core::rollout::{CommitId, Outcome, Reason, RecordId, Trigger};
 
 /// How long changes of live objects gather before they are checked together.
 pub(super) const GATHER: Duration = Duration::from_millis(200);
@@ -127,7 +125,7 @@ impl Source {
                 () = self.readiness.asked.look.notified() => self.look_soon(),
                 () = self.readiness.asked.pushed.notified() => self.look_for_a_push(),
                 () = tokio::time::sleep_until(self.fetching.next_look), if self.fetching.looking.is_none() => self.look(),
-                () = context.renewed.notified() => {}
+                () = context.journal.renewed.notified() => {}
                 () = sleep_until(check_at) => self.contained(Source::check),
                 () = tokio::time::sleep_until(self.recorded.next_tidy), if self.planning.planned.is_some() => self.tidy_up(),
             }
@@ -177,7 +175,7 @@ impl Source {
         let (repository, follow, stop) =
             (self.fetching.repository.clone(), self.fetching.follow.clone(), self.stop.clone());
         let wake = self.fetching.wake.clone();
-        let (planned, pruning) = (self.planning.planned.clone(), self.context.pruning);
+        let (planned, pruning) = (self.planning.planned.clone(), self.context.cleanup.pruning);
         let known =
             self.fetching.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
         let beside = repository.beside.clone();
@@ -236,7 +234,7 @@ impl Source {
 
     /// Publishes why the repository can't be followed, where that does not pass by itself.
     fn is_unreadable(&self, why: Option<String>) {
-        self.context.status.change(|source| set(&mut source.unreadable, why));
+        self.context.status.change(|source| set(&mut source.obstacles.unreadable, why));
     }
 
     /// Takes in what a look has brought. Returns what is in the way of following it.

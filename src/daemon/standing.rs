@@ -176,7 +176,7 @@ impl Source {
             let left = source.ended.iter().filter(|(key, one)| !stays(key, one)).map(|(key, _)| key.clone());
             // `list secrets` is about a kind, and goes when the kind may be read.
             let of_object = |place: &&String| place.contains(' ') && !place.starts_with("list ");
-            let places = source.trouble.keys().filter(of_object).cloned();
+            let places = source.obstacles.trouble.keys().filter(of_object).cloned();
             (left.collect::<Vec<ObjectKey>>(), places.collect::<Vec<String>>())
         });
         let (left, mut places) = found.unwrap_or_default();

@@ -13,7 +13,7 @@ use super::live::LiveFacts;
 use super::planner::Prepared;
 use super::prune;
 use super::resume_point::resumed_apply;
-use super::rollout_task::{ResumePoint, RolloutTask};
+use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
 use super::source::{Done, Rollout, Source};
 use super::status::set;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
@@ -267,11 +267,8 @@ impl Source {
             cancel: cancel.clone(),
             live,
             give_up: given_up,
-            stage,
-            carries_on,
-            doubtful,
-            told: None,
-            well: None,
+            resume: Resume { stage, carries_on, doubtful },
+            findings: Findings::default(),
         });
         let ended = CancellationToken::new();
         let rollout =

@@ -33,10 +33,6 @@ pub struct SourceStatus {
     pub planned: Option<CommitId>,
     /// When the repository was last reached.
     pub looked: Option<Timestamp>,
-    /// What is in the way, by where: the repository, the cluster, a manifest.
-    pub trouble: BTreeMap<String, String>,
-    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
-    pub warnings: BTreeMap<String, String>,
     /// The rollouts under way, by object.
     #[serde(serialize_with = "by_name")]
     pub under_way: BTreeMap<ObjectKey, UnderWay>,
@@ -59,6 +55,19 @@ pub struct SourceStatus {
     /// The newest look at the repository as of which everything that the head says is live and complete; `None` while
     /// anything is not.
     pub complete: Option<Timestamp>,
+    /// What is in the way.
+    #[serde(flatten)]
+    pub obstacles: Obstacles,
+}
+
+/// What keeps a source from being followed as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Obstacles {
+    /// What is in the way, by where: the repository, the cluster, a manifest.
+    pub trouble: BTreeMap<String, String>,
+    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    pub warnings: BTreeMap<String, String>,
     /// What all of it waits for: another source, or another daemon.
     pub waits: Option<String>,
     /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
@@ -110,7 +119,7 @@ impl SourceStatus {
     /// The state of the source.
     #[must_use]
     pub fn state(&self) -> SourceState {
-        let troubled = !self.trouble.is_empty();
+        let troubled = !self.obstacles.trouble.is_empty();
         let facts = SourceFacts { blocked: self.blocked_by().is_some(), troubled, idle: self.settled };
         SourceState::of(facts, &self.counts())
     }
@@ -118,8 +127,8 @@ impl SourceStatus {
     /// What keeps all of it from being read, applied or written down.
     #[must_use]
     pub fn blocked_by(&self) -> Option<&str> {
-        let trouble = BLOCKS.iter().find_map(|place| self.trouble.get(*place));
-        self.waits.as_ref().filter(|_| self.standby).or(trouble).map(String::as_str)
+        let trouble = BLOCKS.iter().find_map(|place| self.obstacles.trouble.get(*place));
+        self.obstacles.waits.as_ref().filter(|_| self.obstacles.standby).or(trouble).map(String::as_str)
     }
 
     /// The state and how many objects are in which state: `degraded (1 rejected, 12 complete)`.
@@ -134,8 +143,8 @@ impl SourceStatus {
     /// What is not through yet and what is in the way, a line each.
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.waits.iter().cloned().collect();
-        lines.extend(self.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
+        let mut lines: Vec<String> = self.obstacles.waits.iter().cloned().collect();
+        lines.extend(self.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
         lines.extend(self.under_way.iter().map(|(key, way)| {
             let fault = way.in_the_way.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
             format!("{key}: {}: {}{fault}", way.outcome.state(), way.message)
@@ -148,8 +157,8 @@ impl SourceStatus {
         SourceStanding {
             objects: self.objects,
             blocked: self.blocked_by().map(str::to_owned),
-            troubles: self.trouble.clone(),
-            warnings: self.warnings.clone(),
+            troubles: self.obstacles.trouble.clone(),
+            warnings: self.obstacles.warnings.clone(),
             held: self.held.keys().cloned().collect(),
         }
     }
@@ -256,20 +265,20 @@ impl Publisher {
 
     /// Says that another daemon follows the source; whether that is news.
     pub(super) fn says_standby(&self, message: &str) -> bool {
-        self.change(|source| set(&mut source.standby, true));
+        self.change(|source| set(&mut source.obstacles.standby, true));
         self.says_waiting(message)
     }
 
     /// Says that it waits for nobody any more.
     pub(super) fn waits_no_longer(&self) {
-        self.change(|source| source.waits.take().is_some() | set(&mut source.standby, false));
+        self.change(|source| source.obstacles.waits.take().is_some() | set(&mut source.obstacles.standby, false));
     }
 
     /// Says what all of it waits for; whether that is news.
     pub(super) fn says_waiting(&self, message: &str) -> bool {
         let mut news = false;
         self.change(|source| {
-            news = set(&mut source.waits, Some(message.to_owned()));
+            news = set(&mut source.obstacles.waits, Some(message.to_owned()));
             news
         });
         news
@@ -277,7 +286,7 @@ impl Publisher {
 
     /// Says that something is in the way, or, with `None`, that it no longer is.
     pub(super) fn trouble(&self, place: &str, message: Option<String>) {
-        self.change(|source| put_or_remove(&mut source.trouble, place, message));
+        self.change(|source| put_or_remove(&mut source.obstacles.trouble, place, message));
     }
 
     /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that
@@ -285,7 +294,7 @@ impl Publisher {
     pub(super) fn trouble_of(&self, other: &str, place: &str, message: Option<String>) {
         self.status.send_if_modified(|status| {
             let Some(source) = status.sources.get_mut(other) else { return false };
-            put_or_remove(&mut source.trouble, place, message)
+            put_or_remove(&mut source.obstacles.trouble, place, message)
         });
     }
 }

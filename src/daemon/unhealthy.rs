@@ -49,7 +49,7 @@ impl RolloutTask {
     pub(super) async fn look_at_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
-        if !replaces || !self.doubtful || !Workload::of(key).is_some_and(Workload::can_go_back) {
+        if !replaces || !self.resume.doubtful || !Workload::of(key).is_some_and(Workload::can_go_back) {
             return Ok(());
         }
         let room = self.unless_cancelled(context.requests.room()).await?;

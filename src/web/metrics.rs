@@ -105,10 +105,10 @@ fn sources(page: &mut Page<'_>, status: &Status) -> fmt::Result {
         Some(count(source.held.len()))
     })?;
     page.each(status, "belay_source_waiting", "1 while all of a source waits for another one, or daemon.", |source| {
-        Some(i64::from(source.waits.is_some()))
+        Some(i64::from(source.obstacles.waits.is_some()))
     })?;
     page.each(status, "belay_troubles", "Things that are in the way of a source.", |source| {
-        Some(count(source.trouble.len()))
+        Some(count(source.obstacles.trouble.len()))
     })
 }
 

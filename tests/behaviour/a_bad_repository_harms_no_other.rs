@@ -35,7 +35,8 @@ async fn until_bad(world: &World, what: &str, met: impl Fn(&SourceStatus) -> boo
 
 /// Whether a source is blocked for this reason.
 fn is_blocked(source: &SourceStatus, why: &str) -> bool {
-    source.state() == SourceState::Blocked && source.trouble.get("repository").is_some_and(|told| told.contains(why))
+    source.state() == SourceState::Blocked
+        && source.obstacles.trouble.get("repository").is_some_and(|told| told.contains(why))
 }
 
 /// The other source's next version is rolled out.

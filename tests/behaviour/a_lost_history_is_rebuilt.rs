@@ -216,8 +216,12 @@ async fn one_that_could_not_be_written_blocks_no_longer_than_that() {
     disk.execute_batch(&format!("CREATE TRIGGER full BEFORE INSERT ON commits BEGIN {full}; END")).unwrap();
     let second = world.push("README.md", "Nothing to apply", "Second version");
     world.until("it is told", |source| source.state() == SourceState::Blocked).await;
-    assert!(world.status().trouble["history"].contains("disk is full"), "{:?}", world.status().trouble);
+    assert!(
+        world.status().obstacles.trouble["history"].contains("disk is full"),
+        "{:?}",
+        world.status().obstacles.trouble
+    );
     disk.execute_batch("DROP TRIGGER full").unwrap();
     world.through(&second).await;
-    assert_eq!((world.status().state(), world.status().trouble), (SourceState::Synced, BTreeMap::new()));
+    assert_eq!((world.status().state(), world.status().obstacles.trouble), (SourceState::Synced, BTreeMap::new()));
 }

@@ -19,8 +19,12 @@ async fn a_folder_that_suddenly_holds_nothing_is_refused() {
     world.repository.remove("web.yaml").write("README", "moved elsewhere");
     world.repository.commit("Oops");
     world.repository.push();
-    world.until("it says so", |source| source.trouble.contains_key("repository")).await;
-    assert!(world.status().trouble["repository"].contains("refused"), "{:?}", world.status().trouble);
+    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    assert!(
+        world.status().obstacles.trouble["repository"].contains("refused"),
+        "{:?}",
+        world.status().obstacles.trouble
+    );
     assert!(world.get(&path_of("web")).await.is_some());
     let third = world.push("web.yaml", &deployment("web", "web:2", ""), "Back again");
     world.through(&third).await;
@@ -35,8 +39,8 @@ async fn replaced() -> World {
     world.with_maps(3).await;
     world.repository.orphan("strange").commit_file("web.yaml", &deployment("web", "web:1", ""), "Another project");
     world.repository.push_refspec("+refs/heads/strange:refs/heads/main");
-    world.until("it is refused", |source| source.trouble.contains_key("repository")).await;
-    let told = world.status().trouble["repository"].clone();
+    world.until("it is refused", |source| source.obstacles.trouble.contains_key("repository")).await;
+    let told = world.status().obstacles.trouble["repository"].clone();
     assert!(told.contains("in common") && told.contains("--allow-prune"), "{told}");
     world
 }
@@ -51,18 +55,18 @@ async fn another_repository_in_its_place_is_refused() {
     // Also after a restart, and with more of the same.
     world.stop().await;
     world.start();
-    world.until("it is refused again", |source| source.trouble.contains_key("repository")).await;
+    world.until("it is refused again", |source| source.obstacles.trouble.contains_key("repository")).await;
     world.repository.switch("strange").commit_file("more.yaml", &config_map("more", "1"), "More of it");
     world.repository.push_refspec("+refs/heads/strange:refs/heads/main");
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert!(is_as_it_was(&world).await);
-    assert!(world.status().trouble.contains_key("repository"));
+    assert!(world.status().obstacles.trouble.contains_key("repository"));
     // The right one is back.
     let right = world.repository.switch("main").commit_file("0.yaml", &config_map("map-0", "2"), "The right one");
     world.repository.push_refspec("+refs/heads/main:refs/heads/main");
     world.through(&right).await;
     assert_eq!(world.record(&right, "ConfigMap default/map-0").outcome, Outcome::Complete);
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]

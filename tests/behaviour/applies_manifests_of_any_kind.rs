@@ -99,5 +99,5 @@ async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() 
     let second = world.push("crds/widgets.yaml", WIDGETS, "Now");
     world.through(&second).await;
     assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }

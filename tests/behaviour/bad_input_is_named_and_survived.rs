@@ -89,10 +89,10 @@ async fn a_name_that_is_not_utf_8() {
 async fn an_empty_repository_waits_for_its_first_commit() {
     let mut world = World::embedded().await;
     world.start();
-    world.until("it says so", |source| source.trouble.contains_key("repository")).await;
+    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.through(&first).await;
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,8 +101,8 @@ async fn a_missing_branch_is_named_with_those_there_are() {
     world.config.branch = "production".to_owned();
     world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("it says so", |source| source.trouble.contains_key("repository")).await;
-    let trouble = world.status().trouble["repository"].clone();
+    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    let trouble = world.status().obstacles.trouble["repository"].clone();
     assert!(trouble.contains("production") && trouble.contains("main"), "{trouble}");
 }
 
@@ -112,8 +112,12 @@ async fn a_missing_folder_is_named() {
     world.config.path = "production".to_owned();
     world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("it says so", |source| source.trouble.contains_key("repository")).await;
-    assert!(world.status().trouble["repository"].contains("production"), "{:?}", world.status().trouble);
+    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    assert!(
+        world.status().obstacles.trouble["repository"].contains("production"),
+        "{:?}",
+        world.status().obstacles.trouble
+    );
     let second = world.push("production/web.yaml", &deployment("web", "web:1", ""), "Move it there");
     world.through(&second).await;
     assert!(world.get(&path_of("web")).await.is_some());

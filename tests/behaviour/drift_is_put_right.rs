@@ -35,7 +35,7 @@ async fn or_only_reported() {
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 5);
-    assert!(world.status().trouble.values().any(|trouble| trouble.contains("differs from Git")));
+    assert!(world.status().obstacles.trouble.values().any(|trouble| trouble.contains("differs from Git")));
     let events = world.list("api/v1/namespaces/default/events").await;
     assert!(events.iter().any(|event| event["reason"] == "Drifted"));
 }
@@ -61,7 +61,7 @@ async fn and_costs_nothing_from_then_on() {
     // What somebody changes is looked into again.
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 2}})).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]

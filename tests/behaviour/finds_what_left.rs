@@ -157,7 +157,7 @@ async fn a_conflict_without_end_is_told() {
     tap.rule(|went, _| if went.method == "DELETE" { Fate::Fail(409) } else { Fate::Pass });
     let gone = remove(&mut world, &["0.yaml"]);
     world.start();
-    world.until("it is told", |source| source.trouble.values().any(|told| told.contains("conflict"))).await;
+    world.until("it is told", |source| source.obstacles.trouble.values().any(|told| told.contains("conflict"))).await;
     tokio::time::sleep(Duration::from_mins(12)).await;
     assert!(world.get(MAP).await.is_some());
     let record = world.record(&gone, "ConfigMap default/map-0");
@@ -186,12 +186,14 @@ async fn never_what_has_the_marks_and_was_not_made_by_belay() {
     world.through(&gone).await;
     assert_eq!(world.get(MAP).await, None);
     assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
-    let told = world.status().trouble["marks"].clone();
+    let told = world.status().obstacles.trouble["marks"].clone();
     assert!(told.contains("30 objects have the label belay.dev/source=shop") && told.contains("forged-0"), "{told}");
     // At once also while belay runs.
     forged.push(forge(&world, 30).await);
     world
-        .until("it is told", |source| source.trouble.get("marks").is_some_and(|told| told.contains("31 objects")))
+        .until("it is told", |source| {
+            source.obstacles.trouble.get("marks").is_some_and(|told| told.contains("31 objects"))
+        })
         .await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     for path in &forged {
@@ -200,5 +202,7 @@ async fn never_what_has_the_marks_and_was_not_made_by_belay() {
     }
     world.stop().await;
     world.start();
-    world.until("nothing is told any more", |source| source.settled && !source.trouble.contains_key("marks")).await;
+    world
+        .until("nothing is told any more", |source| source.settled && !source.obstacles.trouble.contains_key("marks"))
+        .await;
 }

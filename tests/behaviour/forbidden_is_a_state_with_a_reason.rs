@@ -74,7 +74,7 @@ async fn a_kind_that_may_not_be_read_waits_with_the_reason_and_nobody_else() {
         source.under_way.iter().any(|(key, it)| key.kind == "Secret" && it.message.contains("does not allow it"))
     };
     world.until("the reason is told", web).await;
-    assert!(world.status().trouble.contains_key("list secrets"), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.contains_key("list secrets"), "{:?}", world.status().obstacles.trouble);
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
     tap.take();
@@ -88,7 +88,7 @@ async fn a_kind_that_may_not_be_read_waits_with_the_reason_and_nobody_else() {
     tap.rule(|_, _| Fate::Pass);
     tokio::time::sleep(Duration::from_secs(90)).await;
     assert_eq!(world.record(&first, "Secret default/pass").outcome, Outcome::Complete);
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]

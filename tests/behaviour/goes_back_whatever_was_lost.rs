@@ -70,7 +70,7 @@ async fn is_back(world: &World, good: &str, bad: &str) {
 
 async fn goes_back_with_git_away(world: &mut World) {
     world.until("it went back", |source| !source.held.is_empty() && source.under_way.is_empty()).await;
-    assert!(world.status().trouble.contains_key("repository"), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.contains_key("repository"), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]

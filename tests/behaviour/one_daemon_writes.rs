@@ -21,7 +21,7 @@ async fn two() -> (World, Tap, World, Tap) {
     first.start();
     first.through(&commit).await;
     second.start();
-    second.until("it waits", |source| source.waits.is_some()).await;
+    second.until("it waits", |source| source.obstacles.waits.is_some()).await;
     (first, tap, second, other)
 }
 
@@ -38,7 +38,7 @@ fn writes(tap: &Tap) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_second_daemon_waits_and_says_so() {
     let (mut first, _, mut second, tap) = two().await;
-    let waits = second.status().waits.unwrap();
+    let waits = second.status().obstacles.waits.unwrap();
     assert!(waits.contains("the daemon one follows this source already (Lease default/belay-shop)"), "{waits}");
     let next = first.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     first.through(&next).await;
@@ -50,7 +50,7 @@ async fn a_second_daemon_waits_and_says_so() {
     let before = second.clock.now();
     second.through(&next).await;
     assert!(second.clock.now().duration_since(before).as_secs() < 10);
-    assert_eq!(second.status().waits, None);
+    assert_eq!(second.status().obstacles.waits, None);
     assert_eq!(holder(&first.get(LEASE).await.unwrap()), "two");
     let third = first.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
     second.through(&third).await;
@@ -64,7 +64,7 @@ async fn what_a_killed_daemon_was_at_is_taken_up_when_its_lease_ends() {
     first.until("it is under way", |source| !source.under_way.is_empty()).await;
     first.kill().await;
     let killed = second.clock.now();
-    second.until("it leads", |source| source.waits.is_none()).await;
+    second.until("it leads", |source| source.obstacles.waits.is_none()).await;
     let took = second.clock.now().duration_since(killed).as_secs();
     assert!((7..=30).contains(&took), "{took} s");
     second.until("it went back", |source| source.held.len() == 1 && source.settled).await;
@@ -84,7 +84,11 @@ async fn a_daemon_that_can_not_renew_stops_writing_before_another_begins() {
     other.take();
     // It comes back, and hears that it is not the one any more.
     tap.rule(|_, _| Fate::Pass);
-    first.until("it waits", |source| source.waits.as_ref().is_some_and(|waits| waits.contains("the daemon two"))).await;
+    first
+        .until("it waits", |source| {
+            source.obstacles.waits.as_ref().is_some_and(|waits| waits.contains("the daemon two"))
+        })
+        .await;
     let third = first.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
     second.through(&third).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -102,7 +106,7 @@ async fn a_short_outage_costs_nothing() {
     let next = first.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     first.through(&next).await;
     assert_eq!(first.record(&next, "Deployment default/web").outcome, Outcome::Complete);
-    assert!(second.status().waits.is_some());
+    assert!(second.status().obstacles.waits.is_some());
     assert_eq!(writes(&other), Vec::<String>::new());
 }
 

@@ -80,7 +80,7 @@ async fn what_may_have_moved_into_a_file_that_nobody_can_read_is_not_deleted() {
     world.through(&moved).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(world.get(&map("map-0")).await.is_some());
-    assert!(world.status().trouble.values().any(|trouble| trouble.contains("other.yaml can't be read")));
+    assert!(world.status().obstacles.trouble.values().any(|trouble| trouble.contains("other.yaml can't be read")));
     // Once it can be read, what is not in it has left.
     world.repository.write("other.yaml", config_map("map-3", "1"));
     let mended = world.repository.commit("Mend it");
@@ -100,7 +100,7 @@ async fn beyond_the_limit_nothing_goes_until_somebody_says_so() {
         assert_eq!(record.outcome, Outcome::Orphaned);
         assert!(record.reason.unwrap().message.contains("ConfigMap default/map-2"), "the list is told");
     }
-    assert!(world.status().trouble.values().any(|trouble| trouble.contains("prune_limit")));
+    assert!(world.status().obstacles.trouble.values().any(|trouble| trouble.contains("prune_limit")));
     // Another commit does not let it through, not even one that removes a single object.
     removed(&mut world, &["3.yaml"], "One more").await;
     assert!(world.get(&map("map-3")).await.is_some());
@@ -112,7 +112,7 @@ async fn beyond_the_limit_nothing_goes_until_somebody_says_so() {
     for number in 0..4 {
         assert_eq!(world.get(&map(&format!("map-{number}"))).await, None);
     }
-    assert!(!world.status().trouble.values().any(|trouble| trouble.contains("prune_limit")));
+    assert!(!world.status().obstacles.trouble.values().any(|trouble| trouble.contains("prune_limit")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,11 +182,13 @@ async fn finalizers_that_hang_are_told() {
     world.repository.remove("0.yaml");
     let gone = world.repository.commit("Away with it");
     world.repository.push();
-    world.until("it is told", |source| source.trouble.values().any(|one| one.contains("example.com/wait"))).await;
+    world
+        .until("it is told", |source| source.obstacles.trouble.values().any(|one| one.contains("example.com/wait")))
+        .await;
     world.patch(&map("map-0"), "somebody", &json!({"metadata": {"finalizers": null}})).await;
     world.through(&gone).await;
     assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +218,7 @@ async fn nothing_goes_while_a_file_can_not_be_read() {
         let bad = world.repository.commit("Broken");
         world.repository.push();
         world.through(&bad).await;
-        let told = |source: &belay::daemon::SourceStatus| source.trouble.get("prune").cloned();
+        let told = |source: &belay::daemon::SourceStatus| source.obstacles.trouble.get("prune").cloned();
         assert_eq!(told(&world.status()).is_some_and(|told| told.contains("1.yaml")), moved, "{broken}");
         // Neither soon, nor after a restart, nor with another commit.
         tokio::time::sleep(Duration::from_mins(3)).await;
@@ -252,7 +254,7 @@ async fn a_renamed_folder_deletes_nothing() {
     world.through(&moved).await;
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(world.get(&map("map-3")).await.unwrap(), before);
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
 /// Not even where the object says that it may: belay would take itself away.
@@ -334,7 +336,7 @@ async fn what_a_rollback_needs_stays() {
     world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(world.get(&map("settings-1")).await.is_some(), "also after a restart");
-    assert!(!world.status().trouble.contains_key("prune"));
+    assert!(!world.status().obstacles.trouble.contains_key("prune"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,7 +52,9 @@ async fn what_a_head_said_whose_plan_was_never_finished_is_in_the_next() {
     tap.rule(|_, _| Fate::Fail(503));
     world.push("api.yaml", &deployment("api", "api:1", ""), "One more");
     world.push("broken.yaml", "kind: [Deployment\n", "A broken one");
-    world.until("it is being planned", |source| source.trouble.values().any(|text| text.contains("disturbed"))).await;
+    world
+        .until("it is being planned", |source| source.obstacles.trouble.values().any(|text| text.contains("disturbed")))
+        .await;
     let last = world.push("web.yaml", &deployment("web", "web:2", ""), "The last one");
     let head = last.clone();
     world.until("it is heard", move |source| source.head.as_ref().is_some_and(|at| at.as_str() == head)).await;

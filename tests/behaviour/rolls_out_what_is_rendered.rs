@@ -229,12 +229,12 @@ async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
     let warning = "this is rolled out by itself, and live/over is built on it (follow only what is to be rolled out: path \
                    = \"live/over\")";
     let told = BTreeMap::from([("base/kustomization.yaml".to_owned(), warning.to_owned())]);
-    assert_eq!(world.status().warnings, told);
+    assert_eq!(world.status().obstacles.warnings, told);
     assert_eq!(world.status().state(), SourceState::Synced, "it is in nobody's way");
     let answers = SourceHistories::read(world.history(), &BTreeSet::new()).unwrap().source_answers();
     assert_eq!(answers[0].warnings, told, "what `belay status` prints");
 
     let alone = world.push("live/over/kustomization.yaml", "resources: [web.yaml]\n", "Not built on it any more");
     world.through(&alone).await;
-    assert_eq!(world.status().warnings, BTreeMap::new());
+    assert_eq!(world.status().obstacles.warnings, BTreeMap::new());
 }

@@ -30,14 +30,14 @@ async fn the_second_begins_when_the_first_is_complete() {
     world.repository.write("infra/db.yaml", broken("db", "ready-after=20s"));
     let first = world.push("shop/web.yaml", &deployment("web", "web:1", ""), "Both at once");
     world.start();
-    world.until("it says so", |source| source.waits.as_deref() == Some("waits for source infra")).await;
+    world.until("it says so", |source| source.obstacles.waits.as_deref() == Some("waits for source infra")).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(world.get(&path_of("web")).await.is_none());
     world.through(&first).await;
     let (db, web) = (world.record(&first, "Deployment default/db"), world.record(&first, "Deployment default/web"));
     assert_eq!((db.outcome, web.outcome), (Outcome::Complete, Outcome::Complete));
     assert!(web.started >= db.ended.unwrap());
-    assert_eq!(world.status().waits, None);
+    assert_eq!(world.status().obstacles.waits, None);
     // The same for what is pushed to both at once, whoever sees it first.
     world.repository.write("infra/db.yaml", broken("db", "ready-after=20s").replace("web:2", "db:2"));
     let second = world.push("shop/web.yaml", &deployment("web", "web:2", ""), "Both again");
@@ -56,11 +56,11 @@ async fn it_waits_for_what_failed_to_be_mended() {
     world.repository.write("infra/db.yaml", broken("db", "crash-after=1s"));
     world.push("shop/web.yaml", &deployment("web", "web:2", ""), "Broken below");
     let held = "waits for source infra, of which Deployment default/db is held";
-    world.until("it says so", |source| source.waits.as_deref() == Some(held)).await;
+    world.until("it says so", |source| source.obstacles.waits.as_deref() == Some(held)).await;
     // Also after a restart.
     world.stop().await;
     world.start();
-    world.until("it says so", |source| source.waits.as_deref() == Some(held)).await;
+    world.until("it says so", |source| source.obstacles.waits.as_deref() == Some(held)).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
     let mended = world.push("infra/db.yaml", &deployment("db", "db:3", ""), "Mended");

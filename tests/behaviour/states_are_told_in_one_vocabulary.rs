@@ -94,7 +94,7 @@ async fn what_waits_says_for_what_until_it_leaves() {
     world.repository.push();
     world.through(&gone).await;
     assert_eq!(world.status().summary(), "synced (1 complete)", "{:#?}", world.status());
-    assert!(world.status().trouble.is_empty(), "{:#?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:#?}", world.status().obstacles.trouble);
 }
 
 #[tokio::test(start_paused = true)]

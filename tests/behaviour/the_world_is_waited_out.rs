@@ -19,7 +19,7 @@ async fn a_server_that_refuses_is_asked_again() {
         world.start();
         world.through(&first).await;
         assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete, "{code}");
-        assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+        assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
     }
 }
 
@@ -29,7 +29,7 @@ async fn a_server_that_never_answers_is_asked_again() {
     tap.rule(|_, number| if number < 3 { Fate::Swallow } else { Fate::Pass });
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("trouble is told", |source| !source.trouble.is_empty()).await;
+    world.until("trouble is told", |source| !source.obstacles.trouble.is_empty()).await;
     world.through(&first).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
 }
@@ -58,11 +58,11 @@ async fn watches_that_are_back_are_no_trouble_any_more() {
     let (mut world, tap) = World::tapped().await;
     world.with_first_version().await;
     tap.refuse_watches(true);
-    world.until("trouble is told", |source| source.trouble.contains_key("cluster")).await;
+    world.until("trouble is told", |source| source.obstacles.trouble.contains_key("cluster")).await;
     assert_eq!(world.status().state(), SourceState::Blocked);
     tap.refuse_watches(false);
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(world.status().trouble.is_empty(), "{:?}", world.status().trouble);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
     assert_eq!(world.status().state(), SourceState::Synced);
 }
 

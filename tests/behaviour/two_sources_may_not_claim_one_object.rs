@@ -24,17 +24,19 @@ async fn both_hear_of_it_until_one_lets_go() {
     other.repository = theirs.path().display().to_string();
     world.more.push(other);
     world.start();
-    world.until("the owner hears of it", |source| source.trouble.values().any(|one| one.contains("\"other\""))).await;
+    world
+        .until("the owner hears of it", |source| source.obstacles.trouble.values().any(|one| one.contains("\"other\"")))
+        .await;
     let live = world.get("api/v1/namespaces/default/configmaps/settings").await.unwrap();
     assert_eq!((marks::label(&live, marks::SOURCE), live["data"]["A"].as_str()), (Some("shop"), Some("1")));
     let status = world.whole_status();
-    assert!(status.sources["other"].trouble.values().any(|one| one.contains("\"shop\"")), "{status:#?}");
+    assert!(status.sources["other"].obstacles.trouble.values().any(|one| one.contains("\"shop\"")), "{status:#?}");
     let rejected = world.records().into_iter().find(|record| record.source == "other").unwrap();
     assert_eq!(rejected.outcome, Outcome::Rejected);
     assert_eq!(rejected.complaints[0].place.to_string(), "theirs.yaml:1:1");
     theirs.remove("theirs.yaml").commit_file("more.yaml", &config_map("more", "1"), "Not mine after all");
     theirs.push();
-    world.until("it is settled", |source| source.trouble.is_empty()).await;
+    world.until("it is settled", |source| source.obstacles.trouble.is_empty()).await;
 }
 
 /// A plan has no history to ask. Whose word a label is, the cluster knows.

@@ -137,7 +137,9 @@ async fn excluding_everything_is_refused() {
     world.with_all_of_them().await;
     world.push(".belayignore", "*\n", "Nothing");
     world
-        .until("it is refused", |source| source.trouble.values().any(|trouble| trouble.contains("leaves no manifest")))
+        .until("it is refused", |source| {
+            source.obstacles.trouble.values().any(|trouble| trouble.contains("leaves no manifest"))
+        })
         .await;
     assert!(has(&world, "a").await);
 }

@@ -119,12 +119,13 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
         }),
         looked: of.looked,
         troubles: of
+            .obstacles
             .waits
             .iter()
             .cloned()
-            .chain(of.trouble.iter().map(|(place, what)| format!("{place}: {what}")))
+            .chain(of.obstacles.trouble.iter().map(|(place, what)| format!("{place}: {what}")))
             .collect(),
-        warnings: of.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
+        warnings: of.obstacles.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
     });
     Ok(assemble(Frame::of(&room.shown, "/"), asked, sources.collect(), &status, answer))
 }
