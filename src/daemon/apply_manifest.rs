@@ -3,10 +3,9 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::health_monitor::Cancelled;
 use super::refused::complaints;
 use super::requests::Room;
-use super::rollout_task::RolloutTask;
+use super::rollout_task::{Cancelled, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;

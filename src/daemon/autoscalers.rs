@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tracing::debug;
 
-use super::source::Source;
-use crate::cluster::{Cluster, ClusterError, Seen};
+use crate::cluster::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Wanted, scaled_by};
 
@@ -24,7 +22,7 @@ pub(super) const KIND: &str = "HorizontalPodAutoscaler";
 #[derive(Clone, Debug)]
 pub(super) struct Autoscalers {
     targets: Arc<Mutex<BTreeMap<ObjectKey, ObjectKey>>>,
-    known: watch::Sender<bool>,
+    pub known: watch::Sender<bool>,
 }
 
 impl Default for Autoscalers {
@@ -93,43 +91,7 @@ impl Autoscalers {
         let _ = tokio::time::timeout(SYNC_TIMEOUT, known.wait_for(|known| *known)).await;
     }
 
-    fn targets(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ObjectKey>> {
+    pub(super) fn targets(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ObjectKey>> {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Source {
-    /// Hears of the cluster's autoscalers. An object that is scaled from now on, or no longer, is looked at.
-    pub(super) fn saw_autoscaler(&mut self, seen: Seen) {
-        let autoscalers = self.context.autoscalers.clone();
-        let touched = match seen {
-            Seen::Live(key, object) => match scaled_by(&key, &object) {
-                Some(target) => {
-                    let before = autoscalers.targets().insert(key, target.clone());
-                    if before.as_ref() == Some(&target) { Vec::new() } else { vec![Some(target), before] }
-                }
-                None => vec![autoscalers.targets().remove(&key)],
-            },
-            Seen::Gone(key) => vec![autoscalers.targets().remove(&key)],
-            Seen::Synced(_) => {
-                autoscalers.known.send_replace(true);
-                Vec::new()
-            }
-            Seen::Denied(_, None) | Seen::Trouble(_, None) => Vec::new(),
-            Seen::Trouble(_, Some(message)) | Seen::Denied(_, Some(message)) => {
-                // Without them replicas are as the manifests say; the watch goes on trying.
-                debug!(message, "the autoscalers of the cluster are not known");
-                autoscalers.known.send_replace(true);
-                Vec::new()
-            }
-        };
-        for key in touched.into_iter().flatten() {
-            if self.planning.planned.is_some()
-                && self.desired().has(&key)
-                && !self.rollouts.under_way.contains_key(&key)
-            {
-                self.drift.recheck_after(key, Duration::ZERO);
-            }
-        }
     }
 }

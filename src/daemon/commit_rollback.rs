@@ -7,18 +7,11 @@ use super::head_change::Charged;
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
 use super::rollout_task::ResumePoint;
-use super::source::Source;
+use super::state::{FailedObject, Source};
 use crate::config::OnFailure;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, rank};
-
-/// What failed of a commit.
-#[derive(Clone, Debug)]
-pub(super) struct FailedObject {
-    object: ObjectKey,
-    reason: Reason,
-}
 
 impl Source {
     /// Hears how a rollout ended: where the whole commit goes back with it, that begins here.

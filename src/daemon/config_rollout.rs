@@ -10,7 +10,7 @@ use super::context::Context;
 use super::desired_state::Contents;
 use super::head_change::{Charged, HeadChange};
 use super::planner::Prepared;
-use super::source::Source;
+use super::state::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
     Commit, ConfigHash, Only, Record, RecordId, Step, StepKind, Trigger, Unnoticed, Wanted, Workload, changes_contents,

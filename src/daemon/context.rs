@@ -2,46 +2,29 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
-use super::head_change::Repository;
-use super::journal::JournalQueue;
+use super::cleanup::Cleanup;
+use super::journal_queue::JournalQueue;
+use super::queued_events::about;
+use super::repository::Repository;
 use super::requests::Requests;
 use super::source_dependency::Before;
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
 use crate::config::SourceConfig;
-use crate::history::{History, Retention};
+use crate::history::History;
 use belay_core::manifest::ObjectKey;
-use serde_json::{Value, json};
 
 /// How many events are told at once.
 const EVENTS_AT_ONCE: usize = 4;
 /// The most events that wait to be told.
 const EVENTS_WAITING: usize = 10_000;
-
-/// How much may be deleted at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pruning {
-    /// What `prune_limit` allows, or the commit itself.
-    #[default]
-    Limited,
-    /// Everything that has left the repository: somebody has said so.
-    Unlimited,
-}
-
-/// How much is deleted of what is not wanted any more.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cleanup {
-    /// How much the history remembers.
-    pub retention: Retention,
-    /// Whether more objects may be deleted at once than the limit allows.
-    pub pruning: Pruning,
-}
 
 /// One source's surroundings.
 pub(super) struct Context {
@@ -109,15 +92,6 @@ impl Default for Events {
     fn default() -> Events {
         Events { room: Arc::new(Semaphore::new(EVENTS_AT_ONCE)), tasks: Mutex::default() }
     }
-}
-
-/// Of a live object, what an event says about which one it is.
-pub(super) fn about(live: &Value) -> Value {
-    let metadata = &live["metadata"];
-    json!({
-        "apiVersion": live["apiVersion"],
-        "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-    })
 }
 
 async fn tell(cluster: &Cluster, key: &ObjectKey, live: &Value, event: Event) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::{error, info};
 
-use super::source::Source;
+use super::state::Source;
 use super::status::{UnderWay, put_or_remove};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;

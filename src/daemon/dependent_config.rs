@@ -8,11 +8,10 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use super::apply_wave::Ranks;
-use super::health_monitor::Cancelled;
+use super::failure::{fail, rollback_failed};
 use super::previous_manifest::PreviousManifest;
 use super::resume_point::resumed_apply;
-use super::rollout_task::{Findings, Resume, RolloutTask};
-use super::take_back::fail;
+use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
 use crate::cluster::{Backoff, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -91,13 +90,17 @@ async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     let (asked, commit) = (key.clone(), work.planned.wanted.commit.id.clone());
     let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.turned_by(&asked, &commit)).await?;
     let desired = context.repository.desired();
-    desired.manifest(&context.repository, key).ok().flatten().filter(|manifest| manifest.hash == now)
+    desired
+        .manifest(key, |path, content, scopes| context.repository.read(path, content, scopes))
+        .ok()
+        .flatten()
+        .filter(|manifest| manifest.hash == now)
 }
 
 /// Whether another workload that names the same configuration failed by the same commit.
 async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cancelled> {
     let context = &work.context;
-    let manifest = context.repository.desired().manifest(&context.repository, other).ok().flatten();
+    let manifest = context.repository.manifest(other).ok().flatten();
     let Some(manifest) = manifest else { return Ok(false) };
     let read = Backoff::insist(context.in_the_way(other), || async {
         let served = context.cluster.served(&manifest.api_version, &other.kind).await?;
@@ -216,7 +219,7 @@ pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Val
         }
         Err(error) => {
             let message = format!("{}; the way back was refused: {error}", reason.message);
-            super::take_back::rollback_failed(work, live, Reason { code: reason.code, message }).await
+            rollback_failed(work, live, Reason { code: reason.code, message }).await
         }
     }
 }

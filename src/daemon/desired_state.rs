@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::head_change::Repository;
 use super::units::Content;
 use crate::git::GitError;
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
@@ -99,8 +98,8 @@ impl DesiredState {
     /// read again, and handed back with the others.
     pub(super) fn update(
         &mut self,
-        repository: &Repository,
         at: CommitId,
+        read_file: impl Fn(&str, Content, &Scopes) -> Result<File, GitError>,
         mut files: BTreeMap<Arc<str>, Option<ReadFile>>,
     ) -> Result<BTreeMap<Arc<str>, Option<ReadFile>>, GitError> {
         let mut waiting: BTreeSet<Arc<str>> = files.keys().cloned().collect();
@@ -108,7 +107,7 @@ impl DesiredState {
         while let Some(path) = waiting.pop_first() {
             if !read.remove(&path) {
                 let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { continue };
-                let file = repository.read(&path, content, &self.scopes)?;
+                let file = read_file(&path, content, &self.scopes)?;
                 files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), content: Some(content) }));
             }
             let file = files.get(&path).and_then(Option::as_ref);
@@ -270,12 +269,16 @@ impl DesiredState {
         self.set.objects_in(path).map(hash).collect()
     }
 
-    /// The manifest of an object, read from the mirror.
-    pub(super) fn manifest(&self, repository: &Repository, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
+    /// The manifest of an object, read anew with `read_file`.
+    pub(super) fn manifest(
+        &self,
+        key: &ObjectKey,
+        read_file: impl Fn(&str, Content, &Scopes) -> Result<File, GitError>,
+    ) -> Result<Option<Manifest>, GitError> {
         let Some(located) = self.set.locate(key) else { return Ok(None) };
         let path = located.file;
         let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { return Ok(None) };
-        let file = repository.read(&path, content, &self.scopes)?;
+        let file = read_file(&path, content, &self.scopes)?;
         Ok(file.manifests.into_iter().find(|manifest| manifest.key == *key))
     }
 

@@ -9,13 +9,14 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
+use super::done::Done;
 use super::head_change::Charged;
 use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
 use super::planner::{self, Prepared};
 use super::prune;
 use super::rollout_task::ResumePoint;
-use super::source::{Done, GATHER, Source};
+use super::state::{GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use crate::cluster::Seen;
 use crate::config::Drift;

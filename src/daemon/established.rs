@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::health_monitor::{Cancelled, Judging, Ruled};
-use super::rollout_task::RolloutTask;
-use super::take_back::{self, TakeBack};
+use super::failure::{TakeBack, fail};
+use super::health_monitor::{Judging, Ruled};
+use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Outcome, Wish, health, wish};
 
@@ -36,7 +36,7 @@ impl RolloutTask {
             }
             Ruled::Failed { reason, scene, live } => {
                 self.context.save_evidence(self.record, &reason, &scene.evidence).await;
-                take_back::fail(self, &live, reason).await
+                fail(self, &live, reason).await
             }
             Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
         }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::debug;
 
 use super::health_monitor::is_complete;
-use super::manual_rollback::ByHand;
-use super::source::Source;
+use super::state::{ByHand, Source};
+use crate::cluster::Seen;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Reason, Trigger, marks};
+use belay_core::rollout::{Outcome, Reason, Trigger, marks, scaled_by};
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);
@@ -98,4 +99,40 @@ fn writer<'a>(live: &'a Value, subresource: Option<&str>, field: &[&str]) -> Opt
         !owned.is_null() && entry["subresource"].as_str() == subresource
     };
     entries.filter(wrote).find_map(|entry| entry["manager"].as_str())
+}
+
+impl Source {
+    /// Hears of the cluster's autoscalers. An object that is scaled from now on, or no longer, is looked at.
+    pub(super) fn saw_autoscaler(&mut self, seen: Seen) {
+        let autoscalers = self.context.autoscalers.clone();
+        let touched = match seen {
+            Seen::Live(key, object) => match scaled_by(&key, &object) {
+                Some(target) => {
+                    let before = autoscalers.targets().insert(key, target.clone());
+                    if before.as_ref() == Some(&target) { Vec::new() } else { vec![Some(target), before] }
+                }
+                None => vec![autoscalers.targets().remove(&key)],
+            },
+            Seen::Gone(key) => vec![autoscalers.targets().remove(&key)],
+            Seen::Synced(_) => {
+                autoscalers.known.send_replace(true);
+                Vec::new()
+            }
+            Seen::Denied(_, None) | Seen::Trouble(_, None) => Vec::new(),
+            Seen::Trouble(_, Some(message)) | Seen::Denied(_, Some(message)) => {
+                // Without them replicas are as the manifests say; the watch goes on trying.
+                debug!(message, "the autoscalers of the cluster are not known");
+                autoscalers.known.send_replace(true);
+                Vec::new()
+            }
+        };
+        for key in touched.into_iter().flatten() {
+            if self.planning.planned.is_some()
+                && self.desired().has(&key)
+                && !self.rollouts.under_way.contains_key(&key)
+            {
+                self.drift.recheck_after(key, Duration::ZERO);
+            }
+        }
+    }
 }

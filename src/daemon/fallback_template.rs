@@ -4,8 +4,7 @@
 use serde_json::Value;
 use tracing::warn;
 
-use super::health_monitor::Cancelled;
-use super::rollout_task::{ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
 use crate::history::{Query, Replaced};
 use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 

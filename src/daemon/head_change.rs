@@ -2,17 +2,16 @@
 //! Everything here blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::blocking_pool::{Beside, helper};
-use super::context::Pruning;
-use super::desired_state::{DesiredState, ReadFile};
-use super::offline_start::Away;
+use super::blocking_pool::helper;
+use super::cleanup::Pruning;
+use super::desired_state::ReadFile;
 use super::panics::{contained_now, internal_error};
-use super::strangers::Strangers;
-use super::units::{Content, SourceChange, SourceChanges, Units};
-use crate::git::{Chain, Entry, EntryKind, GitError, Mirror, OddPath, Relation};
+use super::repository::Repository;
+use super::units::{Content, SourceChange, SourceChanges};
+use crate::git::{Chain, Entry, EntryKind, GitError, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
 use belay_core::manifest::{Complaint, File, Manifest, ManifestHash, ObjectKey, Place, Scopes, read_file};
 use belay_core::rollout::{Commit, CommitId, allowed_by_trailer};
@@ -27,22 +26,6 @@ const ARRIVALS: usize = 1000;
 const SHARE: usize = 200;
 /// The most commits that are looked through for the newest that changed one object of a file.
 const LINKS: usize = 1000;
-
-/// The repository's side of a source.
-#[derive(Clone)]
-pub(super) struct Repository {
-    pub mirror: Arc<Mirror>,
-    pub folder: String,
-    pub desired: Arc<Mutex<DesiredState>>,
-    /// Whether it has not answered yet.
-    pub away: Away,
-    /// Where all this is done.
-    pub beside: Beside,
-    /// What is rendered.
-    pub units: Units,
-    /// Objects with the label of this source that it did not make.
-    pub strangers: Arc<Strangers>,
-}
 
 /// What a new head says.
 #[derive(Debug)]
@@ -87,10 +70,9 @@ type Known = BTreeMap<String, Vec<(ObjectKey, ManifestHash)>>;
 type Placed = (Arc<str>, Option<ReadFile>);
 
 impl Repository {
-    /// The desired state, for a moment.
-    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
-        // Whoever panicked while holding it has left it as the last file it took up.
-        self.desired.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The manifest of an object at the head.
+    pub(super) fn manifest(&self, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
+        self.desired().manifest(key, |path, content, scopes| self.read(path, content, scopes))
     }
 
     /// What `head` says, against what was planned last. The desired state has it afterwards.
@@ -133,7 +115,8 @@ impl Repository {
             accident => accident,
         };
         if accident.is_none() {
-            files = self.desired().update(self, head.clone(), files)?;
+            files =
+                self.desired().update(head.clone(), |path, content, scopes| self.read(path, content, scopes), files)?;
         }
         let scopes = self.desired().scopes.clone();
         // What the desired state took up with a head whose plan was given up for this one.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::rollout_task::{LiveObject, RolloutTask};
+use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
@@ -27,10 +27,6 @@ const UNHEARD: Duration = Duration::from_secs(30);
 
 /// How often the pods are looked at where belay is to give up before the deadline.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
-
-/// A rollout was told to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cancelled;
 
 /// How the watching ended.
 #[derive(Clone, Debug)]

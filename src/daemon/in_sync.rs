@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::live::digest;
 use super::rollout_task::InSync;
-use super::source::Source;
+use super::state::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Hold, TemplateMarks, Workload, body, config_hash_in, held_body, is_as_applied, say_config_hash, template,

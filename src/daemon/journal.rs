@@ -1,34 +1,22 @@
 //! What the daemon writes into the history, step by step. A step that can't be written is tried again, for what has not
 //! been recorded must not be done.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use super::context::Context;
+use super::journal_queue::{JournalWrite, ToWrite};
 use crate::history::{Entry, HistoryError, KeptTemplate, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
     Trigger, Wanted, Workload, marks, template, template_hash,
 };
-
-/// What was refused; or why nothing could be written.
-type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
-/// What somebody wants to write together, and who is told of it.
-pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<JournalWrite>);
-
-/// What is to be written next, for all who write.
-#[derive(Default)]
-pub(super) struct JournalQueue {
-    pub to_write: Mutex<Vec<ToWrite>>,
-    /// Told when a fresh history was begun in the place of a damaged one.
-    pub renewed: Notify,
-}
 
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);

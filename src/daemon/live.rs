@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::cluster::ClusterError;
 use belay_core::rollout::{Hold, Note, marks};
 
 /// What is kept of a live object.
@@ -88,6 +89,9 @@ pub(super) fn was_belays_last(object: &Value) -> bool {
     let newest = entries.map(|entry| (entry["time"].as_str(), entry["manager"] != marks::FIELD_MANAGER)).max();
     newest.is_some_and(|(_, another)| !another)
 }
+
+/// The live object of a manifest, where there is one, or why belay may not read it.
+pub(super) type Live = Result<Option<Value>, ClusterError>;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
+use super::live::Live;
 use super::planner::Planner;
 use super::requests::OF_ONE_SOURCE;
 use crate::cluster::{ClusterError, Served};
@@ -13,8 +14,6 @@ use belay_core::rollout::Wanted;
 
 /// From how many objects of one kind on they are listed, not read one by one.
 const LIST_FROM: usize = 50;
-/// The live object of a manifest, where there is one, or why belay may not read it.
-pub(super) type Live = Result<Option<Value>, ClusterError>;
 
 impl Planner<'_> {
     /// The live objects of these manifests; of those that belay may not read, why.

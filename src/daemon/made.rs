@@ -7,7 +7,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::context::Context;
-use super::head_change::Repository;
+use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
 use crate::history::Query;

@@ -5,19 +5,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::health_monitor::Cancelled;
+use super::done::Done;
+use super::failure::rollback_failed;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
-use super::rollout_task::RolloutTask;
-use super::source::{Done, Source};
-use super::take_back::rollback_failed;
+use super::rollout_task::{Cancelled, RolloutTask};
+use super::state::{ByHand, Source};
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
@@ -32,20 +31,6 @@ const ROLLED_FOR: Duration = Duration::from_mins(10);
 
 /// The code of the reason.
 const CODE: &str = "UndoneByHand";
-
-/// What somebody did by hand, or an autoscaler, as it was found on an object, to be written down.
-#[derive(Clone, Debug)]
-pub(super) struct ByHand {
-    pub trigger: Trigger,
-    pub outcome: Outcome,
-    pub since: Timestamp,
-    /// Whose manifest it is about; where nobody said, the one that was charged with the object last.
-    pub commit: Option<CommitId>,
-    pub manifest: Option<String>,
-    pub reason: Option<Reason>,
-    /// Whose template the object has now, where that is an earlier one.
-    pub back_to: Option<CommitId>,
-}
 
 impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.

@@ -2,31 +2,21 @@
 //! is kept up: rollouts under way are judged on, holds are shown, what somebody has changed by hand is put right. Nothing newer
 //! is begun, nothing is made or deleted, and what another daemon may have made of a newer commit is left alone.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::context::Pruning;
-use super::head_change::{HeadChange, Repository};
+use super::cleanup::Pruning;
+use super::head_change::HeadChange;
 use super::live::was_belays_last;
-use super::source::{GATHER, Source};
+use super::repository::Repository;
+use super::state::{GATHER, Source};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Action, CommitId, Reason, marks};
-
-/// Whether all that is known of a repository comes from the mirror, since it has not answered yet.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Away(Arc<AtomicBool>);
-
-impl Away {
-    fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 impl Repository {
     /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.

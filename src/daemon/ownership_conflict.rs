@@ -1,7 +1,7 @@
 //! An object that two sources claim is a complaint of both: the one that has it hears of the one that wants it.
 
 use super::planner::Prepared;
-use super::source::Source;
+use super::state::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CLAIMED_TWICE, Reason};
 

@@ -7,9 +7,10 @@ use tracing::{info, warn};
 
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
-use super::deferred_watch::Crowd;
+use super::deferred_kinds::Crowd;
+use super::done::Done;
 use super::head_change::{Accident, Charged, HeadChange};
-use super::source::{Done, Source};
+use super::state::Source;
 use super::status::set;
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
@@ -69,7 +70,9 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
-            context.until_the_one_before_is_complete().await;
+            if let Some(before) = &context.before {
+                before.until_complete(&context.config.name, &context.clock, &context.status).await;
+            }
             rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
@@ -181,7 +184,7 @@ impl Source {
 
     /// The manifest of an object, as the desired state's commit has it. What can't be read is logged, and treated as not there.
     pub(super) fn read_manifest(&self, key: &ObjectKey) -> Option<Manifest> {
-        self.desired().manifest(&self.fetching.repository, key).unwrap_or_else(|error| {
+        self.fetching.repository.manifest(key).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read a manifest again");
             None
         })

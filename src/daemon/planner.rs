@@ -6,14 +6,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::context::Context;
-use super::head_change::Repository;
 use super::health_monitor::is_complete;
-use super::live::{digest, newest_other_manager};
-use super::live_objects::Live;
+use super::live::{Live, digest, newest_other_manager};
 use super::made::other_label;
 use super::panics::{contained, internal_error};
-pub(super) use super::prepared::{Prepared, Standing};
 use super::refused::complaints;
+use super::repository::Repository;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
@@ -23,6 +21,8 @@ use belay_core::rollout::{
     changes_contents, config_hash_in, held_body, intent, is_as_applied, is_configuration, make, marks, readings,
     reclaim, settle, settle_held, take_over, takeover, template, template_hash, without_strategy,
 };
+
+pub(super) use super::prepared::{Prepared, Standing};
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
 /// a new object needs no dry run to know that something changes.

@@ -1,14 +1,16 @@
 //! What Git had before: the manifest of an object as it was before a commit changed it.
 
+use std::sync::Arc;
+
 use tracing::warn;
 
 use super::context::Context;
-use super::head_change::{Reading, Repository};
+use super::head_change::Reading;
+use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
 use belay_core::manifest::{Manifest, ManifestHash, ObjectKey};
 use belay_core::rollout::{Commit, CommitId};
-use std::sync::Arc;
 
 /// The most versions of one object that are looked through.
 const VERSIONS: usize = 20;

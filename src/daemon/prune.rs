@@ -10,16 +10,14 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::Charged;
-use super::health_monitor::Cancelled;
 use super::planner::Prepared;
 use super::prune_candidates::Candidates;
+use super::prune_candidates::prune_step;
 use super::revision_references::RevisionReferences;
-use super::rollout_task::RolloutTask;
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{
-    Action, Outcome, Planned, Prunable, Reason, StepKind, Trigger, Wanted, marks, prunable, too_many,
-};
+use belay_core::rollout::{Action, Outcome, Prunable, Reason, StepKind, Trigger, marks, prunable, too_many};
 
 /// After how long an object that is being deleted is said to hang.
 const HANGS: SignedDuration = SignedDuration::from_secs(15);
@@ -44,7 +42,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
         let Some((served, live)) = find(context, &charged.manifest).await else { continue };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             if new.contains(&key) {
-                prepared.push(of(charged, Some(served), Action::Suspended(why.to_owned()), trigger));
+                prepared.push(prune_step(charged, Some(served), Action::Suspended(why.to_owned()), trigger));
             }
             continue;
         }
@@ -65,7 +63,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     context.tell_strangers(&strangers);
     if leaving.len() <= limit {
         context.status.trouble("prune", None);
-        let prune = |(charged, served, trigger)| of(charged, Some(served), Action::Prune, trigger);
+        let prune = |(charged, served, trigger)| prune_step(charged, Some(served), Action::Prune, trigger);
         prepared.extend(leaving.into_iter().map(prune));
         return prepared;
     }
@@ -76,7 +74,7 @@ pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> V
     let refused = leaving.into_iter().filter(|(charged, ..)| new.contains(&charged.manifest.key));
     prepared.extend(refused.map(|(charged, served, trigger)| {
         let reason = Reason { code: REFUSED.to_owned(), message: message.clone() };
-        of(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
+        prune_step(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
     }));
     prepared
 }
@@ -106,12 +104,6 @@ async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)>
     context.status.trouble(&key.to_string(), None);
     // What is on its way out already needs nobody's help.
     found.filter(|(_, live)| live["metadata"].get("deletionTimestamp").is_none())
-}
-
-/// What is planned for an object; where nothing serves its kind any more, it is gone.
-pub(super) fn of(charged: Charged, served: Option<Served>, action: Action, trigger: Trigger) -> Prepared {
-    let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
-    Prepared { served, ..Prepared::of(Planned { wanted, action }) }
 }
 
 /// Deletes one object and waits until it is gone.

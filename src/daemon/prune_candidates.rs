@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -12,14 +12,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::context::{Context, Pruning};
+use super::cleanup::Pruning;
+use super::context::Context;
 use super::head_change::{Charged, HeadChange};
 use super::planner::Prepared;
-use super::prune;
-use super::source::Source;
+use super::state::{Searched, Source};
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Action, Commit, Prunable, Record, Trigger, allowed_by_trailer, marks, prunable};
+use belay_core::rollout::{
+    Action, Commit, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
+};
 
 /// How many kinds are listed at once.
 const AT_ONCE: usize = 8;
@@ -49,10 +51,6 @@ struct CandidateSearch {
     /// Set when everything was looked through.
     searched: Searched,
 }
-
-/// Whether all kinds have been looked through since the start.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Searched(Arc<AtomicBool>);
 
 impl Source {
     /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
@@ -209,7 +207,7 @@ impl Candidates {
             self.objects.remove(&key);
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
-            prune::of(charged(key, api_version, commit), served, Action::Prune, Trigger::Commit)
+            prune_step(charged(key, api_version, commit), served, Action::Prune, Trigger::Commit)
         };
         resumed.into_iter().map(go_on).collect()
     }
@@ -250,4 +248,10 @@ async fn look(context: &Context, served: &Served) -> SearchResult {
 
 fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged {
     Charged { manifest: Manifest::of_nothing_but(key, api_version), commit }
+}
+
+/// What is planned for an object; where nothing serves its kind any more, it is gone.
+pub(super) fn prune_step(charged: Charged, served: Option<Served>, action: Action, trigger: Trigger) -> Prepared {
+    let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
+    Prepared { served, ..Prepared::of(Planned { wanted, action }) }
 }

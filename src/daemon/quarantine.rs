@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::head_change::{HeadChange, Repository};
-use super::source::Source;
+use super::head_change::HeadChange;
+use super::repository::Repository;
+use super::state::Source;
 use crate::git::{Follow, GitError, Mirror};
 use belay_core::rollout::CommitId;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tracing::warn;
 
-use super::source::Source;
+use super::state::Source;
 use super::status::set;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;

@@ -2,16 +2,16 @@
 //! plan, so that it is there when that plan fails.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::source::Source;
+use super::state::Source;
 use crate::cluster::{Backoff, Cluster, ClusterError};
 use crate::history::{Followed, HistoryError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Rebuilt, marks, rebuilt};
-use serde_json::Value;
 
 /// How many workloads' revisions are read at once.
 const AT_ONCE: usize = 8;

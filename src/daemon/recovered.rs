@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::info;
 
-use super::source::{Done, Source};
+use super::done::Done;
+use super::state::Source;
 use crate::cluster::EventKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, marks};

@@ -9,16 +9,19 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::health_monitor::Cancelled;
+use super::failure::both;
+use super::failure::{TakeBack, evidence_so_far, fail, rollback_failed};
 use super::resume_point::resumed_apply;
+use super::rollback::hold;
+use super::rollback::{announce, may_go_back, write_back};
 use super::rollback_target::find_way;
-use super::rolled_pods::{given_up, scene};
-use super::rollout_task::{ResumePoint, RolloutTask};
+use super::rolled_pods::ask;
+use super::rolled_pods::{begun, given_up, scene};
+use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
-use super::take_back::{self, TakeBack};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::manifest::Compact;
-use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
+use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
     Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, RollbackTarget, Ruling, Step, StepKind, TemplateMarks,
     is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
@@ -47,7 +50,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
             work.step(StepKind::Resumed, "going back again").await?;
             return match work.read().await? {
                 Some(live) if went.is_some() && Hold::on(&live).is_some() => {
-                    take_back::take_back(work, TakeBack { reason, scene: None, went }, Some(live)).await
+                    work.take_back(TakeBack { reason, scene: None, went }, Some(live)).await
                 }
                 live => Box::pin(go_back(work, reason, &live.unwrap_or_default())).await,
             };
@@ -66,8 +69,8 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
         }
     }
     loop {
-        let (begun, live) = begun(work).await?;
-        match begun {
+        let (so_far, live) = begun(work).await?;
+        match so_far {
             Begun::Nothing if !must_roll(work, live.as_ref()).await? => return plainly(work).await,
             Begun::Nothing => {}
             Begun::Growing { commit, .. } if commit.as_deref() == Some(work.planned.wanted.commit.id.as_str()) => {}
@@ -78,7 +81,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
                 match roll(work, back_ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
                     // Somebody else has taken it away meanwhile.
-                    Rolled::Failed(..) if self::begun(work).await?.0 == Begun::Nothing => continue,
+                    Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
                     Rolled::Failed(reason, scene) => return Box::pin(failed(work, reason, &scene)).await,
                 }
             }
@@ -129,23 +132,23 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
 async fn failed(work: &mut RolloutTask, reason: Reason, scene: &Scene) -> Result<Outcome, Cancelled> {
     work.context.save_evidence(work.record, &reason, &scene.evidence).await;
     let live = work.read().await?.unwrap_or_default();
-    if let Err(why) = take_back::may_go_back(work, &live) {
+    if let Err(why) = may_go_back(work, &live) {
         let reason = Reason { message: format!("{}; {why}", reason.message), ..reason };
-        return take_back::fail(work, &live, reason).await;
+        return fail(work, &live, reason).await;
     }
     Box::pin(go_back(work, reason, &live)).await
 }
 
 /// Takes the pods of the failed template away again, and holds the manifest.
 pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
-    let (mut begun, mut old) = self::begun(work).await?;
-    if begun == Begun::Renaming {
+    let (mut so_far, mut old) = begun(work).await?;
+    if so_far == Begun::Renaming {
         // What is half under its name can only go on to the end of that.
         roll(work, ask(work), Outcome::RollingBack).await?;
-        (begun, old) = self::begun(work).await?;
+        (so_far, old) = begun(work).await?;
     }
     let ours = old.as_ref().is_some_and(|old| is_ours(work, old));
-    let (found, back) = match (begun, old) {
+    let (found, back) = match (so_far, old) {
         (Begun::Growing { .. }, Some(old)) => (as_it_is(&old), Some(back_ask(work))),
         // All the pods are back already.
         (Begun::Nothing, Some(old)) if !ours => (as_it_is(&old), None),
@@ -161,19 +164,19 @@ pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<V
             }
             Err(none) => {
                 let reason = Reason { message: format!("{}; {none}", reason.message), ..reason };
-                return take_back::fail(work, live, reason).await;
+                return fail(work, live, reason).await;
             }
         },
     };
-    let announced = take_back::announce(work, &reason, &found, live).await?;
+    let announced = announce(work, &reason, &found, live).await?;
     if let Some(ask) = back
         && let Rolled::Failed(why, scene) = roll(work, ask, Outcome::RollingBack).await?
         && !is_back(work, &found).await?
     {
-        let both = take_back::both(take_back::evidence_so_far(work), scene.evidence);
+        let both = both(evidence_so_far(work), scene.evidence);
         work.context.save_evidence(work.record, &why, &both).await;
         let message = format!("{}; the way back failed too: {why}", reason.message);
-        return take_back::rollback_failed(work, live, Reason { code: reason.code, message }).await;
+        return rollback_failed(work, live, Reason { code: reason.code, message }).await;
     }
     let Some(live) = work.read().await? else {
         let message = format!("{}; somebody deleted it on the way back", reason.message);
@@ -182,15 +185,15 @@ pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<V
     until_seen(work, &live).await?;
     // What the server has made of the template counts from here on.
     let found = RollbackTarget { template: as_it_is(&live).template, ..found };
-    let hold = take_back::hold(work, &reason, &found);
-    take_back::write_back(work, reason, &found, &hold, &live, announced).await
+    let hold = hold(work, &reason, &found);
+    write_back(work, reason, &found, &hold, &live, announced).await
 }
 
 /// Whether somebody else has taken it back meanwhile.
 async fn is_back(work: &RolloutTask, found: &RollbackTarget) -> Result<bool, Cancelled> {
-    let (begun, live) = begun(work).await?;
+    let (so_far, live) = begun(work).await?;
     let present = live.as_ref().and_then(template);
-    Ok(begun == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
+    Ok(so_far == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
 }
 
 /// The controller as it is: what it goes back to when the pods of the next one are gone.
@@ -202,23 +205,6 @@ fn as_it_is(live: &Value) -> RollbackTarget {
         marks,
         revision: None,
     }
-}
-
-/// What is live of it, and how far an update of it is.
-pub(super) async fn begun(work: &RolloutTask) -> Result<(Begun, Option<Value>), Cancelled> {
-    let key = &work.planned.wanted.key;
-    let live = look(work).await?;
-    let old = live.controllers.iter().find(|one| one["metadata"]["name"] == key.name.as_str()).cloned();
-    Ok((Begun::of(&key.name, &live), old))
-}
-
-async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
-    let (context, key) = (&work.context, &work.planned.wanted.key);
-    let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
-    let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
-    let live = work.unless_cancelled(Backoff::insist(context.in_the_way(key), look)).await?.unwrap_or_default();
-    context.status.trouble(&key.to_string(), None);
-    Ok(live)
 }
 
 /// Whether pods must be replaced for the manifest: the server says what it makes of it.
@@ -242,17 +228,6 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
 
 fn is_ours(work: &RolloutTask, live: &Value) -> bool {
     marks::annotation(live, marks::COMMIT) == Some(work.planned.wanted.commit.id.as_str())
-}
-
-fn ask(work: &RolloutTask) -> Ask {
-    let wanted = &work.planned.wanted;
-    let mut manifest = wanted.value();
-    if wanted.left_alone.leaves_replicas()
-        && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
-    {
-        spec.remove("replicas");
-    }
-    Ask::template(manifest, TemplateMarks::of(&wanted.commit))
 }
 
 fn back_ask(work: &RolloutTask) -> Ask {

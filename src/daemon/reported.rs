@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::source::{Done, Source};
+use super::done::Done;
+use super::state::Source;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;

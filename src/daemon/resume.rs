@@ -4,7 +4,7 @@
 use tracing::warn;
 
 use super::planner::{Prepared, Standing};
-use super::source::Source;
+use super::state::Source;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Workload};

@@ -1,6 +1,6 @@
 //! Where a rollout is taken up, and how it ended.
 
-use super::event_queue::QueuedEvent;
+use super::queued_events::QueuedEvent;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, LeftAlone, Outcome, Reason, TemplateMarks, Wanted, Workload, body};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::source::{Done, Source};
+use super::done::Done;
+use super::state::Source;
 use crate::history::HistoryError;
 use belay_core::rollout::{CommitId, Record};
 

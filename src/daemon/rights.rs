@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::head_change::Repository;
-use super::source::Source;
+use super::repository::Repository;
+use super::state::Source;
 use super::status::put_or_remove;
 use crate::cluster::Served;
 use belay_core::rollout::{Planned, Reason, RecordId};

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tracing::warn;
 
-use super::health_monitor::Cancelled;
-use super::rollout_task::RolloutTask;
+use super::repository::Repository;
+use super::rollout_task::{Cancelled, RolloutTask};
 use super::unhealthy::Unhealthy;
 use crate::cluster::Backoff;
 use crate::history::Query;
@@ -70,9 +70,7 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let failed = records.into_iter().filter_map(|record| record.manifest_hash);
     let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-    let ask = move |repository: &super::head_change::Repository| {
-        repository.good_before(&key, &commit, |hash| failed.contains(hash))
-    };
+    let ask = move |repository: &Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();
     Some(Known { commit: Some(former.commit.id.clone()), marks: TemplateMarks::of(&former.commit), template })

@@ -1,12 +1,14 @@
 //! What is to be seen of the pods of a ReplicationController while it is rolled, and when that is reason to give up.
 
-use super::health_monitor::{Cancelled, LOOK_AT_PODS};
-use super::replication_controller::begun;
-use super::rollout_task::RolloutTask;
+use serde_json::Value;
+
+use super::health_monitor::LOOK_AT_PODS;
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, Scene};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::rolling_update::{Begun, To};
-use belay_core::rollout::{FailFast, Outcome, Reason};
+use belay_core::rollout::rolling_update::Live;
+use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
+use belay_core::rollout::{FailFast, Outcome, Reason, TemplateMarks};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
 /// of those of the controller itself.
@@ -54,4 +56,32 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
         Some(reason) = asked => reason,
         reason = seen => reason,
     }
+}
+
+/// What is live of it, and how far an update of it is.
+pub(super) async fn begun(work: &RolloutTask) -> Result<(Begun, Option<Value>), Cancelled> {
+    let key = &work.planned.wanted.key;
+    let live = look(work).await?;
+    let old = live.controllers.iter().find(|one| one["metadata"]["name"] == key.name.as_str()).cloned();
+    Ok((Begun::of(&key.name, &live), old))
+}
+
+async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
+    let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
+    let live = work.unless_cancelled(Backoff::insist(context.in_the_way(key), look)).await?.unwrap_or_default();
+    context.status.trouble(&key.to_string(), None);
+    Ok(live)
+}
+
+pub(super) fn ask(work: &RolloutTask) -> Ask {
+    let wanted = &work.planned.wanted;
+    let mut manifest = wanted.value();
+    if wanted.left_alone.leaves_replicas()
+        && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        spec.remove("replicas");
+    }
+    Ask::template(manifest, TemplateMarks::of(&wanted.commit))
 }

@@ -8,97 +8,19 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::context::Context;
 use super::desired_state::DesiredState;
-use super::event_queue::Telling;
-use super::head_change::HeadChange;
+use super::done::{Done, Looked};
 use super::health_monitor::sleep_until;
-use super::planner::Prepared;
 use super::rollout_task::{End, RolloutEnd};
-use super::state::{Drift, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Watches};
+use super::state::Source;
 use super::status::set;
-use super::tasks::Tasks;
-use crate::cluster::Served;
 use crate::git::{GitError, Wake, Watching};
-use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{CommitId, Outcome, Reason, RecordId, Trigger};
-
-/// How long changes of live objects gather before they are checked together.
-pub(super) const GATHER: Duration = Duration::from_millis(200);
-
-/// One followed source.
-pub(super) struct Source {
-    pub context: Arc<Context>,
-    pub stop: CancellationToken,
-    /// What runs beside the loop.
-    pub tasks: Tasks,
-    pub fetching: Fetching,
-    pub planning: Planning,
-    pub watches: Watches,
-    pub rollouts: Rollouts,
-    pub drift: Drift,
-    pub pruned: Pruned,
-    pub recorded: Recorded,
-    pub readiness: Readiness,
-    /// What is to be told as soon as nothing else is to be done.
-    pub events: Telling,
-}
-
-/// A rollout under way.
-pub(super) struct Rollout {
-    pub record: RecordId,
-    pub cancel: CancellationToken,
-    /// Cancelled when the rollout's task has ended.
-    pub ended: CancellationToken,
-    pub live: watch::Sender<Option<Compact>>,
-    /// Told when it is to be given up, and why.
-    pub give_up: watch::Sender<Option<Reason>>,
-    /// What set it off.
-    pub trigger: Trigger,
-    /// Whether it is judged, so that whoever takes its place must judge on.
-    pub judged: bool,
-    /// The same of one that only changes the number of pods.
-    pub scales: bool,
-    /// The commit that takes its place.
-    pub superseded_by: Option<CommitId>,
-}
-
-/// What ran beside the loop, and is through.
-pub(super) enum Done {
-    /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
-    Looked(Result<Looked, GitError>, Option<Box<HeadChange>>),
-    /// A plan is ready: its number, what it is for, and what it is.
-    Planned(u64, Box<HeadChange>, Vec<Prepared>),
-    /// The cluster serves these kinds, and autoscalers.
-    Served(Vec<Served>, Option<Served>),
-    /// What was planned first is applied, or takes long.
-    Calm,
-    /// Doubtful objects were checked, under the plan of this number.
-    Checked(u64, Vec<Prepared>),
-    /// Something was kept or forgotten, or what was in the way of it.
-    Kept(Option<String>),
-    /// A rollout ended.
-    RolledOut(ObjectKey, RolloutEnd),
-    /// There is time to tell of completions.
-    Gathered,
-    /// Completions were told.
-    ToldComplete,
-    /// Something else was told.
-    Told,
-}
-
-/// What a look at the repository brought.
-pub(super) enum Looked {
-    /// Nothing new.
-    Same(Option<CommitId>),
-    /// A new head.
-    New(Box<HeadChange>),
-}
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Outcome, Trigger};
 
 impl Source {
     /// Follows the source until it is told to stop.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 use tracing::info;
 
-use super::context::Context;
-use super::status::{SourceStatus, Status};
+use super::status::{Publisher, SourceStatus, Status};
+use crate::clock::Clock;
 
 /// What others ask of a source.
 #[derive(Debug, Default)]
@@ -55,28 +55,27 @@ pub(super) struct Before {
     pub status: watch::Receiver<Status>,
 }
 
-impl Context {
-    /// Waits until the source that this one comes after is complete at a head that it has looked for from now on: what was
+impl Before {
+    /// Waits until the source that `source` comes after is complete at a head that it has looked for from now on: what was
     /// pushed to both at once is in order too. Says so meanwhile.
-    pub(super) async fn until_the_one_before_is_complete(&self) {
-        let Some(before) = &self.before else { return };
-        let asked = self.clock.now();
-        before.asked.look.notify_one();
-        let mut status = before.status.clone();
+    pub(super) async fn until_complete(&self, source: &str, clock: &Clock, publisher: &Publisher) {
+        let asked = clock.now();
+        self.asked.look.notify_one();
+        let mut status = self.status.clone();
         loop {
-            let message = match status.borrow_and_update().sources.get(&before.name) {
+            let message = match status.borrow_and_update().sources.get(&self.name) {
                 Some(source) if source.complete.is_some_and(|as_of| as_of >= asked) => break,
-                source => waits(&before.name, source),
+                source => waits(&self.name, source),
             };
-            if self.status.says_waiting(&message) {
-                info!(source = self.config.name, message);
+            if publisher.says_waiting(&message) {
+                info!(source, message);
             }
             if status.changed().await.is_err() {
                 // The daemon is ending, and this with it.
                 std::future::pending::<()>().await;
             }
         }
-        self.status.waits_no_longer();
+        publisher.waits_no_longer();
     }
 }
 

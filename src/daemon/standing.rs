@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
+use super::done::Done;
 use super::head_change::HeadChange;
-use super::source::{Done, Rollout, Source};
+use super::state::{Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
 use crate::history::{ObjectStanding, Query};
 use crate::telemetry::Took;

@@ -8,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::apply_wave::{Place, Ranks};
+use super::done::Done;
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
 use super::planner::Prepared;
 use super::prune;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
-use super::source::{Done, Rollout, Source};
+use super::state::{Rollout, Source};
 use super::status::set;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{

@@ -2,26 +2,48 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::commit_rollback::FailedObject;
-use super::deferred_watch::Crowd;
-use super::head_change::Repository;
+use super::context::Context;
+use super::deferred_kinds::Crowd;
 use super::live::LiveFacts;
-use super::manual_rollback::ByHand;
-use super::prune_candidates::Searched;
-use super::source::{GATHER, Rollout};
+use super::queued_events::Telling;
+use super::repository::Repository;
 use super::source_dependency::Asked;
+use super::tasks::Tasks;
 use crate::cluster::{Cluster, Seen, Watched};
 use crate::git::{Follow, Wake};
 use crate::history::{SourceStanding, Trouble};
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Record, RecordId, marks};
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId, Trigger, marks};
+
+/// How long changes of live objects gather before they are checked together.
+pub(super) const GATHER: Duration = Duration::from_millis(200);
+
+/// One followed source.
+pub(super) struct Source {
+    pub context: Arc<Context>,
+    pub stop: CancellationToken,
+    /// What runs beside the loop.
+    pub tasks: Tasks,
+    pub fetching: Fetching,
+    pub planning: Planning,
+    pub watches: Watches,
+    pub rollouts: Rollouts,
+    pub drift: Drift,
+    pub pruned: Pruned,
+    pub recorded: Recorded,
+    pub readiness: Readiness,
+    /// What is to be told as soon as nothing else is to be done.
+    pub events: Telling,
+}
 
 /// Reading the repository: what is followed, when it was fetched, when it is fetched next.
 pub(super) struct Fetching {
@@ -176,3 +198,47 @@ impl Readiness {
         Readiness { asked, judged: None }
     }
 }
+
+/// A rollout under way.
+pub(super) struct Rollout {
+    pub record: RecordId,
+    pub cancel: CancellationToken,
+    /// Cancelled when the rollout's task has ended.
+    pub ended: CancellationToken,
+    pub live: watch::Sender<Option<Compact>>,
+    /// Told when it is to be given up, and why.
+    pub give_up: watch::Sender<Option<Reason>>,
+    /// What set it off.
+    pub trigger: Trigger,
+    /// Whether it is judged, so that whoever takes its place must judge on.
+    pub judged: bool,
+    /// The same of one that only changes the number of pods.
+    pub scales: bool,
+    /// The commit that takes its place.
+    pub superseded_by: Option<CommitId>,
+}
+
+/// What failed of a commit.
+#[derive(Clone, Debug)]
+pub(super) struct FailedObject {
+    pub object: ObjectKey,
+    pub reason: Reason,
+}
+
+/// What somebody did by hand, or an autoscaler, as it was found on an object, to be written down.
+#[derive(Clone, Debug)]
+pub(super) struct ByHand {
+    pub trigger: Trigger,
+    pub outcome: Outcome,
+    pub since: Timestamp,
+    /// Whose manifest it is about; where nobody said, the one that was charged with the object last.
+    pub commit: Option<CommitId>,
+    pub manifest: Option<String>,
+    pub reason: Option<Reason>,
+    /// Whose template the object has now, where that is an earlier one.
+    pub back_to: Option<CommitId>,
+}
+
+/// Whether all kinds have been looked through since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Searched(pub Arc<AtomicBool>);

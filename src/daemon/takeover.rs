@@ -3,8 +3,7 @@
 use serde_json::Value;
 use tracing::warn;
 
-use super::health_monitor::Cancelled;
-use super::rollout_task::RolloutTask;
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::Backoff;
 use belay_core::rollout::{StepKind, before_apply};
 

@@ -3,7 +3,7 @@
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
-use super::source::Done;
+use super::done::Done;
 
 /// The tasks of one source.
 #[derive(Default)]

@@ -8,9 +8,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::health_monitor::Cancelled;
 use super::live::LiveFacts;
-use super::rollout_task::{ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
 use crate::history::{LastGood, Query};
 use belay_core::rollout::{
     CommitId, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,

@@ -1,0 +1,58 @@
+//! Kinds of which a first plan has many objects, and which are not watched yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::resume_point::InSync;
+use crate::cluster::Served;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Wanted;
+
+/// From how many objects of a kind on.
+const CROWD: usize = 500;
+
+/// Kinds that are not watched yet.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    /// Their groups and names.
+    pub kinds: BTreeSet<(String, String)>,
+    /// The resources that serve them, as far as they are known.
+    pub served: BTreeSet<Served>,
+    /// What is known of objects that are through, until the watch tells of them.
+    pub through: BTreeMap<ObjectKey, InSync>,
+}
+
+impl Crowd {
+    /// The kinds of which a plan for these manifests has many.
+    pub(super) fn of<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Crowd {
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for wanted in wanted {
+            *counts.entry((&wanted.key.group, &wanted.key.kind)).or_default() += 1;
+        }
+        let many = counts.into_iter().filter(|(_, count)| *count >= CROWD);
+        let kinds = many.map(|((group, kind), _)| (group.to_owned(), kind.to_owned())).collect();
+        Crowd { kinds, ..Crowd::default() }
+    }
+
+    /// Whether a kind is one of them; then it is remembered.
+    pub(super) fn takes(&mut self, served: &Served) -> bool {
+        let is_one = self.has(&served.group, &served.kind);
+        if is_one && !self.served.contains(served) {
+            self.served.insert(served.clone());
+        }
+        is_one
+    }
+
+    pub(super) fn has(&self, group: &str, kind: &str) -> bool {
+        self.kinds.iter().any(|(its, name)| its == group && name == kind)
+    }
+
+    /// What was known of an object before the watch told of it.
+    pub(super) fn told(&mut self, key: &ObjectKey) -> Option<InSync> {
+        self.through.remove(key)
+    }
+
+    /// The watch has told of all objects of a kind.
+    pub(super) fn told_all(&mut self, served: &Served) {
+        self.through.retain(|key, _| key.group != served.group || key.kind != served.kind);
+    }
+}

@@ -1,0 +1,41 @@
+//! What ran beside the loop of a source, and what came of it.
+
+use super::head_change::HeadChange;
+use super::planner::Prepared;
+use super::rollout_task::RolloutEnd;
+use crate::cluster::Served;
+use crate::git::GitError;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::CommitId;
+
+/// What ran beside the loop, and is through.
+pub(super) enum Done {
+    /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
+    Looked(Result<Looked, GitError>, Option<Box<HeadChange>>),
+    /// A plan is ready: its number, what it is for, and what it is.
+    Planned(u64, Box<HeadChange>, Vec<Prepared>),
+    /// The cluster serves these kinds, and autoscalers.
+    Served(Vec<Served>, Option<Served>),
+    /// What was planned first is applied, or takes long.
+    Calm,
+    /// Doubtful objects were checked, under the plan of this number.
+    Checked(u64, Vec<Prepared>),
+    /// Something was kept or forgotten, or what was in the way of it.
+    Kept(Option<String>),
+    /// A rollout ended.
+    RolledOut(ObjectKey, RolloutEnd),
+    /// There is time to tell of completions.
+    Gathered,
+    /// Completions were told.
+    ToldComplete,
+    /// Something else was told.
+    Told,
+}
+
+/// What a look at the repository brought.
+pub(super) enum Looked {
+    /// Nothing new.
+    Same(Option<CommitId>),
+    /// A new head.
+    New(Box<HeadChange>),
+}

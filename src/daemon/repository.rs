@@ -1,0 +1,44 @@
+//! The repository's side of a source: its mirror, and what is known of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::blocking_pool::Beside;
+use super::desired_state::DesiredState;
+use super::strangers::Strangers;
+use super::units::Units;
+use crate::git::Mirror;
+
+/// The repository's side of a source.
+#[derive(Clone)]
+pub(super) struct Repository {
+    pub mirror: Arc<Mirror>,
+    pub folder: String,
+    pub desired: Arc<Mutex<DesiredState>>,
+    /// Whether it has not answered yet.
+    pub away: Away,
+    /// Where all this is done.
+    pub beside: Beside,
+    /// What is rendered.
+    pub units: Units,
+    /// Objects with the label of this source that it did not make.
+    pub strangers: Arc<Strangers>,
+}
+
+impl Repository {
+    /// The desired state, for a moment.
+    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
+        // Whoever panicked while holding it has left it as the last file it took up.
+        self.desired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether all that is known of a repository comes from the mirror, since it has not answered yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Away(pub Arc<AtomicBool>);
+
+impl Away {
+    pub(super) fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

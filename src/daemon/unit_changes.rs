@@ -1,0 +1,227 @@
+//! What a commit changes of the units of a source, and what they render to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::commit_tree::CommitTree;
+use super::head_change::Reading;
+use super::repository::Repository;
+use super::units::{Content, SourceChange, SourceChanges};
+use crate::git::{Change, GitError};
+use crate::render::Tree as _;
+use crate::render::{IGNORE_FILE, Plan, RenderId, Unit, below, ignoring_above};
+use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes};
+use belay_core::rollout::{Commit, CommitId};
+
+/// How many commits are looked through for the newest that changed what a unit renders to.
+const COMMITS: usize = 50;
+
+impl Repository {
+    /// The units that a commit has.
+    pub(super) fn plan_at(&self, at: &CommitId) -> Result<Arc<Plan>, GitError> {
+        if let Some(plan) = self.units.planned(at) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(self.units.renderer.plan(&CommitTree::new(&self.mirror, at), &self.folder)?);
+        self.units.remember(at, &plan);
+        Ok(plan)
+    }
+
+    /// Remembers the units of the commit that is followed for as long as it is.
+    pub(super) fn keep_plan(&self, head: &CommitId) -> Result<(), GitError> {
+        let plan = self.plan_at(head)?;
+        self.units.plans().head = Some((head.clone(), plan));
+        Ok(())
+    }
+
+    /// What is rolled out twice, by the path of its file.
+    pub(super) fn warnings(&self, head: &CommitId) -> Result<BTreeMap<String, String>, GitError> {
+        let plan = self.plan_at(head)?;
+        let twice = plan.rolled_out_twice().into_iter();
+        Ok(twice.map(|twice| (twice.base.path.to_string(), format!("{} ({})", twice.message, twice.advice))).collect())
+    }
+
+    /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.
+    pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
+        let changes = self.mirror.changes(from, to, &self.folder)?;
+        // Where no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
+        let same = !changes.changes.iter().any(|change| Unit::may_change_with(&change.path));
+        let same = same && !self.is_ignored_from_above(to)?;
+        let same = same && !from.map_or(Ok(false), |from| self.is_ignored_from_above(from))?;
+        let bare =
+            |at: Option<&CommitId>| at.and_then(|at| self.units.planned(at)).filter(|plan| same && plan.is_empty());
+        let after = match bare(from) {
+            Some(bare) if self.units.planned(to).is_none() => {
+                self.units.remember(to, &bare);
+                bare
+            }
+            _ => self.plan_at(to)?,
+        };
+        let before = match from {
+            None => Arc::default(),
+            Some(from) if same && after.is_empty() => {
+                if self.units.planned(from).is_none() {
+                    self.units.remember(from, &after);
+                }
+                Arc::clone(&after)
+            }
+            Some(from) => self.plan_at(from)?,
+        };
+        let mut found = SourceChanges::default();
+        found.odd.extend(changes.odd.into_iter().filter(|odd| !after.covers(&odd.shown)));
+        if before.leaves_the_same(&after) {
+            let left = changes.changes.into_iter().filter(|change| !after.covers(&change.path));
+            found.changes = plain(left.collect());
+        } else {
+            found.changes = self.plain_between(from.map(|from| (from, &*before)), (to, &after))?;
+        }
+        let paths: BTreeSet<&Arc<str>> = before.units.keys().chain(after.units.keys()).collect();
+        for path in paths {
+            let id = |plan: &Plan| plan.units.get(path).map(|unit| Content::Rendered(unit.id));
+            let (before, after) = (id(&before), id(&after));
+            if before != after {
+                found.changes.push(SourceChange { path: path.to_string(), before, after });
+            }
+        }
+        found.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// Whether a folder above the source's has a word in which files count: what changes there is not among the source's
+    /// changes.
+    fn is_ignored_from_above(&self, at: &CommitId) -> Result<bool, GitError> {
+        let tree = CommitTree::new(&self.mirror, at);
+        for above in ignoring_above(&self.folder) {
+            if tree.node(&below(above, IGNORE_FILE))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The plain files that differ where a folder became a unit, or is none any more.
+    fn plain_between(
+        &self,
+        from: Option<(&CommitId, &Plan)>,
+        (to, after): (&CommitId, &Plan),
+    ) -> Result<Vec<SourceChange>, GitError> {
+        let files = |at: &CommitId, plan: &Plan| -> Result<BTreeMap<String, Content>, GitError> {
+            let files = match self.mirror.files(at, &self.folder) {
+                Ok(files) => files.files,
+                Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let left = files.into_iter().filter(|(path, _)| !plan.covers(path));
+            Ok(left.map(|(path, entry)| (path, Content::Entry(entry))).collect())
+        };
+        let before = from.map(|(from, before)| files(from, before)).transpose()?.unwrap_or_default();
+        let after = files(to, after)?;
+        let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let differs = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
+        let change = |path: &String| SourceChange {
+            path: path.clone(),
+            before: before.get(path).copied(),
+            after: after.get(path).copied(),
+        };
+        Ok(differs.map(change).collect())
+    }
+
+    /// The units that were in the way and may not be any more, as if they were new.
+    pub(super) fn units_to_try_again(&self, head: &CommitId) -> Result<Vec<SourceChange>, GitError> {
+        if !self.units.again.swap(false, Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let plan = self.plan_at(head)?;
+        let unknown = plan.units.values().filter(|unit| !self.units.renderer.is_known(unit));
+        let change = |unit: &Unit| SourceChange {
+            path: unit.path.to_string(),
+            before: None,
+            after: Some(Content::Rendered(unit.id)),
+        };
+        Ok(unknown.map(change).collect())
+    }
+
+    /// Renders what is rendered of these changes, several units at once.
+    pub(super) fn render_changed(&self, to: &CommitId, changes: &[SourceChange]) -> Result<(), GitError> {
+        if !changes.iter().any(SourceChange::is_rendered) {
+            return Ok(());
+        }
+        let plan = self.plan_at(to)?;
+        let units: Vec<&Unit> = changes
+            .iter()
+            .filter(|change| change.is_rendered())
+            .filter_map(|change| plan.units.get(change.path.as_str()))
+            .collect();
+        self.units.renderer.prepare(&CommitTree::new(&self.mirror, to), &units)
+    }
+
+    /// What a unit renders to.
+    pub(super) fn read_rendered(&self, path: &str, id: RenderId, scopes: &Scopes) -> Result<File, GitError> {
+        let Some((commit, unit)) = self.units.find(path, id) else {
+            // Only of commits that have been asked about it is known what a unit is made from.
+            return Ok(File::unreadable(path.into(), Vec::new()));
+        };
+        self.units.renderer.file(&CommitTree::new(&self.mirror, &commit), &unit, scopes)
+    }
+}
+
+impl Reading<'_> {
+    /// The newest commit up to `head` that changed what a unit makes of an object. Where an object need not be told from
+    /// its unit, the newest that changed what the unit is made from.
+    pub(super) fn charge_unit(
+        &mut self,
+        path: &str,
+        key: Option<&ObjectKey>,
+        head: &CommitId,
+    ) -> Result<Arc<Commit>, GitError> {
+        let now = self.unit_at(path, head)?;
+        let object = key.map(|key| self.object_in(path, now, key)).transpose()?;
+        let mut at = head.clone();
+        for _ in 0..COMMITS {
+            let commit = self.commit(&at)?;
+            let mut same = None;
+            for parent in &commit.parents {
+                let before = match self.unit_at(path, parent) {
+                    Ok(before) => before,
+                    // What is beyond the mirror was not here.
+                    Err(GitError::NoCommit { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                let is_same = before == now
+                    || match (key, &object) {
+                        (Some(key), Some(object)) => self.object_in(path, before, key)? == *object,
+                        _ => false,
+                    };
+                if is_same {
+                    same = Some(parent.clone());
+                    break;
+                }
+            }
+            match same {
+                Some(parent) => at = parent,
+                None => return Ok(commit),
+            }
+        }
+        self.commit(head)
+    }
+
+    fn unit_at(&self, path: &str, at: &CommitId) -> Result<Option<RenderId>, GitError> {
+        Ok(self.repository.plan_at(at)?.units.get(path).map(|unit| unit.id))
+    }
+
+    fn object_in(
+        &mut self,
+        path: &str,
+        unit: Option<RenderId>,
+        key: &ObjectKey,
+    ) -> Result<Option<ManifestHash>, GitError> {
+        let Some(id) = unit else { return Ok(None) };
+        let file = self.side(path, Some(&Content::Rendered(id)))?;
+        Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
+    }
+}
+
+fn plain(changes: Vec<Change>) -> Vec<SourceChange> {
+    changes.into_iter().map(SourceChange::from).collect()
+}
