@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap_complete::engine::CompletionCandidate;
+use clap::Command;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use kube::config::Kubeconfig;
 
 use super::workload::Named;
@@ -174,6 +175,16 @@ fn globals(words: &[String]) -> Globals {
         request_timeout: Some(LIMIT),
         verbose: 0,
     }
+}
+
+/// The command line with what each argument may be.
+pub(super) fn with_candidates(command: Command) -> Command {
+    // In place: an argument that is taken out and put back loses its position.
+    let command = command.mut_args(|argument| match of(argument.get_id().as_str()) {
+        Some(find) => argument.add(ArgValueCompleter::new(find)),
+        None => argument,
+    });
+    command.mut_subcommands(with_candidates)
 }
 
 #[cfg(test)]

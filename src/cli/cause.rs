@@ -1,13 +1,15 @@
 //! Why something is changed, as whoever changes it says: in the message of a commit, or on the object for Kubernetes' history.
 
+use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
-use super::Globals;
-use super::rolling_update::commit;
 use super::who::who;
+use super::{Globals, history};
 use crate::clock::Clock;
 use crate::cluster::Patch;
-use belay_core::rollout::{Note, marks, one_line};
+use crate::git::WorkingCopy;
+use crate::history::Resolved;
+use belay_core::rollout::{Commit, Note, marks, one_line};
 
 /// Why something is changed.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -118,6 +120,21 @@ pub(super) fn annotated(patch: Patch, live: &Value, annotations: Map<String, Val
             Patch::Json(operations)
         }
     }
+}
+
+/// What is known of a commit: by the history, else by the repository that this folder lies in.
+pub(super) fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
+    if let Ok(history) = history::open(globals)
+        && let Ok(Resolved::One(id)) = history.resolve(name)
+        && let Some(commit) = history.commit(&id)?
+    {
+        return Ok(commit);
+    }
+    let here = std::env::current_dir().context("failed to find the present folder")?;
+    WorkingCopy::open(&here)
+        .and_then(|copy| copy.revision(name, "", |_| false))
+        .map(|revision| revision.commit)
+        .with_context(|| format!("failed to find commit {name:?} in the history or in this folder's repository"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, completions, help};
+use super::{Cli, candidates, help};
 
 /// Reads a command line, the program's name first.
 pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -63,7 +63,7 @@ pub(super) fn full() -> Command {
 
 /// The command line, its help one screen.
 pub(super) fn command() -> Command {
-    let command = completions::with_candidates(full());
+    let command = candidates::with_candidates(full());
     let text = help::overview(&command);
     command.override_help(text)
 }

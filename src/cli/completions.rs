@@ -7,11 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::bail;
-use clap::Command;
-use clap_complete::engine::{ArgValueCompleter, complete};
+use clap_complete::engine::complete;
 use clap_complete::env::{CompleteEnv, Shells};
 
-use super::candidates;
 use super::command_line;
 use super::exit::Exit;
 use super::output::say;
@@ -70,14 +68,4 @@ fn answer_kubectl(args: &[OsString]) {
         say(format!("{}{help}", candidate.get_value().to_string_lossy()));
     }
     say(":4");
-}
-
-/// The command line with what each argument may be.
-pub(super) fn with_candidates(command: Command) -> Command {
-    // In place: an argument that is taken out and put back loses its position.
-    let command = command.mut_args(|argument| match candidates::of(argument.get_id().as_str()) {
-        Some(find) => argument.add(ArgValueCompleter::new(find)),
-        None => argument,
-    });
-    command.mut_subcommands(with_candidates)
 }

@@ -1,7 +1,5 @@
 //! What is rendered in a working copy, and the kustomization that is edited in a manifest's stead.
 
-mod fields;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::Path;
@@ -10,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::disk_tree::DiskTree;
-use super::pick::{Op, at, key};
+use super::edit_op::{Op, at, key};
 use super::set::Change;
 use super::worktree::Worktree;
 use crate::render::{
@@ -18,6 +16,8 @@ use crate::render::{
 };
 use belay_core::manifest::edit::{self, New, Step};
 use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, join};
+
+mod fields;
 
 /// The field of a kustomization that sets the same as a field of its workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ fn changed_with(
 
 fn without_images(object: &ObjectKey, value: &Value) -> Value {
     let mut value = value.clone();
-    let Some(spec) = super::pick::pod_spec(object) else { return value };
+    let Some(spec) = super::edit_op::pod_spec(object) else { return value };
     let lists = ["containers", "initContainers"].map(|list| [spec.clone(), vec![key(list)]].concat());
     for list in lists {
         let containers = fields::at_mut(&mut value, &list).and_then(Value::as_array_mut);

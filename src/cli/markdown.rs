@@ -3,7 +3,8 @@
 use anstream::adapter::strip_str;
 
 use super::diff::Unified;
-use super::plan::{Stale, what};
+use super::plan_text;
+use super::plan_text::{Stale, what};
 use belay_core::manifest::{Colour, Complaint, render};
 use belay_core::rollout::{Action, Plan, Planned};
 
@@ -59,7 +60,7 @@ pub(super) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale, summary
 fn step(planned: &Planned) -> (String, String) {
     let key = escaped(&planned.wanted.key.to_string());
     let place = escaped(&planned.wanted.manifest.place.to_string());
-    let waits = escaped(&super::plan::waits(planned));
+    let waits = escaped(&plan_text::waits(planned));
     let of = |diff: Unified| block("diff", &diff.lines().join("\n"));
     match &planned.action {
         Action::Unchanged => (format!("{key} is unchanged"), String::new()),

@@ -1,50 +1,16 @@
 //! Which manifests of a working copy are meant, and their changes written into the text.
 
 use anyhow::{anyhow, bail};
-use serde_json::Value;
 
+use super::edit_op::{Op, key};
 use super::kustomization::RenderedFolder;
 use super::nearest::there_is;
 use super::selector::Selector;
 use super::target::{self, Meant, meant};
 use super::workload::Named;
 use super::worktree::Worktree;
-use belay_core::manifest::edit::{self, EditError, New, Step};
+use belay_core::manifest::edit::{self, EditError, Step};
 use belay_core::manifest::{File, Manifest, ObjectKey};
-use belay_core::rollout::pod_spec_path;
-
-/// One change in the text of a manifest; paths begin at the object.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Op {
-    /// Another single value.
-    Set(Vec<Step>, New),
-    /// One more key.
-    AddEntry(Vec<Step>, String, New),
-    /// One more item.
-    AddItem(Vec<Step>, New),
-    /// One key less.
-    RemoveEntry(Vec<Step>, String),
-    /// One item less.
-    RemoveItem(Vec<Step>, usize),
-}
-
-/// A step of a path that is a key.
-pub(super) fn key(name: &str) -> Step {
-    Step::Key(name.to_owned())
-}
-
-/// Where the specification of the pods is in an object.
-pub(super) fn pod_spec(object: &ObjectKey) -> Option<Vec<Step>> {
-    Some(pod_spec_path(&object.group, &object.kind)?.iter().map(|name| key(name)).collect())
-}
-
-/// What a path of keys and items leads to.
-pub(super) fn at<'v>(value: &'v Value, path: &[Step]) -> &'v Value {
-    path.iter().fold(value, |value, step| match step {
-        Step::Key(name) => &value[name.as_str()],
-        Step::Item(index) => &value[*index],
-    })
-}
 
 /// Writes changes of one manifest into the text of its file.
 pub(super) fn write(text: &str, manifest: &Manifest, ops: &[Op]) -> Result<String, EditError> {

@@ -6,27 +6,23 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Globals;
 use super::answer::{ActionWord, PlanAnswer, StepAnswer};
-use super::config_rollout;
 use super::configured::{Reading, configured};
 use super::diff::{self, Unified};
 use super::exit::Exit;
 use super::folder::{self, Folder};
-use super::markdown;
 use super::output::{Format, output_width, plain, progress, say, say_value};
+use super::plan_text::{Stale, waits, what};
+use super::{Globals, config_rollout, markdown};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
 use crate::render::{IGNORE_FILE, MemoryTree, Unit};
-use belay_core::manifest::{Colour, Complaint, File, ObjectKey, Scopes, is_manifest, render};
+use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
-    Action, After, Apply, Commit, CommitId, Person, Plan, Planned, Trigger, Unnoticed, Wanted, configuration_hash,
-    named_configuration, only_marks, template,
+    Action, After, Commit, CommitId, Person, Plan, Planned, Trigger, Wanted, configuration_hash, named_configuration,
+    template,
 };
-
-/// The workloads that will not notice what changes, by what changes.
-pub(super) type Stale = BTreeMap<ObjectKey, Vec<Unnoticed>>;
 
 /// What `belay plan` understands.
 #[derive(clap::Args, Debug)]
@@ -201,20 +197,6 @@ fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
         stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
     }
     progress(summary(plan, complaints.len()));
-}
-
-/// `; waits for deployment/db`, where it waits for others.
-pub(super) fn waits(step: &Planned) -> String {
-    After::of(&step.wanted.manifest).map(|after| format!("; {}", after.told())).unwrap_or_default()
-}
-
-/// What becomes of an object that is there already.
-pub(super) fn what(apply: &Apply) -> &'static str {
-    match (apply.rolls_out, only_marks(&apply.changes)) {
-        (true, _) => "rolls out",
-        (false, true) => "is taken over, and nothing else",
-        (false, false) => "changes",
-    }
 }
 
 /// Prints a complaint with its line.

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::Globals;
 use super::cause::{Cause, annotated};
+use super::each::each;
 use super::exit::Exit;
-use super::target::{Act, For, On, REVISED, Target, each};
+use super::target::{Act, For, On, REVISED, Target};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, applied_fields, marks, template, template_hash};

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::cause::Cause;
+use super::each::each;
 use super::exit::Exit;
-use super::target::{Act, For, On, REVISED, Target, each};
+use super::target::{Act, For, On, REVISED, Target};
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, marks};
 

@@ -7,20 +7,18 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::{Value, json};
 
-use super::cause::{Cause, annotated};
+use super::cause::{Cause, annotated, commit};
 use super::exit::Exit;
 use super::output::{Format, output_width, progress, say, say_value};
 use super::target::REVISED;
 use super::workload::Named;
-use super::{Globals, history, signals, who};
+use super::{Globals, signals, who};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Pace, Part, Patch, RollError, Served};
 use crate::config::Span;
-use crate::git::WorkingCopy;
-use crate::history::Resolved;
 use belay_core::manifest::{Colour, ObjectKey, Scopes, read_file, render};
 use belay_core::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
-use belay_core::rollout::{Commit, Hold, TemplateMarks, marks};
+use belay_core::rollout::{Hold, TemplateMarks, marks};
 
 /// What `belay rolling-update` understands.
 #[derive(clap::Args, Debug)]
@@ -176,21 +174,6 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
         bail!("the namespace of {shown} is {written:?}, not {namespace:?}; say -n {written}");
     }
     Ok(manifest.value())
-}
-
-/// What is known of a commit: by the history, else by the repository that this folder lies in.
-pub(super) fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
-    if let Ok(history) = history::open(globals)
-        && let Ok(Resolved::One(id)) = history.resolve(name)
-        && let Some(commit) = history.commit(&id)?
-    {
-        return Ok(commit);
-    }
-    let here = std::env::current_dir().context("failed to find the present folder")?;
-    WorkingCopy::open(&here)
-        .and_then(|copy| copy.revision(name, "", |_| false))
-        .map(|revision| revision.commit)
-        .with_context(|| format!("failed to find commit {name:?} in the history or in this folder's repository"))
 }
 
 /// The name of a ReplicationController as it was typed: alone, or behind its kind.

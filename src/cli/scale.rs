@@ -4,9 +4,9 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::edit_op::{Op, key};
 use super::exit::Exit;
 use super::kustomization::KustomizationField;
-use super::pick::{Op, key};
 use super::set::{Change, Place, change, of};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;

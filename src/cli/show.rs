@@ -9,8 +9,8 @@ use super::exit::Exit;
 use super::history_view::HistoryView;
 use super::output::{Format, duration, outcome, plain, say, say_value, styled};
 use super::repositories::{Repositories, ambiguous};
-use super::{Globals, history, plan, source_histories, why};
-use crate::history::{History, Query, Resolved};
+use super::{Globals, history, plan, why};
+use crate::history::{History, Query, Resolved, step_details};
 use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
 
 /// How many commits are named where the one that was asked for is not known.
@@ -125,7 +125,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
             if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
         say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
     }
-    if let Some(note) = source_histories::note(history, record)? {
+    if let Some(note) = step_details::note(history, record)? {
         say(format!("  note:     {}", plain(&note)));
     }
     if let Some(place) = &record.place {
@@ -134,13 +134,13 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(revision) = record.revision {
         say(format!("  revision: {revision}"));
     }
-    if let Some(waits_for) = source_histories::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
+    if let Some(waits_for) = step_details::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
         say(format!("  waiting:  {}", plain(&waits_for)));
     }
     if let Some(reason) = &record.reason {
         say(format!("  reason:   {}", plain(&reason.to_string())));
     }
-    for stale in source_histories::unnoticed(history, record)? {
+    for stale in step_details::unnoticed(history, record)? {
         say(format!("  note:     {}", plain(&stale.to_string())));
     }
     match (&record.back_to, record.back_to_revision) {

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::Globals;
 use super::cause::Cause;
+use super::each::each;
 use super::exit::Exit;
-use super::target::{Act, For, On, Target, each};
+use super::target::{Act, For, On, Target};
 use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
 use belay_core::rollout::{applied_fields, marks};
 

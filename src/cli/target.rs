@@ -1,20 +1,17 @@
 //! The workloads that a command acts on, as kubectl lets them be named: `KIND/NAME …`, `KIND NAME …`, or by label; and, as
 //! kubectl does not, by name alone. More than one is acted on only after a question, or with `--yes`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::BufRead as _;
 
 use anyhow::{anyhow, bail};
-use serde_json::{Value, json};
-
-use super::Globals;
-use super::conflict::retry_on_conflict;
-use super::exit::Exit;
-use super::nearest::there_is;
-use super::output::{Format, progress, say, say_value};
-use super::workload::Named;
-use crate::cluster::{Cluster, ClusterError, Mode, RollError, Served};
-use belay_core::manifest::ObjectKey;
 use kube_facts::facts;
+use serde_json::Value;
+
+use super::nearest::there_is;
+use super::output::Format;
+use super::workload::Named;
+use crate::cluster::{Cluster, ClusterError, Served};
+use belay_core::manifest::ObjectKey;
 
 /// Which workloads, and how the answer is printed.
 #[derive(clap::Args, Debug)]
@@ -111,80 +108,6 @@ impl For {
 /// The kinds that keep revisions.
 pub(super) const REVISED: &[(&str, &str)] =
     &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet")];
-
-/// Does something to each of the workloads that are meant, and says so. One that is refused does not keep the others from
-/// it; the exit code tells.
-pub(super) async fn each(
-    globals: &Globals,
-    on: &On,
-    only: For,
-    act: impl AsyncFn(&Cluster, &Target, Mode) -> anyhow::Result<Act>,
-) -> anyhow::Result<Exit> {
-    let cluster = globals.cluster("").await?;
-    let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
-    let (targets, mut failures) = find(&cluster, &namespace, on, only).await?;
-    if targets.is_empty() && failures.is_empty() {
-        progress(format!("No resources found in {namespace} namespace."));
-        return Ok(Exit::Done);
-    }
-    if targets.len() > 1 && !on.yes && !on.dry_run {
-        ask(only.verb, &targets)?;
-    }
-    let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
-    let mut acted = Vec::new();
-    for target in &targets {
-        match retry_on_conflict(&cluster, target, async |target| act(&cluster, target, mode).await).await {
-            Ok(Act { object, done, notes }) => {
-                notes.iter().for_each(progress);
-                let tried = if on.dry_run { " (server dry run)" } else { "" };
-                match on.output {
-                    Format::Table | Format::Wide => {
-                        done.iter().for_each(|done| say(format!("{} {done}{tried}", target.named())));
-                    }
-                    Format::Name => say(target.named()),
-                    Format::Json | Format::Yaml => acted.push(presented(object)),
-                }
-            }
-            Err(error) => failures.push(error),
-        }
-    }
-    match (on.output, acted.len()) {
-        (Format::Json | Format::Yaml, 1) => say_value(&acted[0], on.output)?,
-        (Format::Json | Format::Yaml, 2..) => {
-            say_value(&json!({"apiVersion": "v1", "kind": "List", "items": acted}), on.output)?;
-        }
-        _ => {}
-    }
-    failures.iter().for_each(|error| progress(format!("error: {error:#}")));
-    let timed_out = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RollError::TimedOut { .. }));
-    Ok(match failures.as_slice() {
-        [] => Exit::Done,
-        failures if failures.iter().all(timed_out) => Exit::TimedOut,
-        _ => Exit::Error,
-    })
-}
-
-/// An object without what nobody reads.
-fn presented(mut object: Value) -> Value {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
-    object
-}
-
-/// Asks before several are acted on.
-fn ask(verb: &str, targets: &[Target]) -> anyhow::Result<()> {
-    let names: Vec<String> = targets.iter().map(Target::named).collect();
-    if !std::io::stdin().is_terminal() {
-        bail!("these are {}: {}; say --yes to act on all of them", targets.len(), names.join(", "));
-    }
-    let mut out = anstream::stderr().lock();
-    write!(out, "{verb} all of these?\n  {}\n[y/N] ", names.join("\n  "))?;
-    out.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { bail!("nothing was done") }
-}
 
 /// What was found, and what was named and is not there, or can't be acted on.
 type Found = (Vec<Target>, Vec<anyhow::Error>);

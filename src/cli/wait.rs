@@ -12,7 +12,7 @@ use super::repositories::{Repositories, ambiguous};
 use super::{Globals, why};
 use crate::config::Span;
 use crate::git::Relation;
-use crate::history::{History, HistoryError, Query, Resolved};
+use crate::history::{History, HistoryError, Query, Resolved, step_details};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Record, is_well};
 
@@ -204,7 +204,7 @@ fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
     let open = records.iter().filter(|record| !record.outcome.is_final());
     let mut lines: Vec<String> = open
         .map(|record| {
-            let waits_for = super::source_histories::waits_for(&history, record).ok().flatten();
+            let waits_for = step_details::waits_for(&history, record).ok().flatten();
             let waits_for = waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
             super::output::plain(&format!("{}: {}{waits_for}", record.object, record.outcome))
         })

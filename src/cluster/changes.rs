@@ -19,9 +19,23 @@ use super::items::ITEM_LIMIT;
 use super::kinds::escape;
 use super::pages::{Listing, Pages};
 use super::read::named;
-use super::watch::Seen;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
+
+/// What a watch has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// An object as it is now.
+    Live(ObjectKey, Box<Value>),
+    /// An object is gone.
+    Gone(ObjectKey),
+    /// All objects of this kind that there are have been told; from now on, changes.
+    Synced(Served),
+    /// A watch, by what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
+    Trouble(String, Option<String>),
+    /// belay may not read this kind, and why; or, with `None`, it may.
+    Denied(Served, Option<String>),
+}
 
 /// How many objects a page of the first list has: all of a page are in memory at once.
 const PAGE: usize = 100;

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use kube::client::AuthError;
 
-use super::connection::Unreachable;
+use super::unreachable::Unreachable;
 
 /// How much of what such a program says on standard error is shown, in characters.
 const SAID_LIMIT: usize = 300;

@@ -21,6 +21,7 @@ mod read;
 mod retry;
 mod revision;
 mod rolling_update;
+mod unreachable;
 mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +35,7 @@ use crate::telemetry::Metrics;
 use belay_core::rollout::Outages;
 
 pub use apply::{Mode, Written};
+pub use changes::Seen;
 pub use connection::{Connector, connect};
 pub use controllers::Sent;
 pub use credentials::without_credentials;
@@ -46,7 +48,7 @@ pub use patch::{Part, Patch};
 pub use read::WORKLOADS;
 pub use retry::{Backoff, Told};
 pub use rolling_update::{Pace, RollError};
-pub use watch::{Seen, Watched};
+pub use watch::Watched;
 
 /// The most time that one request may take; watches are not meant. A request that takes longer is given up and tried
 /// again: server-side applies and reads may be repeated.

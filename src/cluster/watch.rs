@@ -4,35 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
-use super::changes::{Scope, WatchEnd};
+use super::changes::{Scope, Seen, WatchEnd};
 use super::pages::Listing;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
 /// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
 const WAITING: usize = 64;
-
-/// What a watch has seen.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
-    /// An object as it is now.
-    Live(ObjectKey, Box<Value>),
-    /// An object is gone.
-    Gone(ObjectKey),
-    /// All objects of this kind that there are have been told; from now on, changes.
-    Synced(Served),
-    /// A watch, by what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
-    Trouble(String, Option<String>),
-    /// belay may not read this kind, and why; or, with `None`, it may.
-    Denied(Served, Option<String>),
-}
 
 /// The watches of one source. Dropping it ends them.
 pub struct Watched {

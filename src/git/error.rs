@@ -279,3 +279,8 @@ fn listed(names: &[String], none: &str) -> String {
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }
+
+/// What is wrong with a working copy.
+pub(super) fn wrong(why: String) -> GitError {
+    GitError::WorkingCopy { why }
+}

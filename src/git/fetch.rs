@@ -9,15 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::damage::{files, sync_packs};
 use super::error::{GitError, while_doing};
 use super::follow::{Choice, Follow, Offer};
-use super::host_keys;
 use super::import::PackSource;
-use super::memory;
+use super::limits::REFERENCES;
 use super::mirror::{Mirror, commit_id};
 use super::transport::{Talk, proxy};
+use super::{host_keys, memory};
 use belay_core::rollout::CommitId;
-
-/// How many branches, tags and other references a repository may have.
-pub(super) const REFERENCES: usize = 200_000;
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]

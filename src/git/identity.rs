@@ -5,9 +5,8 @@ use git2::{Repository, Signature};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::error::GitError;
+use super::error::{GitError, wrong};
 use super::settings;
-use super::working_copy::wrong;
 
 /// The author, as of now where the environment says no other time.
 ///

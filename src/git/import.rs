@@ -22,10 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::damage::of_the_machine;
 use super::error::{GitError, while_doing, with_file};
-use super::fetch::REFERENCES;
 use super::follow::{Follow, Offer};
 use super::hidden::hidden_by_systemd;
-use super::limits::Limits;
+use super::limits::{Limits, REFERENCES};
 
 /// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
 const ATTEMPTS: usize = 3;

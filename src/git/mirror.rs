@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use git2::{Oid, Repository};
-use state::{MirrorFound, WHOSE};
 
 use super::credentials::Credentials;
 use super::damage::{clear_leftovers, of_the_machine, unreadable};
@@ -17,6 +16,17 @@ use super::limits::Limits;
 use super::location::Location;
 use super::memory::{self, Used};
 use super::settings;
+
+/// Under which name the mirror remembers whose copy it is.
+const WHOSE: &str = "belay.repository";
+
+/// How it is found.
+enum MirrorFound {
+    Fine,
+    Nothing,
+    Other(String),
+    Damaged(String),
+}
 
 mod state;
 

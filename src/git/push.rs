@@ -4,11 +4,11 @@ use git2::{ErrorCode, PushOptions};
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::Credentials;
-use super::error::{GitError, while_doing};
+use super::error::{GitError, while_doing, wrong};
 use super::limits::Limits;
 use super::location::{InvalidLocation, Location};
 use super::transport::{Talk, proxy};
-use super::working_copy::{WorkingCopy, wrong};
+use super::working_copy::WorkingCopy;
 
 impl WorkingCopy {
     /// Where the present branch is pushed to.

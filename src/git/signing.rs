@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use git2::{Oid, Repository, Signature};
 
-use super::error::{GitError, while_doing, with_file};
+use super::error::{GitError, while_doing, with_file, wrong};
 use super::settings;
 
 /// Whether a commit is signed.
@@ -119,8 +119,4 @@ fn at_home(path: &str) -> PathBuf {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => PathBuf::from(path),
     }
-}
-
-fn wrong(why: String) -> GitError {
-    GitError::WorkingCopy { why }
 }

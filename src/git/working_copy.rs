@@ -11,7 +11,7 @@ use git2::build::TreeUpdateBuilder;
 use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryOpenFlags, RepositoryState, Status};
 use jiff::Timestamp;
 
-use super::error::{GitError, while_doing, with_file};
+use super::error::{GitError, while_doing, with_file, wrong};
 use super::location::Location;
 use super::mirror::commit_id;
 use super::signing::{self, Signing};
@@ -330,8 +330,4 @@ pub fn create_bare(path: &Path, branch: &str) -> Result<(), GitError> {
     options.bare(true).initial_head(branch);
     let made = Repository::init_opts(path, &options);
     made.map(drop).map_err(while_doing(format!("make a repository in {}", path.display())))
-}
-
-pub(super) fn wrong(why: String) -> GitError {
-    GitError::WorkingCopy { why }
 }

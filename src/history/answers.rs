@@ -7,13 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::source_histories::{self, SourceHistory};
+use super::step_details;
 use super::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
-use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    Commit, CommitId, LiveWorkload, ObjectFacts, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts,
-    Unnoticed,
+    Commit, CommitId, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
 };
 
 /// What `belay history` prints.
@@ -65,9 +63,9 @@ impl RecordAnswer {
             }
             None => (None, None, None),
         };
-        let waits_for = source_histories::waits_for(history, record).ok().flatten();
-        let unnoticed = source_histories::unnoticed(history, record).unwrap_or_default();
-        let note = source_histories::note(history, record).ok().flatten();
+        let waits_for = step_details::waits_for(history, record).ok().flatten();
+        let unnoticed = step_details::unnoticed(history, record).unwrap_or_default();
+        let note = step_details::note(history, record).ok().flatten();
         RecordAnswer { record: record.clone(), waits_for, unnoticed, note, subject, author, authored }
     }
 }
@@ -293,40 +291,6 @@ impl WorkloadAnswer {
             revisions: None,
             revisions_missing: None,
         }
-    }
-
-    /// A live workload, with what the history knows of its source.
-    #[must_use]
-    pub fn of_live(
-        key: &ObjectKey,
-        source: &str,
-        live: &LiveWorkload,
-        known: Option<&SourceHistory>,
-    ) -> WorkloadAnswer {
-        let facts = ObjectFacts {
-            held: live.hold.is_some(),
-            suspended: live.suspended.is_some(),
-            live: live.standing,
-            ..known.map(|known| known.facts(key)).unwrap_or_default()
-        };
-        let state = ObjectState::of(&facts);
-        let mut row = WorkloadAnswer::of_object(key, source, state);
-        row.commit = live.commit.as_ref().map(ToString::to_string).unwrap_or_default();
-        row.since = live.hold.as_ref().map(|hold| hold.since);
-        row.paused = live.standing == Some(Standing::Paused);
-        let moves = matches!(state, ObjectState::Progressing | ObjectState::RollingBack) && !row.paused;
-        row.deadline = live.deadline.filter(|_| moves);
-        (row.updated, row.ready) = (live.counters.updated, live.counters.ready);
-        (row.available, row.desired) = (live.counters.available, live.counters.desired);
-        row.message = match (&live.hold, &live.suspended, state) {
-            (_, Some(why), ObjectState::Suspended) => why.clone(),
-            (Some(hold), _, ObjectState::Held) => format!("commit {} is held: {}", hold.commit.short(), hold.reason),
-            _ => live.failure.clone().filter(|_| state == ObjectState::Failed).unwrap_or_else(|| live.message.clone()),
-        };
-        if let Some(known) = known {
-            known.tell(&mut row);
-        }
-        row
     }
 }
 

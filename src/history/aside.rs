@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::error::HistoryError;
-use super::file::io;
+use super::error::{HistoryError, io};
 
 /// How many files that were set aside are kept.
 const SET_ASIDE: usize = 3;

@@ -1,31 +1,15 @@
 //! Whether a file that could not be opened is damaged, which is only said where reading it proves it, or why else.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use rusqlite::ErrorCode;
 
 use super::error::HistoryError;
-use super::file::{check, open_for_reading};
 
 /// Whether SQLite says that what it read is damaged.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
-}
-
-/// What is wrong with the file, where reading it from end to end proves that something is. A file that can't be opened or
-/// read (rights, a failing disk, too few descriptors) is not proved to be damaged.
-pub(super) fn damage(path: &Path) -> Option<String> {
-    let connection = match open_for_reading(path) {
-        Ok(connection) => connection,
-        Err(HistoryError::Damaged { message, .. }) => return Some(message),
-        Err(_) => return None,
-    };
-    match check(&connection) {
-        Ok(word) => (word != "ok").then_some(word),
-        Err(error) => is_damage(&error).then(|| error.to_string()),
-    }
 }
 
 /// What a file is opened for.

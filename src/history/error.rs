@@ -1,6 +1,6 @@
 //! What can go wrong with the history file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
@@ -133,4 +133,9 @@ impl HistoryError {
     pub fn wants_a_new_file(&self) -> bool {
         matches!(self, HistoryError::Damaged { .. })
     }
+}
+
+/// Turns an error of the file system into one of ours.
+pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> HistoryError + 'a {
+    move |source| HistoryError::Io { doing, path: path.to_owned(), source }
 }

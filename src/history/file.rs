@@ -5,24 +5,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::aside::{set_aside, with_suffix};
-use super::damage::{DamageCheck, cannot_open, damage, is_damage};
-use super::error::HistoryError;
+use super::connection::{check, damage, open_for_reading, prepare};
+use super::damage::{DamageCheck, cannot_open, is_damage};
+use super::error::{HistoryError, io};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 
-/// How long a writer waits for another process that is writing.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
 const CHECKED_AT_ONCE: u64 = 8 << 20;
-/// How many prepared statements are kept for each connection.
-const STATEMENTS: usize = 64;
 
 /// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
 /// by any number of other processes, `sqlite3 history.db` among them.
@@ -314,47 +309,6 @@ fn wants_a_check(path: &Path) -> bool {
     // A reader leaves an empty one behind.
     let unfinished = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
     size <= CHECKED_AT_ONCE || unfinished
-}
-
-/// SQLite's own word on the file: `ok`, or the first thing that is wrong.
-pub(super) fn check(connection: &Connection) -> rusqlite::Result<String> {
-    connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-}
-
-/// What every connection is told first.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Without it SQLite prepares a statement anew whenever another value is bound that one of the partial indexes might be
-    // for: a fifth of the time that a rollout costs.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
-pub(super) fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let look = |connection: Connection| {
-        prepare(&connection)?;
-        format_of(&connection)?;
-        Ok(connection)
-    };
-    match Connection::open_with_flags(path, flags).and_then(look) {
-        Ok(connection) => Ok(connection),
-        // Without a daemon, in a folder that one may only read, SQLite can't make the small file by which readers and
-        // writers know of each other. There is no writer then, so the file can be taken as it is.
-        Err(_) if !with_suffix(path, "-wal").exists() => {
-            let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-            let opened = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags).and_then(look);
-            opened.map_err(|error| cannot_open(path, DamageCheck::Reading, &error))
-        }
-        Err(error) => Err(cannot_open(path, DamageCheck::Reading, &error)),
-    }
-}
-
-/// Turns an error of the file system into one of ours.
-pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> HistoryError + 'a {
-    move |source| HistoryError::Io { doing, path: path.to_owned(), source }
 }
 
 fn sql<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(rusqlite::Error) -> HistoryError + 'a {

@@ -4,6 +4,7 @@
 
 pub mod answers;
 mod aside;
+mod connection;
 #[cfg(test)]
 mod cost;
 mod damage;
@@ -22,6 +23,7 @@ mod rows;
 pub mod source_histories;
 mod states;
 mod stats;
+pub mod step_details;
 mod templates;
 mod timeline;
 mod write;

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use tracing::warn;
 
-use super::error::HistoryError;
-use super::file::io;
+use super::error::{HistoryError, io};
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;

@@ -6,9 +6,11 @@ use serde_json::Value;
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::rows;
-use super::templates::checked;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::TemplateMarks;
+
+/// The largest template that is kept, in bytes of JSON. The API server takes objects of up to 1.5 MiB.
+const SIZE: usize = 512 << 10;
 
 /// A pod template that a workload had before a rollout, without having been seen complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,4 +79,17 @@ pub(super) fn forget_replaced(connection: &Connection, source: &str, object: &Ob
         )?
         .execute(params![source, group, kind, namespace.as_deref().unwrap_or_default(), name])?;
     Ok(())
+}
+
+/// The text of a template that may be kept.
+pub(super) fn checked(object: &ObjectKey, template: &Value) -> Result<String, HistoryError> {
+    if object.kind == "Secret" {
+        return Err(HistoryError::Secret { object: object.clone() });
+    }
+    let text = template.to_string();
+    if text.len() > SIZE {
+        let what = format!("the pod template of {object}");
+        return Err(HistoryError::TooLarge { what, size: text.len(), limit: SIZE });
+    }
+    Ok(text)
 }

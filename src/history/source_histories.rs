@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
+use super::step_details::waits_for;
 use super::{Heads, History, HistoryError, ObjectStanding, Query, SourceStanding, Trouble};
 use belay_core::manifest::{ObjectKey, Place};
+use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    HELD_AGAIN, ObjectFacts, ObjectState, Outcome, Reason, Record, SourceFacts, SourceState, StateCounts, StepKind,
-    Trigger, Unnoticed, Workload, is_configuration,
+    HELD_AGAIN, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, Record, SourceFacts, SourceState, StateCounts,
+    Workload,
 };
 
 /// What the history knows of each source.
@@ -205,48 +207,6 @@ impl Open {
     }
 }
 
-/// What an open record waits for: its last step says so.
-///
-/// # Errors
-///
-/// When the file can't be read.
-pub fn waits_for(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
-    if record.outcome == Outcome::Skipped {
-        return Ok(record.reason.as_ref().map(|reason| reason.message.clone()));
-    }
-    if record.outcome.is_final() {
-        return Ok(None);
-    }
-    let last = history.steps(record.id)?.into_iter().next_back();
-    Ok(last.filter(|step| step.kind == StepKind::Waiting).map(|step| step.detail))
-}
-
-/// Which workloads read what a record changed, and were not rolled out for it.
-///
-/// # Errors
-///
-/// When the file can't be read.
-pub fn unnoticed(history: &History, record: &Record) -> Result<Vec<Unnoticed>, HistoryError> {
-    if !is_configuration(&record.object) {
-        return Ok(Vec::new());
-    }
-    let steps = history.steps(record.id)?;
-    let noted = steps.iter().rfind(|step| step.kind == StepKind::Unnoticed);
-    Ok(noted.and_then(|step| serde_json::from_str(&step.detail).ok()).unwrap_or_default())
-}
-
-/// What the person said who asked for what a record is about.
-///
-/// # Errors
-///
-/// When the file can't be read.
-pub fn note(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
-    if record.trigger != Trigger::Retry {
-        return Ok(None);
-    }
-    Ok(history.steps(record.id)?.into_iter().find(|step| step.kind == StepKind::Note).map(|step| step.detail))
-}
-
 /// Adds what is worth a question of its own: holds that a newer commit has gone back to, and drift that is left alone.
 pub fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
     for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
@@ -286,4 +246,40 @@ pub fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Op
     let newest = history.records(&newest)?.into_iter().next();
     let again = newest.filter(|record| record.outcome == Outcome::Held).and_then(|record| record.reason);
     Ok(again.filter(|reason| reason.code == HELD_AGAIN).map(|reason| reason.message))
+}
+
+impl WorkloadAnswer {
+    /// A live workload, with what the history knows of its source.
+    #[must_use]
+    pub fn of_live(
+        key: &ObjectKey,
+        source: &str,
+        live: &LiveWorkload,
+        known: Option<&SourceHistory>,
+    ) -> WorkloadAnswer {
+        let facts = ObjectFacts {
+            held: live.hold.is_some(),
+            suspended: live.suspended.is_some(),
+            live: live.standing,
+            ..known.map(|known| known.facts(key)).unwrap_or_default()
+        };
+        let state = ObjectState::of(&facts);
+        let mut row = WorkloadAnswer::of_object(key, source, state);
+        row.commit = live.commit.as_ref().map(ToString::to_string).unwrap_or_default();
+        row.since = live.hold.as_ref().map(|hold| hold.since);
+        row.paused = live.standing == Some(Standing::Paused);
+        let moves = matches!(state, ObjectState::Progressing | ObjectState::RollingBack) && !row.paused;
+        row.deadline = live.deadline.filter(|_| moves);
+        (row.updated, row.ready) = (live.counters.updated, live.counters.ready);
+        (row.available, row.desired) = (live.counters.available, live.counters.desired);
+        row.message = match (&live.hold, &live.suspended, state) {
+            (_, Some(why), ObjectState::Suspended) => why.clone(),
+            (Some(hold), _, ObjectState::Held) => format!("commit {} is held: {}", hold.commit.short(), hold.reason),
+            _ => live.failure.clone().filter(|_| state == ObjectState::Failed).unwrap_or_else(|| live.message.clone()),
+        };
+        if let Some(known) = known {
+            known.tell(&mut row);
+        }
+        row
+    }
 }

@@ -8,13 +8,11 @@ use sha2::{Digest, Sha256};
 use super::error::HistoryError;
 use super::file::{Failure, History};
 use super::read::completed;
-use super::replaced::forget_replaced;
+use super::replaced::{checked, forget_replaced};
 use super::rows;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Record};
 
-/// The largest template that is kept, in bytes of JSON. The API server takes objects of up to 1.5 MiB.
-const SIZE: usize = 512 << 10;
 /// How many templates are kept for each workload. The last good one stays, however many have failed since.
 const KEPT: i64 = 20;
 
@@ -154,19 +152,6 @@ impl History {
 /// Whether two records are of one manifest or one commit.
 fn is_same(one: &Record, other: &Record) -> bool {
     one.commit == other.commit || one.manifest_hash.is_some() && one.manifest_hash == other.manifest_hash
-}
-
-/// The text of a template that may be kept.
-pub(super) fn checked(object: &ObjectKey, template: &Value) -> Result<String, HistoryError> {
-    if object.kind == "Secret" {
-        return Err(HistoryError::Secret { object: object.clone() });
-    }
-    let text = template.to_string();
-    if text.len() > SIZE {
-        let what = format!("the pod template of {object}");
-        return Err(HistoryError::TooLarge { what, size: text.len(), limit: SIZE });
-    }
-    Ok(text)
 }
 
 /// An object among those of its source and name.

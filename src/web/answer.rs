@@ -10,13 +10,13 @@ use axum::routing::{get, post};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::hosts::{Hosts, known_host};
-use super::{Room, api, assets, hooks, live, metrics, pages};
+use super::plain_text::text;
+use super::{Room, api, assets, hooks, live, metrics, openapi, pages};
 use crate::daemon::Status;
 
 /// A page loads what is served here, and nothing that is written into it is run.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The pages, which only read, and what takes hooks. Answers to these names only.
 pub(super) fn router(room: Room, hosts: Hosts) -> Router {
@@ -38,7 +38,7 @@ pub(super) fn router(room: Room, hosts: Hosts) -> Router {
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/commits/{digits}", get(api::commit))
         .route("/api/v1/stats", get(api::stats))
-        .route("/api/v1/openapi.json", get(api::document))
+        .route("/api/v1/openapi.json", get(openapi::answer_document))
         .fallback(nothing)
         .layer(from_fn(only_reads))
         .route("/hooks/{source}", post(hooks::receive))
@@ -106,10 +106,6 @@ fn unready(status: &Status, lives: bool) -> String {
     }
     let waiting = status.sources.iter().filter(|(_, source)| source.planned.is_none());
     waiting.map(|(name, _)| format!("source {name} has not been planned yet\n")).collect()
-}
-
-pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
-    (code, [(header::CONTENT_TYPE, TEXT)], body.into()).into_response()
 }
 
 #[cfg(test)]

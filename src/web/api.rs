@@ -4,11 +4,10 @@ use axum::Json;
 use axum::extract::{Path, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::Room;
 use super::problem::Problem;
 use super::query::{Asked, HistoryAsked, StatsAsked};
-use super::{Room, openapi};
 use crate::daemon::Status;
 use crate::history::answers::{
     HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
@@ -79,10 +78,6 @@ pub(super) async fn stats(
     let all = room.books.ask(move |history| history.stats(&query)).await?;
     let time = until.duration_since(since);
     Ok(Json(StatsAnswer { since, until, stats: all.iter().map(|line| LineAnswer::of(line, time)).collect() }))
-}
-
-pub(super) async fn document() -> Json<Value> {
-    Json(openapi::document())
 }
 
 /// What became of a commit, by the digits that its id begins with.

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 
-use super::answer::text;
+use super::plain_text::text;
 
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/script.js");

@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
 use super::Room;
-use super::answer::text;
 use super::hook_signature::{Checking, Proof};
+use super::plain_text::text;
 use crate::config::read_secret;
 use crate::daemon::LookRequest;
 use crate::telemetry::Hooked;

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{StatusCode, header};
 
-use super::answer::text;
+use super::plain_text::text;
 
 /// The address of this machine that a connection has reached.
 #[derive(Clone, Copy, Debug)]

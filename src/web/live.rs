@@ -12,7 +12,7 @@ use http::{StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::Room;
-use super::answer::text;
+use super::plain_text::text;
 use crate::daemon::Status;
 
 /// How many pages may listen at once: half of the connections, so that they never keep others out. One more shows what it

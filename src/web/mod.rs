@@ -14,6 +14,7 @@ mod manifest_diff;
 mod metrics;
 mod openapi;
 mod pages;
+mod plain_text;
 mod problem;
 mod query;
 mod revisions;

@@ -1,5 +1,6 @@
 //! The OpenAPI document, made from the types that are asked and answered with.
 
+use axum::Json;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -81,6 +82,11 @@ fn parameters<T: JsonSchema>() -> Vec<Value> {
         json!({"name": name, "in": "query", "required": false, "description": description, "schema": schema})
     };
     fields.into_iter().map(parameter).collect()
+}
+
+/// Answers with the document.
+pub(super) async fn answer_document() -> Json<Value> {
+    Json(document())
 }
 
 #[cfg(test)]

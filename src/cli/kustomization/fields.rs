@@ -3,7 +3,8 @@
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::cli::pick::{Op, key, write_in};
+use crate::cli::edit_op::{Op, key};
+use crate::cli::pick::write_in;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::{New, Step};
 use belay_core::manifest::yaml::documents;

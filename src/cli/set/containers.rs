@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use crate::cli::pick::{at, key, pod_spec};
+use crate::cli::edit_op::{at, key, pod_spec};
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::Step;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::pick::{Op, key};
+use crate::cli::edit_op::{Op, key};
 use belay_core::manifest::edit::{New, Step};
 
 /// The changes that lead from `before` to `after`, both at `path`. Items of lists are told apart by what Kubernetes tells

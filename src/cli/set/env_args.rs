@@ -6,7 +6,7 @@ use std::io::Read as _;
 use anyhow::{Context as _, bail};
 
 use super::Place;
-use super::env::{EnvSource, Variables};
+use super::env_variables::{EnvSource, Variables, named};
 
 /// What `belay set env` understands.
 #[derive(clap::Args, Debug)]
@@ -78,16 +78,5 @@ impl Args {
             bail!("can not both modify and remove an environment variable in the same command: {twice}");
         }
         Ok((workloads, variables))
-    }
-}
-
-/// Refuses what can't be the name of a variable.
-pub(super) fn named(name: &str) -> anyhow::Result<()> {
-    let begins = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
-    let fine = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    if begins && fine {
-        Ok(())
-    } else {
-        bail!("{name:?} can't be the name of a variable: letters, digits, _, - and ., and no digit first")
     }
 }

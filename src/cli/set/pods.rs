@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::difference::{difference, json_patch};
 use super::{Change, TEMPLATED, of};
-use crate::cli::pick::{Op, at, pod_spec};
+use crate::cli::edit_op::{Op, at, pod_spec};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::difference::{difference, json_patch};
 use super::{Change, Place, change, of};
 use crate::cli::Globals;
+use crate::cli::edit_op::{Op, key};
 use crate::cli::exit::Exit;
-use crate::cli::pick::{Op, key};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Change;
 use super::containers::containers;
-use super::env::{EnvSource, Variables};
+use super::env_variables::{EnvSource, Variables};
 use super::image::Images;
 use crate::cli::pick;
 use belay_core::manifest::{File, Scopes, read_file};

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use serde_json::Value;
 
 use super::memory::UndoHistory;
-use super::{in_words, no_such_commit};
 use crate::cli::target::Target;
 use belay_core::rollout::{Revision, TemplateMarks, Workload, marks, target as revision_meant};
 
@@ -72,4 +71,19 @@ pub(super) fn of_commit(memory: &UndoHistory, target: &Target, all: &[Revision],
             Err(no_such_commit(digits, target, &known))
         }
     }
+}
+
+/// A workload in kubectl's words, `deployment "web"`.
+pub(super) fn in_words(target: &Target) -> String {
+    let key = &target.key;
+    format!("{} {:?}", key.kind.to_lowercase(), key.name)
+}
+
+/// What says that something could not be found, and what there is instead.
+pub(super) fn no_such_commit(commit: &str, target: &Target, known: &[String]) -> anyhow::Error {
+    let known = match known {
+        [] => "none of its revisions names its commit".to_owned(),
+        known => format!("its revisions are of {}", known.join(", ")),
+    };
+    anyhow!("no pod template of {} is known that commit {commit} made; {known}", in_words(target))
 }

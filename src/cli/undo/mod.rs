@@ -1,25 +1,25 @@
 //! `belay undo WORKLOAD`: back to an earlier revision, or to what a commit said; what is taken back is held.
 
-mod controller;
-mod goal;
-mod memory;
-
-use anyhow::{anyhow, bail};
+use anyhow::bail;
+use goal::Goal;
+use memory::{Head, UndoHistory};
 use serde_json::{Value, json};
 
-use super::Globals;
 use super::cause::{Cause, annotated};
+use super::each::each;
 use super::exit::Exit;
-use super::target::{Act, For, On, Target, each};
-use super::who;
+use super::target::{Act, For, On, Target};
+use super::{Globals, who};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{
     Hold, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
     same_template, template, template_hash, unchanged, with_template,
 };
-use goal::Goal;
-use memory::{Head, UndoHistory};
+
+mod controller;
+mod goal;
+mod memory;
 
 /// What `belay undo` understands.
 #[derive(clap::Args, Debug)]
@@ -238,19 +238,4 @@ fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
         ),
         _ => Ok(()),
     }
-}
-
-/// A workload in kubectl's words, `deployment "web"`.
-fn in_words(target: &Target) -> String {
-    let key = &target.key;
-    format!("{} {:?}", key.kind.to_lowercase(), key.name)
-}
-
-/// What says that something could not be found, and what there is instead.
-fn no_such_commit(commit: &str, target: &Target, known: &[String]) -> anyhow::Error {
-    let known = match known {
-        [] => "none of its revisions names its commit".to_owned(),
-        known => format!("its revisions are of {}", known.join(", ")),
-    };
-    anyhow!("no pod template of {} is known that commit {commit} made; {known}", in_words(target))
 }

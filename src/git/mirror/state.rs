@@ -6,21 +6,10 @@ use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
-use super::{Mirror, Opened};
+use super::{Mirror, MirrorFound, Opened, WHOSE};
 use crate::git::damage::{files, sync_folder, unreadable, unwritable, wrong_files};
 use crate::git::error::{GitError, while_doing, with_file};
 use crate::git::memory;
-
-/// Under which name the mirror remembers whose copy it is.
-pub(super) const WHOSE: &str = "belay.repository";
-
-/// How it is found.
-pub(super) enum MirrorFound {
-    Fine,
-    Nothing,
-    Other(String),
-    Damaged(String),
-}
 
 impl Mirror {
     pub(super) fn look(&self) -> Result<MirrorFound, GitError> {

@@ -7,9 +7,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::managers::{Takeover, drop_empty, with_managers};
 use super::marks;
 use super::owned::{is_disowned, names_item, owned_fields};
-use super::takeover::{Takeover, drop_empty, with_managers};
 
 /// The manager of what was there before belay took an object up again.
 const BEFORE: &str = "before-belay";

@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::health::{Counters, Fault, Health, PodAccount, Standing, health};
+use super::health::{Counters, Fault, Health, Standing, health};
 use super::reason_texts::{SILENT, blame, in_the_way};
-use super::{Outages, PodSeen, Reason, Workload, marks, progress_deadline_seconds};
+use super::{Outages, Reason, Sight, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
@@ -113,19 +113,6 @@ pub enum WaitingOn {
     Resume,
     /// Its pods.
     Pods,
-}
-
-/// What is to be seen of a workload whose rollout looks like failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
-    /// The pods of the present template.
-    pub pods: Vec<PodAccount>,
-    /// Why pods can't be made, where the workload says so.
-    pub cannot_make_pods: Option<String>,
-    /// A pod of another revision that its controller waits for before it goes on.
-    pub held_up_by: Option<Box<PodSeen>>,
-    /// Why its pods can't be seen.
-    pub hidden: Option<String>,
 }
 
 /// What the judge rules when it has seen the pods.

@@ -13,10 +13,10 @@ use super::body::{TemplateMarks, body};
 use super::config_hash::{ConfigHash, say_config_hash};
 use super::diff::{Change, changes, differs};
 use super::left_alone::LeftAlone;
+use super::managers::Takeover;
 use super::order::{Rank, rank};
 use super::owned::is_disowned;
 use super::strategy_default::own_strategy_default;
-use super::takeover::Takeover;
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ObjectKey};
 
@@ -240,7 +240,7 @@ pub fn intent(
     label: OtherLabel,
     hash: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Intent {
-    let wrong = wishes::complaints(wanted);
+    let wrong = wishes::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
     if let Some(first) = wrong.first() {
         let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
         return Intent::Leave(Action::Rejected(reason, wrong));

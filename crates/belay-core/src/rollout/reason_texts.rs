@@ -1,7 +1,7 @@
 //! What a verdict says of the pods that it was ruled by.
 
 use super::health::Fault;
-use super::judge::Sight;
+use super::sight::Sight;
 use super::{PodSeen, Reason};
 
 /// What a controller is that does not act.

@@ -1,12 +1,10 @@
 //! What became of a manifest of a commit.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommitId, ObjectState, Trigger};
+use super::{CommitId, ObjectState, Outcome, Reason, Trigger};
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
@@ -82,107 +80,9 @@ impl Record {
     }
 }
 
-/// Where a record stands, or how it ended, as the history keeps it. What users see of it is its [`Outcome::state`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// In a plan, not applied yet.
-    #[serde(rename = "pending", alias = "planned")]
-    Planned,
-    /// Not applied yet: it waits, and its last step says for what.
-    Waiting,
-    /// Applied; the rollout is being watched.
-    #[serde(rename = "progressing", alias = "under-way")]
-    UnderWay,
-    /// It has failed; the workload is on its way back.
-    RollingBack,
-    /// Done: applied, and complete where it rolls out.
-    Complete,
-    /// Failed, and left as it is.
-    Failed,
-    /// Failed, and back on its last good revision.
-    RolledBack,
-    /// Failed, and the way back failed too.
-    RollbackFailed,
-    /// A newer commit took its place.
-    Superseded,
-    /// The manifest was invalid.
-    Rejected,
-    /// There was nothing to do.
-    Unchanged,
-    /// Not applied: the manifest is held.
-    Held,
-    /// Not applied: the object is suspended.
-    Suspended,
-    /// Not applied: it waits for another object that failed, or that is held. A record that has ended, unlike `Waiting`.
-    Skipped,
-    /// Deleted, because its manifest left the repository.
-    Pruned,
-    /// Its manifest left the repository, and the object stays: pruning is off, or was refused.
-    Orphaned,
-    /// Not known any more; only of records that were rebuilt.
-    Unknown,
-}
-
-impl Outcome {
-    /// All of them.
-    pub const ALL: [Outcome; 17] = [
-        Outcome::Planned,
-        Outcome::Waiting,
-        Outcome::UnderWay,
-        Outcome::RollingBack,
-        Outcome::Complete,
-        Outcome::Failed,
-        Outcome::RolledBack,
-        Outcome::RollbackFailed,
-        Outcome::Superseded,
-        Outcome::Rejected,
-        Outcome::Unchanged,
-        Outcome::Held,
-        Outcome::Suspended,
-        Outcome::Skipped,
-        Outcome::Pruned,
-        Outcome::Orphaned,
-        Outcome::Unknown,
-    ];
-
-    /// Whether it is final.
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)
-    }
-
-    /// The word of its state.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        self.state().word()
-    }
-}
-
 /// What users see of an outcome.
 fn as_state<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
     outcome.state().serialize(serializer)
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-/// Why something ended as it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Reason {
-    /// One word that programs can rely on, `ProgressDeadlineExceeded`.
-    pub code: String,
-    /// One sentence for people.
-    pub message: String,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 /// What was seen when a rollout failed. Never a value of a Secret.

@@ -7,9 +7,9 @@
 
 use serde_json::{Value, json};
 
+use super::managers::with_managers;
 use super::marks;
 use super::owned::is_belays;
-use super::takeover::with_managers;
 
 /// The field of `spec` whose default is in the way of `body`, where one is. A DaemonSet's `OnDelete` may have both.
 fn forbidden_on(live: &Value, body: &Value) -> Option<&'static str> {

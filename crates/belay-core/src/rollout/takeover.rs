@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 
 use super::anew::{left_behind, readopt};
+use super::managers::{Takeover, drop_empty, unchanged, with_managers};
 use super::marks;
 use super::owned::{is_belays, names_item};
 use super::strategy_default::own_strategy_default;
@@ -18,17 +19,6 @@ const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 const UNDOES: [&str; 2] = ["kubectl", "kubectl-rollout"];
 /// What `kubectl apply` keeps on the object for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// How an object is taken over from `kubectl apply`, or from who has made it anew.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Takeover {
-    /// Whether fields stay behind in the pod template, so that taking over is a rollout.
-    pub in_template: bool,
-    /// Whether fields stay behind at all.
-    pub leaves_fields: bool,
-    /// The JSON patch that makes the fields belay's alone. It fails where the object has changed meanwhile.
-    pub patch: Value,
-}
 
 /// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet, or where somebody has
 /// made it anew. `body` is what belay would send.
@@ -94,24 +84,6 @@ pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
 pub fn before_apply(live: &Value, body: &Value) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);
     over.or_else(|| readopt(live)).or_else(|| reclaim(live, body)).or_else(|| own_strategy_default(live, body))
-}
-
-/// The JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
-pub(super) fn with_managers(live: &Value, managers: Vec<Value>) -> Value {
-    json!([unchanged(live), {"op": "replace", "path": "/metadata/managedFields", "value": managers}])
-}
-
-/// The operation of a JSON patch for which the server answers 409 where the object has changed since `live` was read.
-#[must_use]
-pub fn unchanged(live: &Value) -> Value {
-    json!({"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})
-}
-
-/// Takes out the fields without any in them, each of which would be one of its own.
-pub(super) fn drop_empty(fields: Option<&mut Value>) {
-    if let Some(fields) = fields.and_then(Value::as_object_mut) {
-        fields.retain(|_, inner| inner.as_object().is_none_or(|inner| !inner.is_empty()));
-    }
 }
 
 /// Whether an entry is of `kubectl rollout undo`.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Wanted, after, marks};
-use crate::manifest::Complaint;
+use super::{after, marks};
+use crate::manifest::{Complaint, Manifest};
 
 /// What a manifest asks to be done when its rollout fails, instead of the source's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub fn wish(manifest: &Value, live: &Value) -> Option<Wish> {
 
 /// What is wrong with what a manifest asks of belay; empty where nothing is.
 #[must_use]
-pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
-    let manifest = wanted.manifest.value();
-    let said = |name: &str| marks::annotation(&manifest, name);
+pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complaint) -> Vec<Complaint> {
+    let value = manifest.value();
+    let said = |name: &str| marks::annotation(&value, name);
     let mut complaints = Vec::new();
     let mut complain = |name: &str, text: &str, hint: &str| {
         let field = format!("metadata.annotations[{name}]");
-        let mut complaint = wanted.complaint(&field, &format!("{name} is {text:?}, which says nothing to belay"));
+        let mut complaint = complaint(&field, &format!("{name} is {text:?}, which is not a valid value"));
         complaint.hint = Some(hint.to_owned());
         complaints.push(complaint);
     };
@@ -48,7 +48,8 @@ pub fn complaints(wanted: &Wanted) -> Vec<Complaint> {
     if let Some(text) = said(marks::PROGRESS_DEADLINE).filter(|text| !is_deadline(text)) {
         complain(marks::PROGRESS_DEADLINE, text, "write a number of seconds, \"600\"");
     }
-    if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, wanted.key.namespace.as_deref()).err()) {
+    if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, manifest.key.namespace.as_deref()).err())
+    {
         let hint =
             "write kind/name or namespace/kind/name of a workload, deployment/db; several with commas between them";
         complain(marks::AFTER, &part, hint);
