@@ -1,6 +1,7 @@
 //! The walls of the house: who may name whom, which words have one home, and no clock in a pure room.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +106,103 @@ fn imports_run_one_way() {
             assert!(fine, "{}: the room {} may not import {named}", source.path.display(), source.room);
         }
     }
+}
+
+/// Inside a room, no file imports what imports it, directly or by way of others.
+#[test]
+fn no_file_imports_what_imports_it() {
+    let all = sources();
+    for (room, _) in MAY_IMPORT {
+        let modules: BTreeMap<String, &Source> = all
+            .iter()
+            .filter(|source| source.room == *room)
+            .filter_map(|source| Some((module(source)?, source)))
+            .collect();
+        let reexports = all
+            .iter()
+            .find(|source| source.path.ends_with(format!("{room}/mod.rs")))
+            .map_or_else(BTreeMap::new, |top| {
+                imports(&top.code, "pub use ").into_iter().filter_map(|path| named_in(&path, &modules)).collect()
+            });
+        let edges: BTreeMap<&str, BTreeSet<String>> = modules
+            .iter()
+            .map(|(name, source)| {
+                let parent = name.rsplit_once("::").map_or("", |(parent, _)| parent);
+                let paths = imports(&source.code, "use ").into_iter().filter_map(|path| in_room(&path, room, parent));
+                let targets = paths.filter_map(|path| {
+                    let found = named_in(&path, &modules).map(|(_, module)| module);
+                    found.or_else(|| reexports.get(path.split("::").next()?).cloned())
+                });
+                (name.as_str(), targets.filter(|target| target != name).collect())
+            })
+            .collect();
+        for start in edges.keys() {
+            let mut reached: BTreeSet<&str> = BTreeSet::new();
+            let mut next: Vec<&str> = edges[start].iter().map(String::as_str).collect();
+            while let Some(module) = next.pop() {
+                if reached.insert(module) {
+                    next.extend(edges.get(module).into_iter().flatten().map(String::as_str));
+                }
+            }
+            assert!(!reached.contains(start), "{room}::{start} imports what imports it; on the way: {reached:?}");
+        }
+    }
+}
+
+/// The path of a file's module inside its room, `a::b`; `None` for the room's own `mod.rs`.
+fn module(source: &Source) -> Option<String> {
+    let parts: Vec<String> = source
+        .path
+        .with_extension("")
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    let at = parts.iter().rposition(|part| *part == source.room)?;
+    let parts: Vec<&str> = parts[at + 1..].iter().map(String::as_str).filter(|part| *part != "mod").collect();
+    (!parts.is_empty()).then(|| parts.join("::"))
+}
+
+/// The paths that a file imports, each in full: `use a::{b, c::d};` is `a::b` and `a::c::d`.
+fn imports(code: &str, keyword: &str) -> Vec<String> {
+    let begins = |line: &&str| line.starts_with(keyword);
+    let starts = code.match_indices('\n').map(|(at, _)| &code[at + 1..]).chain([code]).filter(begins);
+    starts.flat_map(|rest| expanded("", &rest[keyword.len()..rest.find(';').unwrap_or(rest.len())])).collect()
+}
+
+fn expanded(prefix: &str, tree: &str) -> Vec<String> {
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in tree.chars().filter(|letter| !letter.is_whitespace()) {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
+        match letter {
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().unwrap().push(letter),
+        }
+    }
+    let one = |part: &String| match part.split_once('{') {
+        Some((before, list)) => expanded(&format!("{prefix}{before}"), list.strip_suffix('}').unwrap_or(list)),
+        None => vec![format!("{prefix}{part}")],
+    };
+    parts.iter().filter(|part| !part.is_empty()).flat_map(one).collect()
+}
+
+/// A path from the room's own root; `None` where it leads out of the room.
+fn in_room(path: &str, room: &str, parent: &str) -> Option<String> {
+    if let Some(rest) = path.strip_prefix(&format!("crate::{room}::")) {
+        return Some(rest.to_owned());
+    }
+    let (mut parent, mut rest) = (parent, path.strip_prefix("super::")?);
+    while let Some(further) = rest.strip_prefix("super::") {
+        (parent, rest) = (parent.rsplit_once("::").map_or("", |(above, _)| above), further);
+    }
+    Some(if parent.is_empty() { rest.to_owned() } else { format!("{parent}::{rest}") })
+}
+
+/// What a path names, and the longest module that it leads through.
+fn named_in(path: &str, modules: &BTreeMap<String, &Source>) -> Option<(String, String)> {
+    let parts: Vec<&str> = path.split("::").collect();
+    let longest =
+        (1..=parts.len()).rev().map(|length| parts[..length].join("::")).find(|name| modules.contains_key(name));
+    Some(((*parts.last()?).to_owned(), longest?))
 }
 
 #[test]

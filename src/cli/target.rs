@@ -1,8 +1,6 @@
 //! The workloads that a command acts on, as kubectl lets them be named: `KIND/NAME …`, `KIND NAME …`, or by label; and, as
 //! kubectl does not, by name alone. More than one is acted on only after a question, or with `--yes`.
 
-use std::io::BufRead as _;
-
 use anyhow::{anyhow, bail};
 use kube_facts::facts;
 use serde_json::Value;

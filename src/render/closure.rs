@@ -6,12 +6,10 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below};
-use super::unit::{Inputs, Unit, UnitKind};
+use super::unit::{Inputs, KUSTOMIZATIONS, Unit, UnitKind, whole};
 use belay_core::manifest::yaml::{At, decode, documents};
 use belay_core::manifest::{Place, join};
 
-/// The names of a kustomization, in kustomize's order.
-pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 /// What has the objects say where they came from.
 pub(super) const ORIGIN: &str = "originAnnotations";
 /// The largest kustomization that is read, in bytes.
@@ -92,11 +90,6 @@ pub fn kustomization_in<T: Tree>(tree: &T, folder: &str) -> Result<Option<String
         }
     }
     Ok(None)
-}
-
-/// The whole repository, for where it can't be told what a unit is made from.
-pub(super) fn whole<T: Tree>(tree: &T) -> Result<Inputs, T::Error> {
-    Ok(Inputs { nodes: BTreeMap::from([(String::new(), tree.node("")?)]) })
 }
 
 struct Walk<'t, T> {

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::closure::whole;
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below, parent};
-use super::unit::{HelmOptions, Inputs, Unit, UnitKind};
+use super::unit::{HelmOptions, Inputs, Unit, UnitKind, whole};
 use belay_core::manifest::yaml::{decode, documents};
 use belay_core::manifest::{Place, join};
 

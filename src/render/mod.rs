@@ -19,6 +19,7 @@ mod closure;
 mod confine;
 mod excluded;
 mod export;
+mod find;
 mod helm;
 mod memory_tree;
 mod refusal;
@@ -31,12 +32,13 @@ pub use child::{Failure, Limits, confinement};
 pub use closure::kustomization_in;
 pub use confine::Confinement;
 pub use excluded::{Excluded, IGNORE_FILE, ignoring_above};
+pub use find::find;
 pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;
 pub use tools::{Found, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
-pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind, find};
+pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind};
 
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,10 +20,11 @@ use super::cache::Cache;
 use super::child::{self, Failure, Limits, Run};
 use super::closure::{ORIGIN, asks_origin};
 use super::export::{ExportError, export};
+use super::find::find;
 use super::helm;
 use super::tools::{Found, Tool, Tools};
 use super::tree::Tree;
-use super::unit::{HelmOptions, Options, Plan, RenderId, Unit, UnitKind, find};
+use super::unit::{HelmOptions, Options, Plan, RenderId, Unit, UnitKind};
 use belay_core::manifest::yaml::{decode, documents};
 use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, join, not_rendered, read_rendered};
 

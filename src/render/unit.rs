@@ -6,16 +6,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::closure::{self, KUSTOMIZATIONS};
-use super::excluded::{Excluded, IGNORE_FILE, ignoring_above};
-use super::helm;
+use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
-use super::tree::{Node, Tree, below, folders_above};
+use super::tree::{Node, Tree, folders_above};
 
-/// The most folders that are looked through for units.
-const FOLDERS: usize = 100_000;
-/// How deep folders may lie within each other.
-const DEPTH: usize = 100;
+/// The names of a kustomization, in kustomize's order.
+pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// How a source's folder is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,16 +93,16 @@ pub struct Plan {
     /// By what they are known by.
     pub units: BTreeMap<Arc<str>, Unit>,
     /// What is no plain manifest.
-    covered: Covered,
+    pub(super) covered: Covered,
 }
 
 /// What is no plain manifest: read by no one but a tool, or by no one at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Covered {
-    folders: BTreeSet<String>,
+pub(super) struct Covered {
+    pub folders: BTreeSet<String>,
     /// Files of other folders that units are made from: patches and values.
-    files: BTreeSet<String>,
-    excluded: Excluded,
+    pub files: BTreeSet<String>,
+    pub excluded: Excluded,
 }
 
 /// A unit that another is built on, and that is rolled out by itself, too.
@@ -136,7 +132,7 @@ impl Plan {
         self.covered == other.covered
     }
 
-    fn take(&mut self, unit: Option<Unit>) {
+    pub(super) fn take(&mut self, unit: Option<Unit>) {
         let Some(unit) = unit else { return };
         self.covered.files.extend(unit.files.iter().cloned());
         self.covered.folders.extend(matches!(unit.kind, UnitKind::Helm(_)).then(|| unit.folder.to_string()));
@@ -240,66 +236,6 @@ impl fmt::Debug for RenderId {
     }
 }
 
-/// The units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below it is read
-/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over, and
-/// what is excluded.
-///
-/// # Errors
-///
-/// When the tree can't be read.
-pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, T::Error> {
-    let mut plan = Plan::default();
-    let folder = folder.trim_matches('/');
-    plan.covered.excluded = options.excluded.clone();
-    // What the folders above it say counts, too; what itself says is read with it.
-    for above in ignoring_above(folder) {
-        if matches!(tree.node(&below(above, IGNORE_FILE))?, Some(Node::File(_))) {
-            plan.covered.excluded.read(tree, above)?;
-        }
-    }
-    let mut folders = vec![(folder.to_owned(), 0)];
-    let mut seen = 0;
-    while let Some((folder, depth)) = folders.pop() {
-        seen += 1;
-        if seen > FOLDERS || depth > DEPTH {
-            continue;
-        }
-        let entries = tree.list(&folder)?;
-        let is_there = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
-        if is_there(IGNORE_FILE) {
-            plan.covered.excluded.read(tree, &folder)?;
-        }
-        let excluded = &plan.covered.excluded;
-        let file = |name: &str| !options.off && is_there(name) && !excluded.has(&below(&folder, name));
-        if let Some(name) = KUSTOMIZATIONS.iter().find(|name| file(name)) {
-            plan.take(closure::kustomization(tree, &folder, name)?);
-            plan.covered.folders.insert(folder);
-        } else if file("Chart.yaml") {
-            let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
-            if !named {
-                plan.take(helm::chart(tree, &HelmOptions { chart: folder.clone(), ..HelmOptions::default() })?);
-            }
-            plan.covered.folders.insert(folder);
-        } else {
-            let below = |(name, node): &(String, Node)| {
-                let path = below(&folder, name);
-                let counts =
-                    matches!(node, Node::Folder(_)) && !name.starts_with(['.', '_']) && !excluded.has_folder(&path);
-                counts.then_some((path, depth + 1))
-            };
-            folders.extend(entries.iter().filter_map(below));
-        }
-    }
-    for chart in options.helm.iter().filter(|_| !options.off) {
-        let Some(mut unit) = helm::chart(tree, chart)? else { continue };
-        if plan.units.contains_key(&unit.path) {
-            unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();
-        }
-        plan.take(Some(unit));
-    }
-    Ok(plan)
-}
-
 impl Unit {
     /// A unit whose inputs are known.
     pub(super) fn new(
@@ -313,4 +249,9 @@ impl Unit {
         let id = RenderId::of(&kind, folder, &inputs, refusal.as_ref());
         Unit { path: path.into(), folder: folder.into(), kind, inputs, files, bases, refusal, id }
     }
+}
+
+/// The whole repository, for where it can't be told what a unit is made from.
+pub(super) fn whole<T: Tree>(tree: &T) -> Result<Inputs, T::Error> {
+    Ok(Inputs { nodes: BTreeMap::from([(String::new(), tree.node("")?)]) })
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use super::Change;
 use super::containers::Container;
 use crate::cli::edit_op::{Op, key};
 use belay_core::manifest::edit::{New, Step};

@@ -1,0 +1,72 @@
+//! Finding the units of a folder, from the top down.
+
+use super::excluded::{IGNORE_FILE, ignoring_above};
+use super::tree::{Node, Tree, below};
+use super::unit::{HelmOptions, KUSTOMIZATIONS, Options, Plan};
+use super::{closure, helm};
+
+/// The most folders that are looked through for units.
+const FOLDERS: usize = 100_000;
+
+/// How deep folders may lie within each other.
+const DEPTH: usize = 100;
+
+/// The units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below it is read
+/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over, and
+/// what is excluded.
+///
+/// # Errors
+///
+/// When the tree can't be read.
+pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, T::Error> {
+    let mut plan = Plan::default();
+    let folder = folder.trim_matches('/');
+    plan.covered.excluded = options.excluded.clone();
+    // What the folders above it say counts, too; what itself says is read with it.
+    for above in ignoring_above(folder) {
+        if matches!(tree.node(&below(above, IGNORE_FILE))?, Some(Node::File(_))) {
+            plan.covered.excluded.read(tree, above)?;
+        }
+    }
+    let mut folders = vec![(folder.to_owned(), 0)];
+    let mut seen = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        seen += 1;
+        if seen > FOLDERS || depth > DEPTH {
+            continue;
+        }
+        let entries = tree.list(&folder)?;
+        let is_there = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
+        if is_there(IGNORE_FILE) {
+            plan.covered.excluded.read(tree, &folder)?;
+        }
+        let excluded = &plan.covered.excluded;
+        let file = |name: &str| !options.off && is_there(name) && !excluded.has(&below(&folder, name));
+        if let Some(name) = KUSTOMIZATIONS.iter().find(|name| file(name)) {
+            plan.take(closure::kustomization(tree, &folder, name)?);
+            plan.covered.folders.insert(folder);
+        } else if file("Chart.yaml") {
+            let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
+            if !named {
+                plan.take(helm::chart(tree, &HelmOptions { chart: folder.clone(), ..HelmOptions::default() })?);
+            }
+            plan.covered.folders.insert(folder);
+        } else {
+            let below = |(name, node): &(String, Node)| {
+                let path = below(&folder, name);
+                let counts =
+                    matches!(node, Node::Folder(_)) && !name.starts_with(['.', '_']) && !excluded.has_folder(&path);
+                counts.then_some((path, depth + 1))
+            };
+            folders.extend(entries.iter().filter_map(below));
+        }
+    }
+    for chart in options.helm.iter().filter(|_| !options.off) {
+        let Some(mut unit) = helm::chart(tree, chart)? else { continue };
+        if plan.units.contains_key(&unit.path) {
+            unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();
+        }
+        plan.take(Some(unit));
+    }
+    Ok(plan)
+}
