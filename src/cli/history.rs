@@ -7,12 +7,14 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 
 use super::answer::HistoryAnswer;
+use super::commit_history::{self, is_explained};
 use super::exit::Exit;
 use super::history_view::HistoryView;
 use super::nearest::there_is;
-use super::output::{Cell, Format, Table, age, cut, duration, outcome, plain, say, say_value, terminal_width};
+use super::output::{Format, age, cut, duration, plain, say, say_value, terminal_width};
 use super::service::Service;
 use super::stats::{self, Each};
+use super::table::{Cell, Table, outcome};
 use super::workload::Named;
 use super::{Globals, target};
 use crate::clock::Clock;
@@ -41,15 +43,18 @@ pub struct Args {
     /// Also what did not change
     #[arg(long)]
     all: bool,
+    /// A line for each object, not for each commit; as with WORKLOAD and --commit
+    #[arg(long)]
+    objects: bool,
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// At most so many
+    /// At most so many lines; as JSON and YAML, so many objects
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
     /// Instead, how often is deployed, how long that takes, how often it fails, how soon that is mended; of the last 30
     /// days where --since does not say otherwise
-    #[arg(long, conflicts_with_all = ["workload", "commit", "author", "failed", "all"])]
+    #[arg(long, conflicts_with_all = ["workload", "commit", "author", "failed", "all", "objects"])]
     stats: bool,
     /// One line of numbers for each what
     #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "stats")]
@@ -65,7 +70,8 @@ const STATS: Duration = Duration::from_secs(30 * 86_400);
 pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
     let book = HistoryView::open(globals).await?;
-    let Args { workload, commit, author, since, failed, all, source, limit, stats, by, output } = args;
+    let Args { workload, commit, author, since, failed, all, objects, source, limit, stats, by, output } = args;
+    let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {
         let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
@@ -89,6 +95,14 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         limit: Some(limit),
         ..Query::default()
     };
+    if !by_object {
+        let commits = commit_history::newest(&book, &query, limit)?;
+        if commits.is_empty() {
+            check(&book, &query)?;
+        }
+        commit_history::print(&book, &commits, output, now);
+        return Ok(Exit::Done);
+    }
     let records = book.records(&query)?;
     if records.is_empty() {
         check(&book, &query)?;
@@ -157,7 +171,7 @@ pub(super) fn print(book: &HistoryView, records: &[Record], format: Format, now:
             if records.is_empty() {
                 say("Nothing was rolled out.");
             } else {
-                lines(book, records, format, now).iter().for_each(say);
+                table(book, records, format, now).lines_within(terminal_width()).iter().for_each(say);
             }
         }
     }
@@ -165,12 +179,12 @@ pub(super) fn print(book: &HistoryView, records: &[Record], format: Format, now:
 }
 
 /// The table, with the reason of what failed below its line.
-fn lines(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Vec<String> {
+fn table(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
     }
-    let mut table = Table::new(&headings);
+    let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
     for record in records {
         let known = book.told(&record.commit);
         let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
@@ -196,23 +210,11 @@ fn lines(book: &HistoryView, records: &[Record], format: Format, now: Timestamp)
             row.push(record.source.clone().into());
         }
         table.row(row);
-    }
-    let limit = terminal_width();
-    let mut lines = table.lines_within(limit);
-    // From the last record up, so that the places of those above stay.
-    for (index, record) in records.iter().enumerate().rev() {
-        if let Some(reason) = record.reason.as_ref().filter(|_| explained(record.outcome)) {
-            let line = format!("          └ {}", plain(&reason.message));
-            lines.insert(index + 2, limit.map_or(line.clone(), |limit| cut(&line, limit)));
+        if let Some(reason) = record.reason.as_ref().filter(|_| is_explained(record)) {
+            table.below(format!("          └ {}", plain(&reason.message)));
         }
     }
-    lines
-}
-
-/// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
-fn explained(outcome: Outcome) -> bool {
-    let told = [Outcome::Held, Outcome::Complete, Outcome::Skipped, Outcome::Orphaned, Outcome::Suspended];
-    FAILED.contains(&outcome) || told.contains(&outcome)
+    table
 }
 
 /// What set a record off, and whose hand it was: `undo-by-hand (ada)`.

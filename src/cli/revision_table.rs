@@ -1,11 +1,13 @@
 //! The pods of each revision of a workload, in `belay status WORKLOAD`.
 
+use serde_json::Value;
+
 use super::answer::WorkloadAnswer;
-use super::output::{Cell, Format, Table, plain, terminal_width};
+use super::output::{Format, plain, terminal_width};
+use super::table::{Cell, Table};
 use crate::cluster::Cluster;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::RevisionPods;
-use serde_json::Value;
 
 /// Adds to the rows of workloads that were asked for by name how many pods there are of each revision; where that can't be
 /// read, why.

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::answer::{LineAnswer, StatsAnswer};
-use super::output::{Format, Table, duration, say, say_value};
+use super::output::{Format, duration, say, say_value};
+use super::table::Table;
 use crate::history::answers::{failure_rate, per_day};
 use crate::history::{By, History, Spread, Stats, StatsQuery};
 

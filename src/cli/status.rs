@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
 use super::exit::Exit;
 use super::nearest::there_is;
-use super::output::{Cell, Format, Table, age, duration, plain, say, say_value, state, terminal_width};
+use super::output::{Format, age, duration, plain, say, say_value, terminal_width};
 use super::progress::Screen;
 use super::source_histories::SourceHistories;
+use super::table::{Cell, Table, state};
 use super::workload::Named;
 use super::{Globals, history, revision_table, signals, source_histories, target, wait};
 use crate::clock::Clock;
@@ -282,7 +283,7 @@ fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
     if format == Format::Wide {
         headings.splice(5..5, ["UPDATED", "READY", "AVAILABLE"]);
     }
-    let mut table = Table::new(&headings);
+    let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["SINCE", "COMMIT", "PODS"]);
     for row in rows {
         let mut message = row.message.clone();
         if let Some(deadline) = row.deadline {

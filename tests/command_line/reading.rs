@@ -108,7 +108,7 @@ async fn the_history_is_read_in_every_way() {
     let table = stage.run(&["history"]);
     let lines: Vec<&str> = table.out.lines().collect();
     assert_eq!(lines.len(), 4, "{}", table.out);
-    assert!(lines[0].starts_with("COMMIT    AGE   OBJECT"), "{}", table.out);
+    assert!(lines[0].starts_with("COMMIT    AGE   OBJECTS"), "{}", table.out);
     assert!(
         lines[1].starts_with(&bad[..7]) && lines[1].contains("rolled-back") && lines[1].ends_with("Grace    Broken")
     );
@@ -125,7 +125,7 @@ async fn the_history_is_read_in_every_way() {
     assert_eq!(stage.run(&["history", "-o", "name"]).out, format!("{bad}\n{good}\n"));
     let yaml: Value = serde_yaml::from_str(&stage.run(&["history", "-o", "yaml"]).out).unwrap();
     assert_eq!(yaml["records"][0]["outcome"], "rolled-back");
-    assert!(stage.run(&["history", "-o", "wide"]).out.contains("web.yaml:1:1"));
+    assert!(stage.run(&["history", "--objects", "-o", "wide"]).out.contains("web.yaml:1:1"));
     assert_eq!(stage.run(&["history", "statefulset/web"]).code, 1, "there is none");
     let stats = stage.run(&["history", "--stats"]);
     let lines: Vec<&str> = stats.out.lines().collect();

@@ -4,7 +4,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::cli::output::Table;
+use crate::cli::table::Table;
 use belay_core::rollout::{CommitId, Hold, marks};
 
 const NAMESPACE: &str = "shop";

@@ -10,7 +10,7 @@ use super::change::same_pods;
 use super::ended::{Back, Ended};
 use super::recording::Recording;
 use super::timeline::{RolloutEvent, Side, Step, Timeline};
-use crate::cli::output::{Cell, Table};
+use crate::cli::table::{Cell, Table};
 use belay_core::rollout::progress_deadline_seconds;
 
 /// Names that a step tells before it counts the others.
