@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use journal::Journal;
-pub use metrics::{Hooked, Metrics, Noticed, Took};
+pub use metrics::{Hooked, Metrics, NoticeLabels, Took};
 pub use process::Process;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;

@@ -205,6 +205,36 @@ fn named_in(path: &str, modules: &BTreeMap<String, &Source>) -> Option<(String, 
     Some(((*parts.last()?).to_owned(), longest?))
 }
 
+/// In a crate the name of a type stands for one thing, but for a few. `Args` is what each command understands.
+#[test]
+fn a_type_name_stands_for_one_thing() {
+    const AT_MOST: usize = 10;
+    let mut named: BTreeMap<(String, String), BTreeSet<PathBuf>> = BTreeMap::new();
+    let is_test =
+        |path: &Path| path.components().any(|part| ["tests", "tests.rs"].iter().any(|name| part.as_os_str() == *name));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for source in sources().into_iter().filter(|source| !is_test(source.path.strip_prefix(root).unwrap())) {
+        let folder = source.path.ancestors().find(|folder| folder.ends_with("src")).unwrap().display().to_string();
+        for line in source.code.lines() {
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            let at = words.iter().position(|word| ["struct", "enum", "trait"].contains(word));
+            let Some(name) = at.and_then(|at| words.get(at + 1)).filter(|name| !["", "Args"].contains(name)) else {
+                continue;
+            };
+            if name.starts_with(char::is_uppercase) && !line.trim_start().starts_with('"') {
+                named.entry((folder.clone(), (*name).to_owned())).or_default().insert(source.path.clone());
+            }
+        }
+    }
+    let mut twice: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for ((folder, name), _) in named.into_iter().filter(|(_, files)| files.len() > 1) {
+        twice.entry(folder).or_default().push(name);
+    }
+    for (folder, names) in twice {
+        assert!(names.len() <= AT_MOST, "{folder}: these names stand for several types each: {names:?}");
+    }
+}
+
 #[test]
 fn words_have_one_home() {
     for source in sources().iter().filter(|source| !["main", "lib"].contains(&source.room.as_str())) {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use super::configured::Reading;
 use super::disk_tree::DiskTree;
-use super::units::Units;
+use super::units::FolderUnits;
 use crate::git::OddPath;
 use crate::render::{MemoryTree, Tree};
 use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, join, read_file};
@@ -47,7 +47,7 @@ pub(super) fn read(path: &Path, reading: &Reading, scopes: Scopes) -> anyhow::Re
     };
     let (tree, folder) =
         DiskTree::around(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
-    let units = Units::below(tree, &folder, reading);
+    let units = FolderUnits::below(tree, &folder, reading);
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     // What lies elsewhere in the repository is found upwards from the folder.
     let up = "../".repeat(folder.split('/').filter(|part| !part.is_empty()).count());
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path, reading: &Reading, scopes: Scopes) -> anyhow::Re
         }
     };
     let (contents, odd) = contents(path)?;
-    let plain_files: Contents =
+    let plain_files: FolderContents =
         contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
     let files = plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
     let mut found = read_with_units(files, &units, shown, scopes);
@@ -79,7 +79,7 @@ pub(super) fn read_revision(
     reading: &Reading,
     scopes: Scopes,
 ) -> Folder {
-    let units = Units::below(tree, folder.trim_matches('/'), reading);
+    let units = FolderUnits::below(tree, folder.trim_matches('/'), reading);
     let shown = |path: &str| Arc::<str>::from(path);
     let plain_files = bytes.iter().filter(|(path, _)| is_manifest(path) && !units.plan.covers(path));
     let files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
@@ -89,7 +89,7 @@ pub(super) fn read_revision(
 /// Reads these files and what the units render to, its places as `shown` shows them.
 fn read_with_units<'a, T: Tree<Error = Infallible>>(
     mut files: BTreeMap<Arc<str>, Read<'a>>,
-    units: &'a Units<T>,
+    units: &'a FolderUnits<T>,
     shown: impl Fn(&str) -> Arc<str> + Copy + 'a,
     scopes: Scopes,
 ) -> Folder {
@@ -130,10 +130,10 @@ fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
 }
 
 /// Files by their paths.
-type Contents = BTreeMap<Arc<str>, Vec<u8>>;
+type FolderContents = BTreeMap<Arc<str>, Vec<u8>>;
 
 /// The files of a folder that may hold manifests, by their paths from it; and those whose names the daemon does not use.
-pub(super) fn contents(folder: &Path) -> anyhow::Result<(Contents, Vec<OddPath>)> {
+pub(super) fn contents(folder: &Path) -> anyhow::Result<(FolderContents, Vec<OddPath>)> {
     let (mut found, mut odd) = (BTreeMap::new(), Vec::new());
     let mut folders = vec![(folder.to_owned(), String::new())];
     while let Some((next, below)) = folders.pop() {

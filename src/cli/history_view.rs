@@ -22,14 +22,14 @@ pub(super) struct HistoryView {
     /// What of it is not known here; empty where the daemon's history is.
     pub missing: Vec<String>,
     /// What change-causes say of commits that no repository here has.
-    causes: BTreeMap<CommitId, Cause>,
+    causes: BTreeMap<CommitId, KnownCause>,
     /// Where a rebuilt one is kept while it is read.
     _folder: Option<TempDir>,
 }
 
 /// What a change-cause says of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cause {
+pub(super) struct KnownCause {
     pub subject: String,
     pub author: String,
 }
@@ -83,7 +83,7 @@ impl HistoryView {
         let known: BTreeSet<&CommitId> = commits.iter().map(|commit| &commit.id).collect();
         let cause = |(id, cause): (&CommitId, &String)| {
             let (subject, author) = read_change_cause(id, cause)?;
-            Some((id.clone(), Cause { subject: subject.to_owned(), author: author.to_owned() }))
+            Some((id.clone(), KnownCause { subject: subject.to_owned(), author: author.to_owned() }))
         };
         let causes = told.causes.iter().filter(|(id, _)| !known.contains(id)).filter_map(cause).collect();
         let missing = missing(&told, ids.len() - known.len(), git, only);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::git::{GitError, Limits, Mirror, Resolved, WorkingCopy};
+use crate::git::{GitError, Limits, Mirror, ResolvedRevision, WorkingCopy};
 use belay_core::rollout::{Commit, CommitId};
 
 /// How many digits a commit must have to be looked for.
@@ -47,9 +47,9 @@ impl Repositories {
     pub(super) fn look_up(&self, digits: &str) -> anyhow::Result<Option<Commit>> {
         for (_, mirror) in self.mirrors.iter().filter(|_| digits.len() >= DIGITS) {
             match mirror.resolve(digits)? {
-                Resolved::One(id) => return Ok(Some(mirror.commit(&id)?)),
-                Resolved::Several(ids) => return Err(ambiguous(digits, &ids, |id| mirror.commit(id).ok())),
-                Resolved::None => {}
+                ResolvedRevision::One(id) => return Ok(Some(mirror.commit(&id)?)),
+                ResolvedRevision::Several(ids) => return Err(ambiguous(digits, &ids, |id| mirror.commit(id).ok())),
+                ResolvedRevision::None => {}
             }
         }
         Ok(self.here.as_ref().map(|here| here.look_up(digits)).transpose()?.flatten())

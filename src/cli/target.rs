@@ -108,10 +108,10 @@ pub(super) const REVISED: &[(&str, &str)] =
     &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet")];
 
 /// What was found, and what was named and is not there, or can't be acted on.
-type Found = (Vec<Target>, Vec<anyhow::Error>);
+type FoundTargets = (Vec<Target>, Vec<anyhow::Error>);
 
 /// Finds what is meant.
-pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For) -> anyhow::Result<Found> {
+pub(super) async fn find(cluster: &Cluster, namespace: &str, on: &On, only: For) -> anyhow::Result<FoundTargets> {
     let search = WorkloadSearch { cluster, namespace, only };
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     match meant(&on.workloads, on.selector.is_some())? {

@@ -8,19 +8,19 @@ use crate::render::{Plan, Renderer, Tree, Unit};
 use belay_core::manifest::{Complaint, File, Place, Scopes};
 
 /// The units of a tree, each rendered at most once.
-pub(super) struct Units<T> {
+pub(super) struct FolderUnits<T> {
     tree: T,
     pub plan: Plan,
     renderer: Renderer,
 }
 
-impl<T: Tree<Error = Infallible>> Units<T> {
+impl<T: Tree<Error = Infallible>> FolderUnits<T> {
     /// Those below a folder.
-    pub(super) fn below(tree: T, folder: &str, reading: &Reading) -> Units<T> {
+    pub(super) fn below(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
         let renderer = Renderer::new(reading.options.clone(), reading.tools.clone(), None);
         let Ok(plan) = renderer.plan(&tree, folder);
         let Ok(()) = renderer.prepare(&tree, &plan.units.values().collect::<Vec<_>>());
-        Units { tree, plan, renderer }
+        FolderUnits { tree, plan, renderer }
     }
 
     /// What a unit renders to, its places as `shown` shows them.

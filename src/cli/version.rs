@@ -3,7 +3,7 @@
 use super::answer::VersionAnswer;
 use super::exit::Exit;
 use super::output::{Format, say, say_value};
-use crate::render::{Found, Tools, confinement};
+use crate::render::{FoundTool, Tools, confinement};
 use kube_facts::facts;
 
 /// What `belay version` understands.
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Which tools that render were found, and what keeps them in.
 pub(super) fn tools(tools: &Tools) -> Vec<String> {
-    let found = |what: &str, found: Option<Found>| match found.map(|found| (found.version(), found)) {
+    let found = |what: &str, found: Option<FoundTool>| match found.map(|found| (found.version(), found)) {
         None => format!("{what}: not found"),
         Some((Ok(version), found)) => format!("{what}: {} {version} ({})", found.tool, found.program.display()),
         Some((Err(failure), found)) => format!("{what}: {}: {}", found.program.display(), failure.message()),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
 use super::error::AwayCause;
-use super::{Cluster, ClusterError, Refusal, Served};
+use super::{Cluster, ClusterError, Served, ServerRefusal};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
@@ -175,7 +175,7 @@ impl Cluster {
 /// the same moment, which the server has given up trying again by itself. That is the world's fault.
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
-        ClusterError::Refused(Refusal { code: 409, message, .. }) => {
+        ClusterError::Refused(ServerRefusal { code: 409, message, .. }) => {
             ClusterError::Away { what, message, retry_after_seconds: None, because: AwayCause::Conflict }
         }
         error => error,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::credentials::without_credentials;
 use super::error::AwayCause;
 use super::items::TooMuch;
-use super::{Cluster, ClusterError, Refusal};
+use super::{Cluster, ClusterError, ServerRefusal};
 
 /// The most bytes that an answer may have which is kept whole: several times what etcd stores in one object. Lists are read
 /// item by item.
@@ -77,7 +77,7 @@ impl Unsent {
             let shown: String = path.chars().filter(|c| !c.is_control()).take(PATH_SHOWN).collect();
             let message = format!("failed to {}: its names make no request: {error}: {shown}", purpose.what);
             let reason = "BadRequest".to_owned();
-            ClusterError::Refused(Refusal { code: 400, reason, message, causes: Vec::new() })
+            ClusterError::Refused(ServerRefusal { code: 400, reason, message, causes: Vec::new() })
         })
     }
 }
@@ -238,7 +238,7 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
     }
 }
 
-fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> Refusal {
+fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> ServerRefusal {
     let causes = details["causes"].as_array().into_iter().flatten();
     let cause = |cause: &Value| {
         let field = cause["field"].as_str().unwrap_or_default().to_owned();
@@ -258,7 +258,7 @@ fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, det
     } else {
         message
     };
-    Refusal { code, reason, message, causes }
+    ServerRefusal { code, reason, message, causes }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub enum Sent {
 
 /// Where something is written, and under which name.
 #[derive(Clone, Copy)]
-struct By<'a> {
+struct FoundBy<'a> {
     namespace: &'a str,
     manager: &'a str,
 }
@@ -49,7 +49,7 @@ impl Cluster {
     /// # Errors
     /// As [`ClusterError`] sorts them; what only means that somebody else was faster is [`Sent::Outdated`].
     pub async fn write_controller(&self, namespace: &str, write: &Write, manager: &str) -> Result<Sent, ClusterError> {
-        let by = By { namespace, manager };
+        let by = FoundBy { namespace, manager };
         let controller = self.served("v1", "ReplicationController").await?;
         let pod = self.served("v1", "Pod").await?;
         let answer = match write {
@@ -66,15 +66,15 @@ impl Cluster {
         }
     }
 
-    async fn create(&self, served: &Served, by: By<'_>, body: &Value) -> Result<Value, ClusterError> {
-        let By { namespace, manager } = by;
+    async fn create(&self, served: &Served, by: FoundBy<'_>, body: &Value) -> Result<Value, ClusterError> {
+        let FoundBy { namespace, manager } = by;
         let what = format!("create {}", key(served, namespace, body["metadata"]["name"].as_str().unwrap_or_default()));
         let path = format!("{}?fieldManager={manager}&fieldValidation=Strict", served.path(Some(namespace), ""));
         let request = request(Method::POST, &path, "application/json", body.to_string().into_bytes());
         Ok(self.call(Purpose { what: &what, secret: false }, request).await?.value)
     }
 
-    async fn merge(&self, served: &Served, by: By<'_>, name: &str, patch: &Value) -> Result<Value, ClusterError> {
+    async fn merge(&self, served: &Served, by: FoundBy<'_>, name: &str, patch: &Value) -> Result<Value, ClusterError> {
         let key = key(served, by.namespace, name);
         let what = format!("change {key}");
         let path = format!("{}?fieldManager={}", served.path_of(&key), by.manager);

@@ -7,7 +7,7 @@ use belay_core::rollout::Reason;
 pub enum ClusterError {
     /// The API server understood the object and refuses it: the commit's fault. Trying again changes nothing.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(ServerRefusal),
     /// Something that the object needs is not there yet: its namespace, or its kind.
     #[error("failed to find {what}: {message}")]
     Missing {
@@ -52,7 +52,7 @@ pub enum AwayCause {
 /// A refused object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct ServerRefusal {
     /// The HTTP code.
     pub code: u16,
     /// The reason in one word, `Invalid`.

@@ -39,14 +39,14 @@ pub use changes::Seen;
 pub use connection::{Connector, connect};
 pub use controllers::Sent;
 pub use credentials::without_credentials;
-pub use error::{AwayCause, ClusterError, Refusal};
+pub use error::{AwayCause, ClusterError, ServerRefusal};
 pub use events::{Event, EventKind};
 pub use evidence::Scene;
 pub use kinds::{Served, paths_of};
 pub use lease::{Entitled, Until};
 pub use patch::{Part, Patch};
 pub use read::WORKLOADS;
-pub use retry::{Backoff, Told};
+pub use retry::{Backoff, LoggedTrouble};
 pub use rolling_update::{Pace, RollError};
 pub use watch::Watched;
 

@@ -14,9 +14,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// What was logged of something that is tried again: the same is logged once.
 #[derive(Debug, Default)]
-pub struct Told(Option<String>);
+pub struct LoggedTrouble(Option<String>);
 
-impl Told {
+impl LoggedTrouble {
     /// Logs that something is tried again, where that is news.
     pub fn tell(&mut self, error: &ClusterError, wait: Duration) {
         let message = error.to_string();
@@ -91,7 +91,7 @@ impl Backoff {
         F: Future<Output = Result<T, ClusterError>>,
     {
         let mut backoff = Backoff::default();
-        let mut told = Told::default();
+        let mut told = LoggedTrouble::default();
         loop {
             match attempt().await {
                 Err(error @ (ClusterError::Away { .. } | ClusterError::Denied { .. })) => {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::refused::complaints;
-use super::requests::Room;
+use super::requests::RequestPermit;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
@@ -20,7 +20,7 @@ enum Waits {
 
 impl RolloutTask {
     /// Waits for the manifest's turn, and for room for its first request.
-    pub(super) async fn turn_and_room(&self) -> Result<Room, Cancelled> {
+    pub(super) async fn turn_and_room(&self) -> Result<RequestPermit, Cancelled> {
         self.unless_cancelled(async {
             self.turn.comes().await;
             self.context.requests.room().await
@@ -29,7 +29,7 @@ impl RolloutTask {
     }
 
     /// Applies the manifest. `Err` with the outcome where the server refuses it.
-    pub(super) async fn apply_manifest(&mut self, room: Room) -> Result<Result<Value, Outcome>, Cancelled> {
+    pub(super) async fn apply_manifest(&mut self, room: RequestPermit) -> Result<Result<Value, Outcome>, Cancelled> {
         self.step(StepKind::Applying, "").await?;
         let mut room = room;
         if self.apply.takes_over {
@@ -68,13 +68,13 @@ impl RolloutTask {
 
     async fn insist_with(
         &self,
-        room: Room,
+        room: RequestPermit,
         body: Compact,
         waits: Waits,
     ) -> Result<Result<Value, ClusterError>, Cancelled> {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
-        let (mut told, mut logged) = (false, cluster::Told::default());
+        let (mut told, mut logged) = (false, cluster::LoggedTrouble::default());
         let mut room = room;
         loop {
             if self.cancel.is_cancelled() {

@@ -75,20 +75,20 @@ impl Ranks {
     }
 
     /// The turn of one object at that place.
-    pub(super) fn turn(&self, place: impl Into<Place>) -> Turn {
-        Turn { ranks: self.clone(), rank: place.into(), through: AtomicBool::new(false) }
+    pub(super) fn turn(&self, place: impl Into<Place>) -> WaveTurn {
+        WaveTurn { ranks: self.clone(), rank: place.into(), through: AtomicBool::new(false) }
     }
 }
 
 /// The turn of one object. It is through when it has been applied, or will not be for now; at the latest when dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct WaveTurn {
     ranks: Ranks,
     rank: Place,
     through: AtomicBool,
 }
 
-impl Turn {
+impl WaveTurn {
     /// Waits until every object of the ranks before is through.
     pub(super) async fn comes(&self) {
         loop {
@@ -109,7 +109,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WaveTurn {
     fn drop(&mut self) {
         self.through();
     }
@@ -126,7 +126,7 @@ mod tests {
         let first = ranks.turn(Rank::Definitions);
         let second = ranks.turn(Rank::Definitions);
         let workload = ranks.turn(Rank::Workloads);
-        let waits = |turn: &Turn| {
+        let waits = |turn: &WaveTurn| {
             let comes = turn.ranks.turn(turn.rank);
             async move {
                 let waits = tokio::time::timeout(Duration::from_secs(1), comes.comes()).await.is_err();

@@ -11,10 +11,10 @@ use belay_core::rollout::CommitId;
 pub struct CommitTree<'a> {
     mirror: &'a Mirror,
     at: &'a CommitId,
-    folders: Mutex<HashMap<String, Folder>>,
+    folders: Mutex<HashMap<String, TreeFolder>>,
 }
 
-type Folder = Arc<Vec<(String, Listed)>>;
+type TreeFolder = Arc<Vec<(String, Listed)>>;
 
 impl<'a> CommitTree<'a> {
     /// The files of a commit of a mirror.
@@ -23,7 +23,7 @@ impl<'a> CommitTree<'a> {
         CommitTree { mirror, at, folders: Mutex::default() }
     }
 
-    fn folder(&self, folder: &str) -> Result<Folder, GitError> {
+    fn folder(&self, folder: &str) -> Result<TreeFolder, GitError> {
         let folders = || self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = folders().get(folder) {
             return Ok(Arc::clone(known));

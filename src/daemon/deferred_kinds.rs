@@ -12,7 +12,7 @@ const CROWD: usize = 500;
 
 /// Kinds that are not watched yet.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct DeferredKinds {
     /// Their groups and names.
     pub kinds: BTreeSet<(String, String)>,
     /// The resources that serve them, as far as they are known.
@@ -21,16 +21,16 @@ pub(super) struct Crowd {
     pub through: BTreeMap<ObjectKey, InSync>,
 }
 
-impl Crowd {
+impl DeferredKinds {
     /// The kinds of which a plan for these manifests has many.
-    pub(super) fn of<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Crowd {
+    pub(super) fn of<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> DeferredKinds {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for wanted in wanted {
             *counts.entry((&wanted.key.group, &wanted.key.kind)).or_default() += 1;
         }
         let many = counts.into_iter().filter(|(_, count)| *count >= CROWD);
         let kinds = many.map(|((group, kind), _)| (group.to_owned(), kind.to_owned())).collect();
-        Crowd { kinds, ..Crowd::default() }
+        DeferredKinds { kinds, ..DeferredKinds::default() }
     }
 
     /// Whether a kind is one of them; then it is remembered.

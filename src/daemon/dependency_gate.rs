@@ -11,7 +11,7 @@ use super::status::{UnderWay, put_or_remove};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, CommitId, Gate, Outcome, Planned, Reason, RecordId, Standing, Step, StepKind, Trigger, gate,
+    After, CommitId, DependencyStanding, Gate, Outcome, Planned, Reason, RecordId, Step, StepKind, Trigger, gate,
 };
 
 impl Source {
@@ -22,7 +22,7 @@ impl Source {
     }
 
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        gate(after, |name| Standing {
+        gate(after, |name| DependencyStanding {
             under_way: self.rollouts.under_way.contains_key(name)
                 || self.rollouts.resumed.contains_key(name)
                 || beginning.contains(name),

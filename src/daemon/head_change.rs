@@ -63,7 +63,7 @@ pub(super) struct Charged {
     pub commit: Arc<Commit>,
 }
 
-type Files = BTreeMap<Arc<str>, Option<ReadFile>>;
+type HeadFiles = BTreeMap<Arc<str>, Option<ReadFile>>;
 /// The objects that a file held, with their hashes, by path.
 type Known = BTreeMap<String, Vec<(ObjectKey, ManifestHash)>>;
 /// What is at a path after a change; `None` where the file is gone.
@@ -125,7 +125,7 @@ impl Repository {
                 files.extend(self.file(change, &scopes)?);
             }
         }
-        let mut reading = Reading::new(self, &scopes, head);
+        let mut reading = HeadReading::new(self, &scopes, head);
         reading.has_read(&files);
         let mut news = HeadChange {
             head: head.clone(),
@@ -163,7 +163,7 @@ impl Repository {
     /// Whether nothing is left where there was something, or nothing of what there was.
     fn accident(
         &self,
-        files: &Files,
+        files: &HeadFiles,
         for_plan: &[SourceChange],
         planned: Option<&CommitId>,
         head: &CommitId,
@@ -195,10 +195,10 @@ impl Repository {
     }
 
     /// The files at the places of all changes, as they are after them. Many are read on several threads.
-    fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<Files, GitError> {
+    fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<HeadFiles, GitError> {
         let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
         let held = AtomicUsize::new(0);
-        let read = &|changes: &[SourceChange]| -> Result<Files, GitError> {
+        let read = &|changes: &[SourceChange]| -> Result<HeadFiles, GitError> {
             let files = changes.iter().filter_map(|change| self.file(change, scopes).transpose());
             files.map(|placed| placed.and_then(|placed| self.has_room_for(placed, &held))).collect()
         };
@@ -291,7 +291,7 @@ impl Repository {
 }
 
 /// One comparison of two commits: remembers what it has read.
-pub(super) struct Reading<'a> {
+pub(super) struct HeadReading<'a> {
     pub repository: &'a Repository,
     pub scopes: &'a Scopes,
     pub head: &'a CommitId,
@@ -299,14 +299,14 @@ pub(super) struct Reading<'a> {
     pub parsed: BTreeMap<(String, Content), Arc<File>>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> HeadReading<'a> {
     /// A comparison in which nothing has been read yet.
-    pub(super) fn new(repository: &'a Repository, scopes: &'a Scopes, head: &'a CommitId) -> Reading<'a> {
-        Reading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() }
+    pub(super) fn new(repository: &'a Repository, scopes: &'a Scopes, head: &'a CommitId) -> HeadReading<'a> {
+        HeadReading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() }
     }
 
     /// Remembers files that have been read already.
-    fn has_read(&mut self, files: &Files) {
+    fn has_read(&mut self, files: &HeadFiles) {
         for (path, read) in files {
             if let Some(ReadFile { file, content: Some(content) }) = read {
                 self.parsed.insert((path.to_string(), *content), Arc::clone(file));
@@ -317,7 +317,7 @@ impl<'a> Reading<'a> {
     fn compare(
         &mut self,
         changes: &[SourceChange],
-        after: &Files,
+        after: &HeadFiles,
         known: &Known,
         planned: Option<&CommitId>,
         news: &mut HeadChange,
@@ -431,7 +431,7 @@ impl<'a> Reading<'a> {
 }
 
 /// The files that the objects and complaints of units come from, where those changed.
-fn rendered_places(changes: &[SourceChange], files: &Files) -> BTreeSet<String> {
+fn rendered_places(changes: &[SourceChange], files: &HeadFiles) -> BTreeSet<String> {
     let changed = changes.iter().filter(|change| change.is_rendered());
     let read = changed.filter_map(|change| files.get(change.path.as_str())?.as_ref());
     let places = read.flat_map(|read| {

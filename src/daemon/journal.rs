@@ -11,7 +11,7 @@ use tracing::{error, warn};
 
 use super::context::Context;
 use super::journal_queue::{JournalWrite, ToWrite};
-use crate::history::{Entry, HistoryError, KeptTemplate, Query, Update};
+use crate::history::{HistoryEntry, HistoryError, KeptTemplate, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
@@ -25,7 +25,7 @@ impl Context {
     /// Writes a step.
     pub(super) async fn step(&self, record: RecordId, kind: StepKind, detail: &str) {
         let step = self.now(kind, detail);
-        self.remember(vec![Entry::Step(record, step)]).await;
+        self.remember(vec![HistoryEntry::Step(record, step)]).await;
     }
 
     fn now(&self, kind: StepKind, detail: &str) -> Step {
@@ -35,21 +35,21 @@ impl Context {
     /// The revision that the cluster has given to the new template.
     pub(super) async fn revised(&self, record: RecordId, live: &Value) {
         let update = Update { revision: marks::revision(live), ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// It can't be applied yet: what it waits for.
     pub(super) async fn waits(&self, record: RecordId, message: &str) {
         let steps = vec![self.now(StepKind::Waiting, message)];
         let update = Update { outcome: Some(Outcome::Waiting), steps, ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let steps = vec![self.now(StepKind::Applied, &baseline_text(baseline))];
         let update = Update { outcome: Some(Outcome::UnderWay), steps, ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// The verdict, and what was to be seen.
@@ -58,7 +58,7 @@ impl Context {
         let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
         let (reason, evidence) = (Some(reason.clone()), Some(evidence.clone()));
         let update = Update { reason, evidence, steps, ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// About to go back.
@@ -78,7 +78,7 @@ impl Context {
             steps: vec![self.now(StepKind::GoingBack, to)],
             ..Update::default()
         };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// The API server has the earlier template, and the hold.
@@ -89,19 +89,19 @@ impl Context {
     /// The end.
     pub(super) async fn end(&self, record: RecordId, outcome: Outcome, reason: Option<&Reason>) {
         let at = self.clock.now();
-        self.remember(vec![Entry::End(record, outcome, reason.cloned(), at)]).await;
+        self.remember(vec![HistoryEntry::End(record, outcome, reason.cloned(), at)]).await;
     }
 
     /// What looked like drift was an undo by hand.
     pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
         let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// Complaints of the API server about a manifest that it refused when it was applied.
     pub(super) async fn complain(&self, record: RecordId, complaints: Vec<Complaint>) {
         let update = Update { complaints: Some(complaints), ..Update::default() };
-        self.remember(vec![Entry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
     /// The end of a rollout that was seen complete: its revision, and its template, to go back to also past its history
@@ -109,8 +109,8 @@ impl Context {
     pub(super) async fn complete(&self, record: RecordId, wanted: &Wanted, live: &Value) {
         let at = self.clock.now();
         let update = Update { revision: marks::revision(live), ..Update::default() };
-        let mut entries: Vec<Entry> = self.good(wanted, live, at).map(Entry::Kept).into_iter().collect();
-        entries.extend([Entry::Update(record, update), Entry::End(record, Outcome::Complete, None, at)]);
+        let mut entries: Vec<HistoryEntry> = self.good(wanted, live, at).map(HistoryEntry::Kept).into_iter().collect();
+        entries.extend([HistoryEntry::Update(record, update), HistoryEntry::End(record, Outcome::Complete, None, at)]);
         self.remember(entries).await;
     }
 
@@ -224,7 +224,7 @@ impl Context {
     }
 
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
-    async fn remember(&self, entries: Vec<Entry>) {
+    async fn remember(&self, entries: Vec<HistoryEntry>) {
         let mut wait = Duration::from_millis(100);
         loop {
             match self.write_with_others(entries.clone()).await {
@@ -250,7 +250,7 @@ impl Context {
     }
 
     /// Writes in one transaction with all others that have something to write at this moment. Returns what was refused.
-    async fn write_with_others(&self, entries: Vec<Entry>) -> JournalWrite {
+    async fn write_with_others(&self, entries: Vec<HistoryEntry>) -> JournalWrite {
         let (told, mut outcome) = oneshot::channel();
         self.to_write().push((entries, told));
         // Whoever is ready comes in between, and whoever is back first writes for all.

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::history::{Entry, HistoryError};
+use crate::history::{HistoryEntry, HistoryError};
 
 /// What was refused; or why nothing could be written.
 pub(super) type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
 
 /// What somebody wants to write together, and who is told of it.
-pub(super) type ToWrite = (Vec<Entry>, oneshot::Sender<JournalWrite>);
+pub(super) type ToWrite = (Vec<HistoryEntry>, oneshot::Sender<JournalWrite>);
 
 /// What is to be written next, for all who write.
 #[derive(Default)]

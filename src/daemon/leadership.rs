@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::status::Publisher;
 use crate::clock::Clock;
-use crate::cluster::{Backoff, Cluster, ClusterError, Told, Until};
+use crate::cluster::{Backoff, Cluster, ClusterError, LoggedTrouble, Until};
 use belay_core::rollout::{Lease, holding, releasing};
 
 /// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
@@ -184,7 +184,7 @@ impl Leader {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let (mut backoff, mut told) = (Backoff::default(), Told::default());
+        let (mut backoff, mut told) = (Backoff::default(), LoggedTrouble::default());
         loop {
             match attempt().await {
                 Ok(answer) => {

@@ -13,11 +13,11 @@ use super::context::{Context, Events};
 use super::desired_state::DesiredState;
 use super::journal_queue::JournalQueue;
 use super::leadership::Leader;
-use super::queued_events::Telling;
+use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
 use super::source_dependency::{Asked, Before};
-use super::state::{Drift, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Source, Watches};
+use super::state::{DriftState, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Source, Watches};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
 use super::units::Units;
@@ -112,11 +112,11 @@ impl Parts {
             planning: Planning::default(),
             watches: Watches::new(cluster, name),
             rollouts: Rollouts::default(),
-            drift: Drift::default(),
+            drift: DriftState::default(),
             pruned: Pruned::default(),
             recorded: Recorded::new(self.history.begun()),
             readiness: Readiness::new(Arc::clone(&self.asked)),
-            events: Telling::default(),
+            events: EventQueue::default(),
             context,
         }
     }

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
-use super::deferred_kinds::Crowd;
+use super::deferred_kinds::DeferredKinds;
 use super::done::Done;
 use super::head_change::{Accident, Charged, HeadChange};
 use super::state::Source;
@@ -47,7 +47,7 @@ impl Source {
             wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
         }
         if self.planning.planned.is_none() {
-            self.watches.deferred = Crowd::of(wanted.values());
+            self.watches.deferred = DeferredKinds::of(wanted.values());
         }
         let newest = news.commits.first().cloned().map(Arc::new);
         self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());

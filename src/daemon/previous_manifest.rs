@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::context::Context;
-use super::head_change::Reading;
+use super::head_change::HeadReading;
 use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
@@ -56,7 +56,7 @@ impl Repository {
         if manifest.hash == now {
             return Ok(None);
         }
-        let mut reading = Reading::new(self, &scopes, &parent);
+        let mut reading = HeadReading::new(self, &scopes, &parent);
         let commit = if is_rendered {
             reading.charge_unit(&path, Some(key), &parent)?
         } else {

@@ -36,13 +36,13 @@ impl QueuedEvent {
 
 /// What is still to be told.
 #[derive(Debug, Default)]
-pub(super) struct Telling {
+pub(super) struct EventQueue {
     pub waiting: VecDeque<QueuedEvent>,
     /// Whether something is waited for or sent.
     pub busy: bool,
 }
 
-impl Telling {
+impl EventQueue {
     /// What one Event tells of: the oldest, or, of a crowd, all of its commit and how many more they are. `None` where
     /// more of the crowd are to come.
     pub(super) fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_few_are_told_one_by_one_and_a_crowd_at_once() {
-        let mut telling = Telling::default();
+        let mut telling = EventQueue::default();
         telling.waiting.extend((0..FEW).map(|number| told(number, "a")));
         telling.waiting.extend((0..3000).map(|number| told(number, "b")));
         for number in 0..FEW {
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_never_ends_is_told_of_after_a_while() {
-        let mut telling = Telling::default();
+        let mut telling = EventQueue::default();
         telling.waiting.extend((0..20).map(|number| told(number, "b")));
         tokio::time::advance(CROWD).await;
         assert_eq!(telling.take(false).map(|(_, more)| more), Some(19));

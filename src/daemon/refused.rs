@@ -60,7 +60,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cluster::Refusal;
+    use crate::cluster::ServerRefusal;
     use belay_core::manifest::{Scopes, read_file};
     use belay_core::rollout::{Commit, Person, Trigger};
     use jiff::Timestamp;
@@ -79,7 +79,7 @@ mod tests {
             trailers: Vec::new(),
         };
         let wanted = Wanted::of(manifest, Arc::new(commit), Trigger::Commit);
-        let refusal = Refusal {
+        let refusal = ServerRefusal {
             code: 422,
             reason: "Invalid".to_owned(),
             message: "no".to_owned(),

@@ -44,7 +44,7 @@ impl Drop for RequestWaits<'_> {
 
 /// Room for one request.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct RequestPermit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
@@ -67,13 +67,13 @@ impl Requests {
 
     /// Waits for room. Of each source one waits in the common line, which is first come, first served: so the sources take
     /// turns, however many requests each has.
-    pub(super) async fn room(&self) -> Room {
+    pub(super) async fn room(&self) -> RequestPermit {
         let closed = "the semaphores are never closed";
         let _waits = RequestWaits::new(&self.waiting);
         let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
-        Room { _own: own, _all: all }
+        RequestPermit { _own: own, _all: all }
     }
 
     /// Whether none of the source's requests waits for room.

@@ -195,7 +195,7 @@ impl RolloutTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::requests::Room;
+    use crate::daemon::requests::RequestPermit;
 
     /// The size of the future that a function of this kind makes.
     fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
@@ -206,7 +206,7 @@ mod tests {
     fn thousands_of_rollouts_that_wait_are_small() {
         // What one has besides its manifest and the object's text. Debug builds are the larger ones.
         let run = size(RolloutTask::run);
-        let apply = size(|(work, room): (&'static mut RolloutTask, Room)| work.apply_manifest(room));
+        let apply = size(|(work, room): (&'static mut RolloutTask, RequestPermit)| work.apply_manifest(room));
         let work = size_of::<RolloutTask>();
         assert!(
             run <= 3072 && apply <= 3072 && work <= 1536,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::apply_wave::Turn;
+use super::apply_wave::WaveTurn;
 use super::context::Context;
 use super::queued_events::QueuedEvent;
 use crate::cluster::{Backoff, Served};
@@ -26,7 +26,7 @@ pub(super) struct RolloutTask {
     pub apply: Apply,
     pub served: Served,
     pub record: RecordId,
-    pub turn: Turn,
+    pub turn: WaveTurn,
     pub cancel: CancellationToken,
     pub live: LiveObject,
     /// Says that it is to be given up, and why.

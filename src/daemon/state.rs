@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
-use super::deferred_kinds::Crowd;
+use super::deferred_kinds::DeferredKinds;
 use super::live::LiveFacts;
-use super::queued_events::Telling;
+use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::Asked;
 use super::tasks::Tasks;
@@ -37,12 +37,12 @@ pub(super) struct Source {
     pub planning: Planning,
     pub watches: Watches,
     pub rollouts: Rollouts,
-    pub drift: Drift,
+    pub drift: DriftState,
     pub pruned: Pruned,
     pub recorded: Recorded,
     pub readiness: Readiness,
     /// What is to be told as soon as nothing else is to be done.
-    pub events: Telling,
+    pub events: EventQueue,
 }
 
 /// Reading the repository: what is followed, when it was fetched, when it is fetched next.
@@ -101,7 +101,7 @@ pub(super) struct Watches {
     pub watched: Watched,
     pub seen: mpsc::Receiver<Seen>,
     /// Kinds that are watched only when the first plan is carried out.
-    pub deferred: Crowd,
+    pub deferred: DeferredKinds,
     /// Why watches are in trouble, by what they watch.
     pub faults: BTreeMap<String, String>,
     /// The autoscalers of the cluster, wherever they come from.
@@ -114,7 +114,7 @@ impl Watches {
     pub(super) fn new(cluster: &Cluster, source: &str) -> Watches {
         let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
         let (autoscalers, autoscalers_seen) = cluster.watched("");
-        let (live, deferred, faults) = (BTreeMap::new(), Crowd::default(), BTreeMap::new());
+        let (live, deferred, faults) = (BTreeMap::new(), DeferredKinds::default(), BTreeMap::new());
         Watches { live, watched, seen, deferred, faults, autoscalers, autoscalers_seen }
     }
 }
@@ -139,7 +139,7 @@ pub(super) struct Rollouts {
 
 /// Live objects that may not be as the head says.
 #[derive(Default)]
-pub(super) struct Drift {
+pub(super) struct DriftState {
     /// Objects that may not be as they should be, and when that is looked into.
     pub recheck: BTreeMap<ObjectKey, Instant>,
     /// What is being looked into, as it was seen before: `None` where it was not there.
@@ -152,7 +152,7 @@ pub(super) struct Drift {
     pub checking: bool,
 }
 
-impl Drift {
+impl DriftState {
     /// Puts an object on the list of those to be checked.
     pub(super) fn recheck_after(&mut self, key: ObjectKey, after: Duration) {
         let at = Instant::now() + after.max(GATHER);

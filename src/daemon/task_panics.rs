@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::panics::{contained_now, internal_error};
-use super::queued_events::Telling;
+use super::queued_events::EventQueue;
 use super::state::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
@@ -27,7 +27,7 @@ impl Source {
         self.fetching.looking = None;
         self.drift.checking = false;
         self.planning.running = None;
-        self.events = Telling::default();
+        self.events = EventQueue::default();
         self.desired().forget();
         self.fetching.next_look = Instant::now() + self.context.config.interval.0;
     }

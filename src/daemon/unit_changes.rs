@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::commit_tree::CommitTree;
-use super::head_change::Reading;
+use super::head_change::HeadReading;
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
 use crate::git::{Change, GitError};
@@ -166,7 +166,7 @@ impl Repository {
     }
 }
 
-impl Reading<'_> {
+impl HeadReading<'_> {
     /// The newest commit up to `head` that changed what a unit makes of an object. Where an object need not be told from
     /// its unit, the newest that changed what the unit is made from.
     pub(super) fn charge_unit(

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use git2::Repository;
 
 use super::error::GitError;
-use super::graph::{Graph, Node};
+use super::graph::{Graph, GraphNode};
 use super::mirror::{Mirror, commit_id, oid};
 use super::tree::Entry;
 use belay_core::rollout::CommitId;
@@ -19,24 +19,24 @@ use belay_core::rollout::CommitId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     /// The commits. Empty when the file is the same at both ends.
-    pub links: Vec<Link>,
+    pub links: Vec<ChainLink>,
 }
 
 /// A commit that changed the file against each of its parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainLink {
     /// The commit.
     pub commit: CommitId,
     /// What the file was after it; `None` when it deleted the file.
     pub after: Option<Entry>,
     /// What it was before, one for each parent. Empty when the walk reached its limit, or a commit that is beyond the limits,
     /// and this commit is but a guess.
-    pub before: Vec<Before>,
+    pub before: Vec<FileBefore>,
 }
 
 /// What the file was in one parent of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Before {
+pub struct FileBefore {
     /// What it was; `None` when it was not there.
     pub content: Option<Entry>,
     /// Who had made it so.
@@ -126,7 +126,7 @@ impl Mirror {
         graph: &mut Graph,
         from: Option<&CommitId>,
         to: &CommitId,
-    ) -> Result<(Option<Node>, Node), GitError> {
+    ) -> Result<(Option<GraphNode>, GraphNode), GitError> {
         let mut load =
             |id: &CommitId| graph.load(repository, oid(id)?, self.limits.history, |error| self.missing(id, error));
         Ok((from.map(&mut load).transpose()?, load(to)?))
@@ -158,7 +158,7 @@ type Ends = (Option<Entry>, Option<Entry>);
 
 fn guessed(to: &CommitId, paths: &[String], ends: &[Ends]) -> BTreeMap<String, Chain> {
     let guess = |(path, (_, after)): (&String, &Ends)| {
-        (path.clone(), Chain { links: vec![Link { commit: to.clone(), after: *after, before: Vec::new() }] })
+        (path.clone(), Chain { links: vec![ChainLink { commit: to.clone(), after: *after, before: Vec::new() }] })
     };
     paths.iter().zip(ends).filter(|(_, (before, after))| before != after).map(guess).collect()
 }
@@ -190,8 +190,8 @@ struct AttributionWalk<'a> {
     most: usize,
     chains: Vec<Chain>,
     /// The newest merge that took one of several versions of a file.
-    choices: HashMap<PathNumber, Link>,
-    asked: HashMap<Node, Questions>,
+    choices: HashMap<PathNumber, ChainLink>,
+    asked: HashMap<GraphNode, Questions>,
     left: usize,
 }
 
@@ -219,7 +219,7 @@ impl<'a> AttributionWalk<'a> {
     }
 
     /// Asks at `to` about all paths that differ and have no link yet, and follows them down.
-    fn run(&mut self, from: Option<Node>, to: Node, ends: &[Ends]) -> Result<(), GitError> {
+    fn run(&mut self, from: Option<GraphNode>, to: GraphNode, ends: &[Ends]) -> Result<(), GitError> {
         let question = |content| Question { content, waiters: vec![Waiter::Beginning] };
         let open =
             |(number, (before, after)): &(PathNumber, &Ends)| before != after && self.chains[*number].links.is_empty();
@@ -250,7 +250,7 @@ impl<'a> AttributionWalk<'a> {
     }
 
     /// Charges somebody with each path that differs although nobody after `from` changed it.
-    fn mend(&mut self, to: Node, ends: &[Ends]) -> Result<(), GitError> {
+    fn mend(&mut self, to: GraphNode, ends: &[Ends]) -> Result<(), GitError> {
         for (number, chain) in self.chains.iter_mut().enumerate() {
             if chain.links.is_empty() {
                 chain.links.extend(self.choices.remove(&number));
@@ -259,7 +259,7 @@ impl<'a> AttributionWalk<'a> {
         self.run(None, to, ends)
     }
 
-    fn commit(&mut self, node: Node, mut questions: Questions) -> Result<(), GitError> {
+    fn commit(&mut self, node: GraphNode, mut questions: Questions) -> Result<(), GitError> {
         let parents = self.graph.parents(node);
         if parents.is_empty() {
             for (number, question) in questions {
@@ -281,7 +281,7 @@ impl<'a> AttributionWalk<'a> {
         }
         for number in differs.iter().flat_map(HashMap::keys).copied().collect::<Vec<_>>() {
             let Some(question) = questions.remove(&number) else { continue };
-            let sides: Vec<(Option<Node>, Option<Entry>)> = parents
+            let sides: Vec<(Option<GraphNode>, Option<Entry>)> = parents
                 .iter()
                 .zip(&differs)
                 .map(|(parent, differs)| (Some(*parent), differs.get(&number).copied().unwrap_or(question.content)))
@@ -291,10 +291,10 @@ impl<'a> AttributionWalk<'a> {
                 Some(same) => {
                     if question.waiters.iter().any(|waiter| matches!(waiter, Waiter::Beginning)) {
                         let side =
-                            |(_, content): &(_, Option<Entry>)| Before { content: *content, next: Next::Unknown };
+                            |(_, content): &(_, Option<Entry>)| FileBefore { content: *content, next: Next::Unknown };
                         let before = sides.iter().map(side).collect();
                         let commit = commit_id(self.graph.id(node));
-                        let choice = Link { commit, after: question.content, before };
+                        let choice = ChainLink { commit, after: question.content, before };
                         self.choices.entry(number).or_insert(choice);
                     }
                     self.ask(parents[same], number, question);
@@ -309,8 +309,8 @@ impl<'a> AttributionWalk<'a> {
     /// The paths that are asked about and differ from a parent, with what they were there.
     fn differs(
         &self,
-        node: Node,
-        parent: Node,
+        node: GraphNode,
+        parent: GraphNode,
         questions: &Questions,
     ) -> Result<HashMap<PathNumber, Option<Entry>>, GitError> {
         let tree = |node| self.mirror.folder_at(self.repository, self.graph.id(node), self.folder);
@@ -323,14 +323,20 @@ impl<'a> AttributionWalk<'a> {
     }
 
     /// This commit made the file what it is.
-    fn link(&mut self, node: Node, number: PathNumber, question: Question, sides: &[(Option<Node>, Option<Entry>)]) {
+    fn link(
+        &mut self,
+        node: GraphNode,
+        number: PathNumber,
+        question: Question,
+        sides: &[(Option<GraphNode>, Option<Entry>)],
+    ) {
         let links = &mut self.chains[number].links;
         let link = links.len();
-        let before = |(_, content): &(Option<Node>, Option<Entry>)| Before {
+        let before = |(_, content): &(Option<GraphNode>, Option<Entry>)| FileBefore {
             content: *content,
             next: if content.is_none() { Next::Nobody } else { Next::Unknown },
         };
-        links.push(Link {
+        links.push(ChainLink {
             commit: commit_id(self.graph.id(node)),
             after: question.content,
             before: sides.iter().map(before).collect(),
@@ -345,11 +351,11 @@ impl<'a> AttributionWalk<'a> {
         }
     }
 
-    fn ask(&mut self, node: Node, number: PathNumber, question: Question) {
+    fn ask(&mut self, node: GraphNode, number: PathNumber, question: Question) {
         self.ask_all(node, HashMap::from([(number, question)]));
     }
 
-    fn ask_all(&mut self, node: Node, questions: Questions) {
+    fn ask_all(&mut self, node: GraphNode, questions: Questions) {
         if questions.is_empty() {
             return;
         }
@@ -374,12 +380,12 @@ impl<'a> AttributionWalk<'a> {
     }
 
     /// Charges a commit with the files of which nothing better is known.
-    fn guess(&mut self, with: Node, questions: Questions) {
+    fn guess(&mut self, with: GraphNode, questions: Questions) {
         for (number, question) in questions {
             let links = &mut self.chains[number].links;
             if links.is_empty() && question.waiters.iter().any(|waiter| matches!(waiter, Waiter::Beginning)) {
                 let commit = commit_id(self.graph.id(with));
-                links.push(Link { commit, after: question.content, before: Vec::new() });
+                links.push(ChainLink { commit, after: question.content, before: Vec::new() });
             }
         }
     }

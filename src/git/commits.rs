@@ -23,7 +23,7 @@ const CANDIDATES: usize = 20;
 
 /// Which commit some digits mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
+pub enum ResolvedRevision {
     /// This one.
     One(CommitId),
     /// Several begin so; the first few, by id.
@@ -79,16 +79,16 @@ impl Mirror {
     /// # Errors
     ///
     /// When the mirror can't be read, or has more commits than [`super::Limits::history`].
-    pub fn resolve(&self, digits: &str) -> Result<Resolved, GitError> {
+    pub fn resolve(&self, digits: &str) -> Result<ResolvedRevision, GitError> {
         let digits = digits.to_ascii_lowercase();
         if digits.is_empty() || digits.len() > 40 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Ok(Resolved::None);
+            return Ok(ResolvedRevision::None);
         }
         self.with(|repository| {
             if digits.len() >= DIGITS {
                 match repository.find_commit_by_prefix(&digits) {
-                    Ok(commit) => return Ok(Resolved::One(commit_id(commit.id()))),
-                    Err(error) if error.code() == ErrorCode::NotFound => return Ok(Resolved::None),
+                    Ok(commit) => return Ok(ResolvedRevision::One(commit_id(commit.id()))),
+                    Err(error) if error.code() == ErrorCode::NotFound => return Ok(ResolvedRevision::None),
                     // Perhaps only one of them is a commit.
                     Err(error) if error.code() == ErrorCode::Ambiguous => {}
                     Err(error) => return Err(self.damaged(&error)),
@@ -99,9 +99,9 @@ impl Mirror {
             found.sort();
             found.truncate(CANDIDATES);
             Ok(match found.len() {
-                0 => Resolved::None,
-                1 => Resolved::One(found.remove(0)),
-                _ => Resolved::Several(found),
+                0 => ResolvedRevision::None,
+                1 => ResolvedRevision::One(found.remove(0)),
+                _ => ResolvedRevision::Several(found),
             })
         })
     }

@@ -11,19 +11,19 @@ use git2::{Oid, Repository};
 use super::error::GitError;
 
 /// The number of a commit in a [`Graph`].
-pub(super) type Node = u32;
+pub(super) type GraphNode = u32;
 
 /// The commits of a repository, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Graph {
-    numbers: HashMap<Oid, Node>,
+    numbers: HashMap<Oid, GraphNode>,
     commits: Vec<Commit>,
 }
 
 struct Commit {
     id: Oid,
     generation: u32,
-    parents: Box<[Node]>,
+    parents: Box<[GraphNode]>,
 }
 
 impl Graph {
@@ -34,7 +34,7 @@ impl Graph {
         tip: Oid,
         limit: usize,
         damaged: impl Fn(&git2::Error) -> GitError,
-    ) -> Result<Node, GitError> {
+    ) -> Result<GraphNode, GitError> {
         // Parents first; an explicit stack, for histories are longer than call stacks.
         let mut stack: Vec<(Oid, Option<Vec<Oid>>)> = vec![(tip, None)];
         while let Some((id, parents)) = stack.pop() {
@@ -62,14 +62,14 @@ impl Graph {
     }
 
     fn add(&mut self, id: Oid, parents: &[Oid]) {
-        let parents: Box<[Node]> = parents.iter().map(|parent| self.numbers[parent]).collect();
+        let parents: Box<[GraphNode]> = parents.iter().map(|parent| self.numbers[parent]).collect();
         let generation = parents.iter().map(|parent| self.generation(*parent) + 1).max().unwrap_or(0);
-        let number = Node::try_from(self.commits.len()).expect("a limit far below 2^32");
+        let number = GraphNode::try_from(self.commits.len()).expect("a limit far below 2^32");
         self.commits.push(Commit { id, generation, parents });
         self.numbers.insert(id, number);
     }
 
-    pub(super) fn id(&self, node: Node) -> Oid {
+    pub(super) fn id(&self, node: GraphNode) -> Oid {
         self.commits[node as usize].id
     }
 
@@ -78,17 +78,17 @@ impl Graph {
         self.commits.iter().map(|commit| commit.id)
     }
 
-    pub(super) fn parents(&self, node: Node) -> &[Node] {
+    pub(super) fn parents(&self, node: GraphNode) -> &[GraphNode] {
         &self.commits[node as usize].parents
     }
 
-    pub(super) fn generation(&self, node: Node) -> u32 {
+    pub(super) fn generation(&self, node: GraphNode) -> u32 {
         self.commits[node as usize].generation
     }
 
     /// Adds to `known` these commits and everything that they come from.
-    pub(super) fn spread(&self, from: impl IntoIterator<Item = Node>, known: &mut HashSet<Node>) {
-        let mut stack: Vec<Node> = from.into_iter().filter(|node| known.insert(*node)).collect();
+    pub(super) fn spread(&self, from: impl IntoIterator<Item = GraphNode>, known: &mut HashSet<GraphNode>) {
+        let mut stack: Vec<GraphNode> = from.into_iter().filter(|node| known.insert(*node)).collect();
         while let Some(node) = stack.pop() {
             stack.extend(self.parents(node).iter().filter(|parent| known.insert(**parent)));
         }
@@ -96,7 +96,7 @@ impl Graph {
 
     /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`
     /// when there are more than `limit`.
-    pub(super) fn between(&self, from: Option<Node>, to: Node, limit: usize) -> Option<Vec<Node>> {
+    pub(super) fn between(&self, from: Option<GraphNode>, to: GraphNode, limit: usize) -> Option<Vec<GraphNode>> {
         let mut walk = GraphWalk::new(self, from, to);
         let mut between = Vec::new();
         while walk.only_to > 0 {
@@ -113,7 +113,11 @@ impl Graph {
 
     /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
     /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
-    pub(super) fn steps(&self, from: Option<Node>, to: Node) -> impl Iterator<Item = (Node, bool)> + use<'_> {
+    pub(super) fn steps(
+        &self,
+        from: Option<GraphNode>,
+        to: GraphNode,
+    ) -> impl Iterator<Item = (GraphNode, bool)> + use<'_> {
         let mut walk = GraphWalk::new(self, from, to);
         std::iter::from_fn(move || {
             while walk.only_to > 0 {
@@ -127,7 +131,7 @@ impl Graph {
     }
 
     /// The newest commit that both are or come from: of several, none comes from another.
-    pub(super) fn common(&self, one: Node, other: Node) -> Option<Node> {
+    pub(super) fn common(&self, one: GraphNode, other: GraphNode) -> Option<GraphNode> {
         let mut walk = GraphWalk::new(self, Some(one), other);
         loop {
             let (node, paint) = walk.next()?;
@@ -145,14 +149,14 @@ const TO: u8 = 2;
 /// commit is taken out of the queue, it is known from which of the two it can be reached.
 struct GraphWalk<'a> {
     graph: &'a Graph,
-    paints: HashMap<Node, u8>,
-    queue: BinaryHeap<(u32, Node)>,
+    paints: HashMap<GraphNode, u8>,
+    queue: BinaryHeap<(u32, GraphNode)>,
     /// How many in the queue have so far been reached from `to` alone.
     only_to: usize,
 }
 
 impl GraphWalk<'_> {
-    fn new(graph: &Graph, from: Option<Node>, to: Node) -> GraphWalk<'_> {
+    fn new(graph: &Graph, from: Option<GraphNode>, to: GraphNode) -> GraphWalk<'_> {
         let mut walk = GraphWalk { graph, paints: HashMap::new(), queue: BinaryHeap::new(), only_to: 0 };
         walk.paint(to, TO);
         if let Some(from) = from {
@@ -161,7 +165,7 @@ impl GraphWalk<'_> {
         walk
     }
 
-    fn next(&mut self) -> Option<(Node, u8)> {
+    fn next(&mut self) -> Option<(GraphNode, u8)> {
         let (_, node) = self.queue.pop()?;
         let paint = self.paints[&node];
         self.only_to -= usize::from(paint == TO);
@@ -171,7 +175,7 @@ impl GraphWalk<'_> {
         Some((node, paint))
     }
 
-    fn paint(&mut self, node: Node, paint: u8) {
+    fn paint(&mut self, node: GraphNode, paint: u8) {
         match self.paints.get_mut(&node) {
             None => {
                 self.paints.insert(node, paint);

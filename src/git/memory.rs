@@ -57,7 +57,7 @@ pub(super) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
         PEAK.set(0);
         REFUSED.set(0);
     }
-    let ends = Ends(outer.is_none());
+    let ends = EndsOnDrop(outer.is_none());
     let result = operation();
     // What is inside another operation is counted as that one's.
     let kept = if outer.is_none() { OF_OPERATION.get().unwrap_or(0) } else { 0 };
@@ -81,9 +81,9 @@ pub(super) fn give_back(freed: usize) {
 }
 
 /// Ends an operation, also where it panics.
-struct Ends(bool);
+struct EndsOnDrop(bool);
 
-impl Drop for Ends {
+impl Drop for EndsOnDrop {
     fn drop(&mut self) {
         if self.0 {
             OF_OPERATION.set(None);

@@ -43,8 +43,8 @@ mod wake;
 mod working_copy;
 
 pub use attempt::Attempt;
-pub use attribution::{Before, Chain, Link, Next};
-pub use commits::{Relation, Resolved};
+pub use attribution::{Chain, ChainLink, FileBefore, Next};
+pub use commits::{Relation, ResolvedRevision};
 pub use credentials::Credentials;
 pub use error::GitError;
 pub use fetch::Fetched;

@@ -11,7 +11,7 @@ use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 
 /// One thing to be written down.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum HistoryEntry {
     /// A step of a record.
     Step(RecordId, Step),
     /// What has become known of a record.
@@ -22,13 +22,13 @@ pub enum Entry {
     End(RecordId, Outcome, Option<Reason>, Timestamp),
 }
 
-impl Entry {
+impl HistoryEntry {
     fn write(&self, connection: &Connection) -> Result<(), Failure> {
         match self {
-            Entry::Step(id, step) => add_step(connection, *id, step),
-            Entry::Update(id, known) => update(connection, *id, known),
-            Entry::Kept(kept) => kept.write(connection),
-            Entry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),
+            HistoryEntry::Step(id, step) => add_step(connection, *id, step),
+            HistoryEntry::Update(id, known) => update(connection, *id, known),
+            HistoryEntry::Kept(kept) => kept.write(connection),
+            HistoryEntry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),
         }
     }
 }
@@ -42,10 +42,10 @@ impl History {
     /// When the file can't be written; then nothing of it is.
     pub fn enter<'a>(
         &self,
-        entries: impl IntoIterator<Item = &'a Entry>,
+        entries: impl IntoIterator<Item = &'a HistoryEntry>,
     ) -> Result<Vec<Result<(), HistoryError>>, HistoryError> {
         self.write("write down what goes on", |connection| {
-            let write = |entry: &Entry| match entry.write(connection) {
+            let write = |entry: &HistoryEntry| match entry.write(connection) {
                 Ok(()) => Ok(Ok(())),
                 Err(Failure::Ours(refused)) => Ok(Err(refused)),
                 Err(failure) => Err(failure),

@@ -29,10 +29,10 @@ mod timeline;
 mod write;
 
 pub use drift::Drifted;
-pub use entry::Entry;
+pub use entry::HistoryEntry;
 pub use error::HistoryError;
 pub use file::{History, OpenedHistory};
-pub use notices::{Became, Notice, Pending};
+pub use notices::{CommitOutcome, Notice, Pending};
 pub use read::{Arrival, FAILED, Heads, Query, Resolved};
 pub use rebuild::{Followed, Trouble};
 pub use replaced::Replaced;

@@ -54,7 +54,7 @@ pub struct Pending {
 
 /// What became of a commit in a source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Became {
+pub struct CommitOutcome {
     /// How many of its objects ended, or stand, so.
     pub objects: BTreeMap<Outcome, u64>,
     /// The records of those that went wrong, the worst first; only so many as were asked for.
@@ -170,7 +170,7 @@ impl History {
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn became(&self, source: &str, commit: &CommitId, limit: usize) -> Result<Became, HistoryError> {
+    pub fn became(&self, source: &str, commit: &CommitId, limit: usize) -> Result<CommitOutcome, HistoryError> {
         let (objects, mut wrong) = self.read("look what became of a commit", |connection| {
             let mut objects = BTreeMap::new();
             let mut wrong = Vec::new();
@@ -183,7 +183,7 @@ impl History {
         wrong.sort_unstable();
         let wrong = wrong.into_iter().take(limit).map(|(_, number)| self.record(belay_core::rollout::RecordId(number)));
         let wrong: Vec<Option<Record>> = wrong.collect::<Result<_, _>>()?;
-        Ok(Became { objects, wrong: wrong.into_iter().flatten().collect() })
+        Ok(CommitOutcome { objects, wrong: wrong.into_iter().flatten().collect() })
     }
 }
 
@@ -213,7 +213,7 @@ pub(super) fn note_begun(
             .optional()?;
         let is_new = has_ended.is_none_or(|has_ended| has_ended && *trigger == Trigger::Retry);
         if is_new && !was_there_before(connection, plan, commit)? {
-            let begun = Ended { plan, source, commit, outcome: Outcome::Planned, trigger };
+            let begun = EndedRecord { plan, source, commit, outcome: Outcome::Planned, trigger };
             write(connection, &begun, (Outcome::Planned, 0, false), at)?;
         }
     }
@@ -222,8 +222,8 @@ pub(super) fn note_begun(
 
 /// Writes a notice of a commit, where the end of one of its records changes what became of it. Before all of it has ended
 /// only what is worse than what was told before is told.
-pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) -> Result<(), Failure> {
-    let Ended { plan, source, commit, outcome, trigger } = ended;
+pub(super) fn note(connection: &Connection, ended: &EndedRecord<'_>, at: Timestamp) -> Result<(), Failure> {
+    let EndedRecord { plan, source, commit, outcome, trigger } = ended;
     let said = connection
         .prepare_cached(
             "SELECT state, wrong, final FROM notices WHERE source = ? AND \"commit\" = ? ORDER BY number DESC LIMIT 1",
@@ -264,7 +264,7 @@ pub(super) fn note(connection: &Connection, ended: &Ended<'_>, at: Timestamp) ->
 
 /// A record that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended<'r> {
+pub(super) struct EndedRecord<'r> {
     pub(super) plan: i64,
     pub(super) source: &'r str,
     pub(super) commit: &'r CommitId,
@@ -272,7 +272,7 @@ pub(super) struct Ended<'r> {
     pub(super) trigger: &'r Trigger,
 }
 
-impl Ended<'_> {
+impl EndedRecord<'_> {
     /// The one of the two that ended worse.
     pub(super) fn worse(self, other: Self) -> Self {
         let rank = |ended: Self| rank(ended.outcome).unwrap_or(usize::MAX);
@@ -335,7 +335,7 @@ fn newest(connection: &Connection, source: &str, commit: &CommitId) -> Result<Ve
 
 fn write(
     connection: &Connection,
-    ended: &Ended<'_>,
+    ended: &EndedRecord<'_>,
     (state, wrong, is_final): (Outcome, i64, bool),
     at: Timestamp,
 ) -> Result<(), Failure> {

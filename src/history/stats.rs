@@ -82,7 +82,7 @@ impl History {
             ))?;
             let values = params![query.source, rows::time(query.since), rows::time(query.until)];
             let mut count = Count { by: query.by, lines: BTreeMap::new(), failing: HashMap::new() };
-            for rollout in statement.query_map(values, Rollout::read)? {
+            for rollout in statement.query_map(values, CountedRollout::read)? {
                 count.add(rollout?);
             }
             Ok(count.stats())
@@ -90,7 +90,7 @@ impl History {
     }
 }
 
-struct Rollout {
+struct CountedRollout {
     source: String,
     object: ObjectKey,
     outcome: Outcome,
@@ -100,11 +100,11 @@ struct Rollout {
     authored: Option<Timestamp>,
 }
 
-impl Rollout {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Rollout> {
+impl CountedRollout {
+    fn read(row: &Row<'_>) -> rusqlite::Result<CountedRollout> {
         let by_commit = rows::trigger(row, 9)?.is_commit();
         let known = row.get::<_, Option<String>>(8)?.filter(|_| by_commit);
-        Ok(Rollout {
+        Ok(CountedRollout {
             source: row.get(0)?,
             object: rows::object(row, 1)?,
             outcome: rows::worded(row, 5)?,
@@ -131,8 +131,8 @@ struct Count {
 }
 
 impl Count {
-    fn add(&mut self, rollout: Rollout) {
-        let Rollout { source, object, outcome, started, ended, authored } = rollout;
+    fn add(&mut self, rollout: CountedRollout) {
+        let CountedRollout { source, object, outcome, started, ended, authored } = rollout;
         let of = match self.by {
             By::Source => source.clone(),
             By::Workload => format!("{source}: {object}"),

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
 use super::file::{Failure, History};
-use super::notices::{Ended, note, note_begun};
+use super::notices::{EndedRecord, note, note_begun};
 use super::rows;
 use belay_core::manifest::Complaint;
 use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
@@ -215,7 +215,7 @@ pub(super) fn finish(
     };
     write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
     end_plan(connection, plan, at)?;
-    note(connection, &Ended { plan, source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
+    note(connection, &EndedRecord { plan, source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
 }
 
 /// Notes what became of the commits of records that had ended when they were written down: each commit once, by its worst.
@@ -226,9 +226,9 @@ fn note_ends(
     records: &[Record],
     at: Timestamp,
 ) -> Result<(), Failure> {
-    let mut by_commit: BTreeMap<&CommitId, Ended<'_>> = BTreeMap::new();
+    let mut by_commit: BTreeMap<&CommitId, EndedRecord<'_>> = BTreeMap::new();
     for Record { commit, outcome, trigger, .. } in records.iter().filter(|record| record.outcome.is_final()) {
-        let ended = Ended { plan, source, commit, outcome: *outcome, trigger };
+        let ended = EndedRecord { plan, source, commit, outcome: *outcome, trigger };
         by_commit.entry(commit).and_modify(|known| *known = known.worse(ended)).or_insert(ended);
     }
     by_commit.values().try_for_each(|ended| note(connection, ended, at))

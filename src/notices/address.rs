@@ -7,19 +7,19 @@ use http::Uri;
 
 /// An address to send to. It may hold a secret: only its host is ever shown.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct Destination {
     uri: Uri,
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.host())
     }
 }
 
-impl Target {
+impl Destination {
     /// Reads an address; the error does not repeat it.
-    pub(super) fn parse(text: &str) -> Result<Target, String> {
+    pub(super) fn parse(text: &str) -> Result<Destination, String> {
         let uri: Uri = text.trim().parse().map_err(|_| "the address is none".to_owned())?;
         match uri.scheme_str() {
             Some("https" | "http") => {}
@@ -29,7 +29,7 @@ impl Target {
             return Err("the address holds a user, which is not sent: leave it out".to_owned());
         }
         match uri.host() {
-            Some(host) if !host.is_empty() => Ok(Target { uri }),
+            Some(host) if !host.is_empty() => Ok(Destination { uri }),
             _ => Err("the address names no host".to_owned()),
         }
     }

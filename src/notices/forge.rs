@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::message::{Event, Notification};
-use super::send::Answer;
+use super::message::{NoticeEvent, Notification};
+use super::send::HttpAnswer;
 use crate::config::{NotifyEvent, NotifyKind};
 use belay_core::manifest::is_hidden;
 
@@ -17,7 +17,7 @@ const OTHERS: usize = 255;
 
 /// What a commit's status is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CommitState {
     Pending,
     Success,
     Failure,
@@ -25,24 +25,24 @@ pub(super) enum State {
     Superseded,
 }
 
-impl State {
-    pub(super) fn of(event: Event) -> State {
+impl CommitState {
+    pub(super) fn of(event: NoticeEvent) -> CommitState {
         match event {
-            Event::Commit(NotifyEvent::Complete) | Event::Test(_) => State::Success,
-            Event::Commit(NotifyEvent::Superseded) => State::Superseded,
-            Event::Commit(_) => State::Failure,
+            NoticeEvent::Commit(NotifyEvent::Complete) | NoticeEvent::Test(_) => CommitState::Success,
+            NoticeEvent::Commit(NotifyEvent::Superseded) => CommitState::Superseded,
+            NoticeEvent::Commit(_) => CommitState::Failure,
         }
     }
 
     fn word(self, kind: NotifyKind) -> &'static str {
         let gitlab = kind == NotifyKind::Gitlab;
         match self {
-            State::Pending => "pending",
-            State::Success => "success",
-            State::Failure if gitlab => "failed",
-            State::Failure => "failure",
-            State::Superseded if gitlab => "canceled",
-            State::Superseded => "error",
+            CommitState::Pending => "pending",
+            CommitState::Success => "success",
+            CommitState::Failure if gitlab => "failed",
+            CommitState::Failure => "failure",
+            CommitState::Superseded if gitlab => "canceled",
+            CommitState::Superseded => "error",
         }
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn headers(kind: NotifyKind, token: &str) -> Vec<(&'static str, Strin
 }
 
 /// The status.
-pub(super) fn body(kind: NotifyKind, state: State, notification: &Notification) -> Value {
+pub(super) fn body(kind: NotifyKind, state: CommitState, notification: &Notification) -> Value {
     let longest = if kind == NotifyKind::Github { GITHUB } else { OTHERS };
     let name = if kind == NotifyKind::Gitlab { "name" } else { "context" };
     let mut body = json!({
@@ -86,13 +86,13 @@ pub(super) fn body(kind: NotifyKind, state: State, notification: &Notification) 
     body
 }
 
-fn description(state: State, notification: &Notification) -> String {
+fn description(state: CommitState, notification: &Notification) -> String {
     let objects: u64 = notification.objects.values().sum();
     match state {
-        State::Pending => "rolling out".to_owned(),
-        State::Success => format!("complete: {objects} object{}", if objects == 1 { "" } else { "s" }),
-        State::Superseded => "a newer commit took its place before it was complete".to_owned(),
-        State::Failure => {
+        CommitState::Pending => "rolling out".to_owned(),
+        CommitState::Success => format!("complete: {objects} object{}", if objects == 1 { "" } else { "s" }),
+        CommitState::Superseded => "a newer commit took its place before it was complete".to_owned(),
+        CommitState::Failure => {
             let mut text = notification.event.word();
             if let Some(wrong) = notification.wrong.first() {
                 let _ = write!(text, ": {}", wrong.object);
@@ -115,9 +115,9 @@ fn cut(text: &str, longest: usize) -> String {
 }
 
 /// Whether the status was as it should be already: GitLab refuses to make one pending that is.
-pub(super) fn was_so(kind: NotifyKind, state: State, answer: &Answer) -> bool {
+pub(super) fn was_so(kind: NotifyKind, state: CommitState, answer: &HttpAnswer) -> bool {
     kind == NotifyKind::Gitlab
-        && state == State::Pending
+        && state == CommitState::Pending
         && answer.status == 400
         && answer.text.contains("Cannot transition status via :enqueue from :")
 }

@@ -21,7 +21,7 @@ const OBJECTS: usize = 20;
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
     /// What happened: the worst that became of an object of the commit. `test` for `belay notify test`.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// The id of this message; the same when it is sent again.
     pub delivery: String,
     /// The receiver's name.
@@ -90,7 +90,7 @@ pub struct Person {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Event {
+pub enum NoticeEvent {
     /// To a commit.
     Commit(NotifyEvent),
     /// Nothing: somebody tries whether messages arrive.
@@ -105,7 +105,7 @@ pub enum Test {
     Test,
 }
 
-impl Event {
+impl NoticeEvent {
     /// The word for it.
     pub(super) fn word(self) -> String {
         match serde_json::to_value(self) {
@@ -155,7 +155,7 @@ impl Notification {
             }
         }
         Ok(Notification {
-            event: Event::Commit(event(*state)),
+            event: NoticeEvent::Commit(event(*state)),
             at: *at,
             source: Some(source.clone()),
             commit: Some(commit.clone()),
@@ -172,7 +172,7 @@ impl Notification {
     /// One by which somebody tries whether messages arrive.
     pub(super) fn test(at: Timestamp) -> Notification {
         Notification {
-            event: Event::Test(Test::Test),
+            event: NoticeEvent::Test(Test::Test),
             delivery: String::new(),
             receiver: String::new(),
             at,

@@ -12,6 +12,6 @@ mod slack;
 mod tests;
 
 pub use address::is_public;
-pub use message::{Event, Notification, Person, Runs, WrongObject, schema};
+pub use message::{NoticeEvent, Notification, Person, Runs, WrongObject, schema};
 pub use receiver::{Links, Receiver, Settings, tell};
-pub use send::{Answer, Delivery, Http, Post, SendError};
+pub use send::{Delivery, Http, HttpAnswer, Post, SendError};

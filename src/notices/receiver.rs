@@ -12,16 +12,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span, warn};
 
-use super::address::Target;
-use super::forge::{self, State};
+use super::address::Destination;
+use super::forge::{self, CommitState};
 use super::message::{Notification, event};
-use super::send::{Answer, Delivery, Post, SendError};
+use super::send::{Delivery, HttpAnswer, Post, SendError};
 use super::signature::signature;
 use super::slack;
 use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyKind, read_secret};
 use crate::history::{History, HistoryError, Notice, Pending};
-use crate::telemetry::{Metrics, Noticed};
+use crate::telemetry::{Metrics, NoticeLabels};
 use belay_core::rollout::{CommitId, Outcome};
 
 /// How often a receiver looks whether there is something to tell it.
@@ -118,7 +118,7 @@ impl Told {
         let age = age(notice.at, clock.now());
         if age >= GIVES_UP {
             warn!(commit = notice.commit.short(), "given up after 24 h: the receiver is not told of it");
-            metrics.noticed(name, Noticed::GivenUp);
+            metrics.noticed(name, NoticeLabels::GivenUp);
             history.notice_given_up(name, notice.number)?;
             return Ok(Duration::ZERO);
         }
@@ -141,7 +141,7 @@ impl Told {
             return Ok(Duration::ZERO);
         }
         let delivery = delivery_id(name, &pending);
-        let state = if is_begun(notice) { State::Pending } else { State::of(notification.event) };
+        let state = if is_begun(notice) { CommitState::Pending } else { CommitState::of(notification.event) };
         let answer =
             self.receiver.send(notification, state, delivery, &self.settings.links, &*self.settings.post).await;
         let answer = answer.map(|answer| self.receiver.judged(state, answer));
@@ -153,18 +153,18 @@ impl Told {
     }
 
     /// Notes what came back.
-    fn heard(&self, pending: &Pending, answer: Result<Answer, SendError>) -> Result<Duration, HistoryError> {
+    fn heard(&self, pending: &Pending, answer: Result<HttpAnswer, SendError>) -> Result<Duration, HistoryError> {
         let Settings { history, clock, metrics, .. } = &self.settings;
         let (name, commit) = (&self.receiver.0.name, pending.notice.commit.short());
         let (why, retry_after) = match answer {
             Ok(answer) if answer.is_taken() => {
-                metrics.noticed(name, Noticed::Sent);
+                metrics.noticed(name, NoticeLabels::Sent);
                 history.notice_told(name, pending.notice.number)?;
                 return Ok(Duration::ZERO);
             }
             Ok(answer) if answer.is_refusal() => {
                 warn!(commit, %answer, "given up: the receiver refuses the message");
-                metrics.noticed(name, Noticed::GivenUp);
+                metrics.noticed(name, NoticeLabels::GivenUp);
                 history.notice_told(name, pending.notice.number)?;
                 return Ok(Duration::ZERO);
             }
@@ -177,7 +177,7 @@ impl Told {
         };
         let wait = back_off(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
         warn!(commit, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
-        metrics.noticed(name, Noticed::Failed);
+        metrics.noticed(name, NoticeLabels::Failed);
         let retry = SignedDuration::try_from(wait).ok().and_then(|wait| clock.now().checked_add(wait).ok());
         history.notice_not_told(name, retry.unwrap_or(Timestamp::MAX))?;
         Ok(LOOK)
@@ -197,9 +197,9 @@ impl Receiver {
     /// # Errors
     ///
     /// Where there is no answer, or a file can't be read.
-    pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<Answer, SendError> {
+    pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<HttpAnswer, SendError> {
         let id = digest(&[&self.0.name, "test", &now.to_string()]);
-        let mut answer = self.send(Notification::test(now), State::Success, id, links, post).await?;
+        let mut answer = self.send(Notification::test(now), CommitState::Success, id, links, post).await?;
         if self.0.kind.is_forge() && answer.is_taken() {
             // What the forge says of the repository.
             answer.text.clear();
@@ -217,9 +217,9 @@ impl Receiver {
     }
 
     /// An answer that only says that all is as it should be is one that takes the message.
-    fn judged(&self, state: State, answer: Answer) -> Answer {
+    fn judged(&self, state: CommitState, answer: HttpAnswer) -> HttpAnswer {
         match forge::was_so(self.0.kind, state, &answer) {
-            true => Answer { status: 200, ..answer },
+            true => HttpAnswer { status: 200, ..answer },
             false => answer,
         }
     }
@@ -236,11 +236,11 @@ impl Receiver {
     async fn send(
         &self,
         mut notification: Notification,
-        state: State,
+        state: CommitState,
         delivery: String,
         links: &Links,
         post: &dyn Post,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<HttpAnswer, SendError> {
         notification.delivery = delivery;
         notification.receiver.clone_from(&self.0.name);
         links.add_to(&mut notification);
@@ -248,13 +248,13 @@ impl Receiver {
         post.post(delivery).await
     }
 
-    fn delivery(&self, notification: &Notification, state: State) -> Result<Delivery, SendError> {
+    fn delivery(&self, notification: &Notification, state: CommitState) -> Result<Delivery, SendError> {
         let commit = notification.commit.as_ref().map(CommitId::as_str);
         let (address, method) = match self.0.kind.is_forge() {
             true => (forge::address(&self.address()?, commit), forge::method(commit)),
             false => (self.address()?, Method::POST),
         };
-        let target = Target::parse(&address).map_err(SendError)?;
+        let target = Destination::parse(&address).map_err(SendError)?;
         let value = match self.0.kind {
             NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
             NotifyKind::Slack => slack::body(notification),

@@ -22,7 +22,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::address::{Target, is_public};
+use super::address::{Destination, is_public};
 use crate::clock::Clock;
 use belay_core::manifest::is_hidden;
 
@@ -38,7 +38,7 @@ const ADDRESSES: usize = 4;
 /// A message on its way.
 #[derive(Clone)]
 pub struct Delivery {
-    pub(super) target: Target,
+    pub(super) target: Destination,
     pub(super) allow_private: bool,
     /// Its headers, beside those that every message has.
     pub headers: Vec<(&'static str, String)>,
@@ -72,7 +72,7 @@ impl Delivery {
 
 /// What a receiver answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The status.
     pub status: u16,
     /// After which time it wants to be asked again.
@@ -89,7 +89,7 @@ pub struct SendError(pub String);
 /// What takes messages to receivers.
 pub trait Post: Send + Sync + 'static {
     /// Sends one, and says what came back.
-    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>>;
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>>;
 }
 
 /// Over HTTP, or HTTPS with what this machine trusts.
@@ -128,7 +128,7 @@ impl Default for Http {
 }
 
 impl Post for Http {
-    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>> {
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>> {
         Box::pin(async move {
             let host = delivery.target.host().to_owned();
             match timeout(SEND_TIMEOUT, self.exchange(delivery)).await {
@@ -140,7 +140,7 @@ impl Post for Http {
 }
 
 impl Http {
-    async fn exchange(&self, delivery: Delivery) -> Result<Answer, SendError> {
+    async fn exchange(&self, delivery: Delivery) -> Result<HttpAnswer, SendError> {
         let target = delivery.target.clone();
         if !target.is_encrypted() && !delivery.allow_private {
             return Err(SendError(
@@ -160,7 +160,7 @@ impl Http {
 }
 
 /// A connection to an address that may be connected to: the one that is checked is the one that is used.
-async fn connect(target: &Target, allow_private: bool) -> Result<TcpStream, SendError> {
+async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream, SendError> {
     let host = target.host();
     let found = lookup_host((host, target.port())).await;
     let found: Vec<SocketAddr> = found.map_err(|error| SendError(format!("no address of {host}: {error}")))?.collect();
@@ -182,7 +182,7 @@ async fn connect(target: &Target, allow_private: bool) -> Result<TcpStream, Send
 }
 
 /// Sends the message over a connection of its own, and reads what comes back.
-async fn speak<S>(stream: S, delivery: Delivery) -> Result<Answer, SendError>
+async fn speak<S>(stream: S, delivery: Delivery) -> Result<HttpAnswer, SendError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -218,7 +218,7 @@ where
     }
 }
 
-async fn read(response: Response<Incoming>, target: &Target, secret: Option<&str>) -> Answer {
+async fn read(response: Response<Incoming>, target: &Destination, secret: Option<&str>) -> HttpAnswer {
     let status = response.status();
     let retry_after = retry_after(status, response.headers());
     let mut text = Vec::new();
@@ -230,7 +230,7 @@ async fn read(response: Response<Incoming>, target: &Target, secret: Option<&str
             break;
         }
     }
-    Answer {
+    HttpAnswer {
         status: status.as_u16(),
         retry_after,
         text: shown(&hiding(&String::from_utf8_lossy(&text), secret), target.path()),
@@ -271,7 +271,7 @@ fn shown(text: &str, path: &str) -> String {
     plain.collect::<String>().trim().chars().take(SHOWN).collect()
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Whether the message was taken.
     #[must_use]
     pub fn is_taken(&self) -> bool {
@@ -284,7 +284,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for HttpAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
         write!(f, "{}", self.status)?;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::message::{Event, Notification, WrongObject};
+use super::message::{NoticeEvent, Notification, WrongObject};
 use crate::config::NotifyEvent;
 use belay_core::manifest::is_hidden;
 
@@ -74,11 +74,11 @@ fn object(wrong: &WrongObject) -> String {
     text
 }
 
-fn mark(event: Event) -> &'static str {
+fn mark(event: NoticeEvent) -> &'static str {
     match event {
-        Event::Commit(NotifyEvent::Complete) | Event::Test(_) => "✓",
-        Event::Commit(NotifyEvent::Superseded | NotifyEvent::Held | NotifyEvent::Waiting) => "–",
-        Event::Commit(_) => "✗",
+        NoticeEvent::Commit(NotifyEvent::Complete) | NoticeEvent::Test(_) => "✓",
+        NoticeEvent::Commit(NotifyEvent::Superseded | NotifyEvent::Held | NotifyEvent::Waiting) => "–",
+        NoticeEvent::Commit(_) => "✗",
     }
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::address::{Target, is_public};
+use super::address::{Destination, is_public};
 use super::message::Notification;
 use super::receiver::{Links, Receiver, back_off};
-use super::send::{Answer, Http, SendError};
+use super::send::{Http, HttpAnswer, SendError};
 use super::signature::signature;
 use super::slack;
 use crate::config::{Config, NotifyConfig};
@@ -58,7 +58,7 @@ fn config(notify: &str) -> NotifyConfig {
 }
 
 /// Tries a receiver out.
-async fn tried(notify: &str) -> Result<Answer, SendError> {
+async fn tried(notify: &str) -> Result<HttpAnswer, SendError> {
     Receiver::new(config(notify)).try_out(now(), &Links::default(), &Http::new()).await
 }
 
@@ -212,7 +212,7 @@ async fn files_are_named_and_what_is_in_them_is_not() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error = tried(&local(closed)).await.unwrap_err().to_string();
     assert!(error.contains("127.0.0.1") && !error.contains("token-1"), "{error}");
-    assert!(!format!("{:?}", Target::parse("https://a.example/token-1").unwrap()).contains("token-1"));
+    assert!(!format!("{:?}", Destination::parse("https://a.example/token-1").unwrap()).contains("token-1"));
 }
 
 #[tokio::test]

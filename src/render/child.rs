@@ -21,7 +21,7 @@ use super::confine::{Confinement, Sight, confine};
 
 /// How much a tool may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ChildLimits {
     /// How long it may run, and for how long on a processor.
     pub time: Duration,
     /// The memory of its own, in bytes.
@@ -30,15 +30,15 @@ pub struct Limits {
     pub output: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { time: Duration::from_mins(1), memory: 512 << 20, output: 64 << 20 }
+impl Default for ChildLimits {
+    fn default() -> ChildLimits {
+        ChildLimits { time: Duration::from_mins(1), memory: 512 << 20, output: 64 << 20 }
     }
 }
 
 /// Why a tool did not render.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum ChildFailure {
     /// It says so, in these words.
     Said(String),
     /// It took more than its limits.
@@ -47,19 +47,19 @@ pub enum Failure {
     Machine(String),
 }
 
-impl Failure {
+impl ChildFailure {
     /// What is wrong.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
-            Failure::Said(message) | Failure::Bounds(message) | Failure::Machine(message) => message,
+            ChildFailure::Said(message) | ChildFailure::Bounds(message) | ChildFailure::Machine(message) => message,
         }
     }
 
     /// Whether the same inputs may render another time.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        !matches!(self, Failure::Said(_))
+        !matches!(self, ChildFailure::Said(_))
     }
 }
 
@@ -90,19 +90,19 @@ pub fn confinement() -> Confinement {
 }
 
 /// Runs a tool to its end. Returns what it printed.
-pub(super) fn run(run: &Run<'_>, limits: &Limits, stop: &CancellationToken) -> Result<Vec<u8>, Failure> {
+pub(super) fn run(run: &Run<'_>, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
     thread::scope(|scope| {
         let confined = || {
             confine(&Sight { private: run.private, program: run.program });
             start(run, limits).and_then(|child| attend(child, limits, stop))
         };
         let thread = thread::Builder::new().spawn_scoped(scope, confined);
-        let thread = thread.map_err(|error| Failure::Machine(format!("failed to start a thread: {error}")))?;
+        let thread = thread.map_err(|error| ChildFailure::Machine(format!("failed to start a thread: {error}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn start(run: &Run<'_>, limits: &Limits) -> Result<Child, Failure> {
+fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<Child, ChildFailure> {
     let home = run.private.join("home");
     let mut command = Command::new(run.program);
     command
@@ -116,7 +116,8 @@ fn start(run: &Run<'_>, limits: &Limits) -> Result<Child, Failure> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let failed = |error: &io::Error| Failure::Machine(format!("failed to start {}: {error}", run.program.display()));
+    let failed =
+        |error: &io::Error| ChildFailure::Machine(format!("failed to start {}: {error}", run.program.display()));
     let child = command.spawn().map_err(|error| failed(&error))?;
     bound(&child, limits).map_err(|error| {
         end(&child);
@@ -131,7 +132,7 @@ fn group(child: &Child) -> Option<Pid> {
 
 /// Limits a child that has just been started.
 #[cfg(target_os = "linux")]
-fn bound(child: &Child, limits: &Limits) -> io::Result<()> {
+fn bound(child: &Child, limits: &ChildLimits) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, prlimit};
     // What is mapped and not written counts for nothing here: Go programs map much more than they use.
     let bounds = [
@@ -152,7 +153,7 @@ fn bound(child: &Child, limits: &Limits) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn bound(_: &Child, _: &Limits) -> io::Result<()> {
+fn bound(_: &Child, _: &ChildLimits) -> io::Result<()> {
     Ok(())
 }
 
@@ -196,7 +197,7 @@ enum Rest {
 }
 
 /// Waits for a child to end, and ends it when it takes more than it may.
-fn attend(mut child: Child, limits: &Limits, stop: &CancellationToken) -> Result<Vec<u8>, Failure> {
+fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
     let deadline = Instant::now() + limits.time;
     let output = hear(child.stdout.take(), limits.output, Rest::Refused);
     let said = hear(child.stderr.take(), SAID, Rest::PassedOver);
@@ -222,9 +223,9 @@ fn attend(mut child: Child, limits: &Limits, stop: &CancellationToken) -> Result
         pause = (pause * 2).min(Duration::from_millis(20));
     };
     end(&child);
-    let status = child.wait().map_err(|error| Failure::Machine(format!("failed to wait for it: {error}")))?;
+    let status = child.wait().map_err(|error| ChildFailure::Machine(format!("failed to wait for it: {error}")))?;
     if let Some(why) = stopped {
-        return Err(Failure::Bounds(why));
+        return Err(ChildFailure::Bounds(why));
     }
     let said = match said.recv_timeout(LETTING_GO) {
         Ok(Heard::All(bytes)) => bytes,
@@ -235,8 +236,8 @@ fn attend(mut child: Child, limits: &Limits, stop: &CancellationToken) -> Result
     }
     match printed.or_else(|| output.recv_timeout(LETTING_GO).ok()) {
         Some(Heard::All(bytes)) => Ok(bytes),
-        Some(Heard::TooMuch) => Err(Failure::Bounds(format!("printed more than {} MiB", limits.output >> 20))),
-        None => Err(Failure::Machine("its output could not be read".to_owned())),
+        Some(Heard::TooMuch) => Err(ChildFailure::Bounds(format!("printed more than {} MiB", limits.output >> 20))),
+        None => Err(ChildFailure::Machine("its output could not be read".to_owned())),
     }
 }
 
@@ -247,11 +248,11 @@ fn has_ended(child: &Child) -> bool {
 }
 
 /// What a tool says that has failed, in its own words.
-fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &Limits) -> Failure {
+fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &ChildLimits) -> ChildFailure {
     let said = String::from_utf8_lossy(said);
     let memory = limits.memory >> 20;
     if said.contains("out of memory") || said.contains("cannot allocate memory") {
-        return Failure::Bounds(format!("needs more than {memory} MiB of memory"));
+        return ChildFailure::Bounds(format!("needs more than {memory} MiB of memory"));
     }
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     // Helm and kubectl warn of other things before.
@@ -260,7 +261,7 @@ fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &Limits) -> F
     let words = words.join(" ");
     let words = words.trim_start_matches("Error: ").trim_start_matches("error: ");
     if words.is_empty() {
-        return Failure::Bounds(format!("ended with {status} and said nothing"));
+        return ChildFailure::Bounds(format!("ended with {status} and said nothing"));
     }
-    Failure::Said(words.to_owned())
+    ChildFailure::Said(words.to_owned())
 }

@@ -105,7 +105,7 @@ struct Walk<'t, T> {
 }
 
 /// One kustomization that is being read.
-struct Reading<'f> {
+struct ClosureReading<'f> {
     folder: &'f str,
     file: &'f str,
     next: Vec<String>,
@@ -129,7 +129,7 @@ impl<T: Tree> Walk<'_, T> {
             self.certain = false;
             return Ok(Vec::new());
         };
-        let mut reading = Reading { folder, file, next: Vec::new() };
+        let mut reading = ClosureReading { folder, file, next: Vec::new() };
         if bytes.trim_ascii().is_empty() {
             return Ok(Vec::new());
         }
@@ -150,7 +150,7 @@ impl<T: Tree> Walk<'_, T> {
         Ok(reading.next)
     }
 
-    fn fields(&mut self, reading: &mut Reading<'_>, root: At<'_>) -> Result<(), T::Error> {
+    fn fields(&mut self, reading: &mut ClosureReading<'_>, root: At<'_>) -> Result<(), T::Error> {
         for field in root.children() {
             let name = field.name;
             if CHARTS.contains(&name) {
@@ -187,7 +187,7 @@ impl<T: Tree> Walk<'_, T> {
     }
 
     /// The files that a ConfigMap or Secret is generated from.
-    fn generator(&mut self, reading: &mut Reading<'_>, item: At<'_>) -> Result<(), T::Error> {
+    fn generator(&mut self, reading: &mut ClosureReading<'_>, item: At<'_>) -> Result<(), T::Error> {
         let lists = ["files", "envs"].into_iter().filter_map(|name| item.get(name));
         for file in
             lists.flat_map(|list| list.children().map(|child| child.at).collect::<Vec<_>>()).chain(item.get("env"))
@@ -199,7 +199,7 @@ impl<T: Tree> Walk<'_, T> {
         Ok(())
     }
 
-    fn named(&mut self, reading: &mut Reading<'_>, at: At<'_>) -> Result<(), T::Error> {
+    fn named(&mut self, reading: &mut ClosureReading<'_>, at: At<'_>) -> Result<(), T::Error> {
         match at.value().as_str() {
             // A patch may be written where its path could stand.
             Some(text) if !text.trim_end().contains('\n') => self.path(reading, at, text),
@@ -207,7 +207,7 @@ impl<T: Tree> Walk<'_, T> {
         }
     }
 
-    fn path(&mut self, reading: &mut Reading<'_>, at: At<'_>, path: &str) -> Result<(), T::Error> {
+    fn path(&mut self, reading: &mut ClosureReading<'_>, at: At<'_>, path: &str) -> Result<(), T::Error> {
         let Some(joined) = join(reading.folder, path) else {
             let message = format!("{path} lies outside of the repository");
             self.refuse(reading, at, message, "belay shows a tool nothing but the repository: put it there");
@@ -235,7 +235,7 @@ impl<T: Tree> Walk<'_, T> {
         Ok(node)
     }
 
-    fn refuse(&mut self, reading: &Reading<'_>, at: At<'_>, message: String, hint: &str) {
+    fn refuse(&mut self, reading: &ClosureReading<'_>, at: At<'_>, message: String, hint: &str) {
         let start = at.span().start;
         let place = Place { path: reading.file.into(), line: start.line, column: start.column };
         self.refusal.get_or_insert(Refusal { place, message, hint: hint.to_owned() });

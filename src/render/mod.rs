@@ -28,7 +28,7 @@ mod tools;
 mod tree;
 mod unit;
 
-pub use child::{Failure, Limits, confinement};
+pub use child::{ChildFailure, ChildLimits, confinement};
 pub use closure::kustomization_in;
 pub use confine::Confinement;
 pub use excluded::{Excluded, IGNORE_FILE, ignoring_above};
@@ -36,7 +36,7 @@ pub use find::find;
 pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;
-pub use tools::{Found, Tool, Tools};
+pub use tools::{FoundTool, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
 pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind};
 

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Cache;
-use super::child::{self, Failure, Limits, Run};
+use super::child::{self, ChildFailure, ChildLimits, Run};
 use super::closure::{ORIGIN, asks_origin};
 use super::export::{ExportError, export};
 use super::find::find;
 use super::helm;
-use super::tools::{Found, Tool, Tools};
+use super::tools::{FoundTool, Tool, Tools};
 use super::tree::Tree;
 use super::unit::{HelmOptions, Options, Plan, RenderId, Unit, UnitKind};
 use belay_core::manifest::yaml::{decode, documents};
@@ -38,7 +38,7 @@ const AGAIN: Duration = Duration::from_mins(10);
 pub struct Renderer {
     options: Options,
     tools: Tools,
-    limits: Limits,
+    limits: ChildLimits,
     /// Where the private folders of the tools are made; the system's where there is none.
     work: Option<PathBuf>,
     cache: Option<Cache>,
@@ -51,11 +51,11 @@ pub struct Renderer {
 }
 
 /// What became of a unit.
-type Outcome = Result<Arc<[u8]>, Failed>;
+type Outcome = Result<Arc<[u8]>, FailedRender>;
 
 /// Why a unit was not rendered.
 #[derive(Clone, Debug)]
-struct Failed {
+struct FailedRender {
     place: Place,
     message: String,
     hint: Option<String>,
@@ -84,7 +84,7 @@ impl Renderer {
         Renderer {
             options,
             tools,
-            limits: Limits::default(),
+            limits: ChildLimits::default(),
             work,
             cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
             held: Mutex::default(),
@@ -101,7 +101,7 @@ impl Renderer {
 
     /// The same with other limits.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Renderer {
+    pub fn with_limits(self, limits: ChildLimits) -> Renderer {
         Renderer { limits, ..self }
     }
 
@@ -156,7 +156,9 @@ impl Renderer {
     pub fn file<T: Tree>(&self, tree: &T, unit: &Unit, scopes: &Scopes) -> Result<File, T::Error> {
         let bytes = match self.outcome(tree, unit)? {
             Ok(bytes) => bytes,
-            Err(Failed { place, message, hint, .. }) => return Ok(not_rendered(&unit.path, place, message, hint)),
+            Err(FailedRender { place, message, hint, .. }) => {
+                return Ok(not_rendered(&unit.path, place, message, hint));
+            }
         };
         let (origins, namespace) = match &unit.kind {
             UnitKind::Kustomize { asks_origin, .. } => (Origins::Annotation { kept: *asks_origin }, None),
@@ -198,7 +200,7 @@ impl Renderer {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tool(&self, unit: &Unit) -> Option<Found> {
+    fn tool(&self, unit: &Unit) -> Option<FoundTool> {
         match unit.kind {
             UnitKind::Kustomize { .. } => self.tools.kustomize(),
             UnitKind::Helm(_) => self.tools.helm(),
@@ -208,7 +210,7 @@ impl Renderer {
     fn known(&self, unit: &Unit) -> Option<Outcome> {
         if let Some(refusal) = &unit.refusal {
             let super::Refusal { place, message, hint } = refusal.clone();
-            return Some(Err(Failed { place, message, hint: Some(hint), passes: Passes::Never }));
+            return Some(Err(FailedRender { place, message, hint: Some(hint), passes: Passes::Never }));
         }
         if let Some(outcome) = self.held().get(&unit.id) {
             return Some(outcome.clone());
@@ -226,7 +228,7 @@ impl Renderer {
             return Ok(self.hold(unit.id, Err(no_tool(&unit.kind, beginning))));
         };
         let again = |may_pass| if may_pass { Passes::After(Instant::now() + AGAIN) } else { Passes::Never };
-        let failed = |place: &Place, message: String, may_pass| Failed {
+        let failed = |place: &Place, message: String, may_pass| FailedRender {
             place: place.clone(),
             message,
             hint: None,
@@ -262,7 +264,7 @@ impl Renderer {
         outcome
     }
 
-    fn run<T: Tree>(&self, tree: &T, unit: &Unit, found: &Found) -> Result<Vec<u8>, RunError<T::Error>> {
+    fn run<T: Tree>(&self, tree: &T, unit: &Unit, found: &FoundTool) -> Result<Vec<u8>, RunError<T::Error>> {
         if self.stop.is_cancelled() {
             return Err(RunError::Machine("belay is stopping".to_owned()));
         }
@@ -311,10 +313,10 @@ enum RunError<E> {
     Tree(E),
     TooMuch(String),
     Machine(String),
-    Tool(Failure),
+    Tool(ChildFailure),
 }
 
-fn no_tool(kind: &UnitKind, place: Place) -> Failed {
+fn no_tool(kind: &UnitKind, place: Place) -> FailedRender {
     let (tool, message, hint) = match kind {
         UnitKind::Kustomize { .. } => (
             Tool::Kustomize,
@@ -327,7 +329,7 @@ fn no_tool(kind: &UnitKind, place: Place) -> Failed {
             "install helm, or name the program: [render] helm = \"/usr/local/bin/helm\"",
         ),
     };
-    Failed { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
+    FailedRender { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
 }
 
 /// The namespace of a chart's objects that name none.
@@ -388,7 +390,7 @@ fn ask_for_origins(file: &Path) -> std::io::Result<()> {
 }
 
 /// A tool's words without the folder that it was shown the repository in, which is there no more.
-fn without_folder(failure: Failure, exported: &Path) -> Failure {
+fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFailure {
     let real = fs::canonicalize(exported).unwrap_or_else(|_| exported.to_owned());
     let shorten = |message: String| {
         let mut message = message;
@@ -399,9 +401,9 @@ fn without_folder(failure: Failure, exported: &Path) -> Failure {
         message
     };
     match failure {
-        Failure::Said(message) => Failure::Said(shorten(message)),
-        Failure::Bounds(message) => Failure::Bounds(shorten(message)),
-        Failure::Machine(message) => Failure::Machine(shorten(message)),
+        ChildFailure::Said(message) => ChildFailure::Said(shorten(message)),
+        ChildFailure::Bounds(message) => ChildFailure::Bounds(shorten(message)),
+        ChildFailure::Machine(message) => ChildFailure::Machine(shorten(message)),
     }
 }
 

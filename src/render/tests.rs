@@ -59,7 +59,7 @@ fn kustomized() -> MemoryTree {
 }
 
 /// What a kustomization says with one tool, as its only complaint.
-fn complaint_of(text: &str, limits: Limits) -> String {
+fn complaint_of(text: &str, limits: ChildLimits) -> String {
     let (_folder, tools) = script(text);
     let mut tree = MemoryTree::default();
     tree.file("kustomization.yaml", "");
@@ -164,7 +164,7 @@ fn a_tool_that_is_missing_is_named_and_looked_for_again() {
 
 #[test]
 fn a_tool_that_hangs_is_ended_with_what_it_started() {
-    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let limits = ChildLimits { time: Duration::from_secs(1), ..ChildLimits::default() };
     let began = Instant::now();
     // What it started keeps the output open.
     let complaint = complaint_of("sleep 1000 & sleep 1000", limits);
@@ -193,20 +193,20 @@ fn a_daemon_that_stops_ends_what_renders() {
 
 #[test]
 fn processes_beyond_counting_end_with_the_tool() {
-    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let limits = ChildLimits { time: Duration::from_secs(1), ..ChildLimits::default() };
     let complaint = complaint_of("f() { sleep 1000 & sleep 0.05; f & f; }; f", limits);
     assert!(complaint.contains("was ended"), "{complaint}");
 }
 
 #[test]
 fn what_a_tool_leaves_behind_ends_with_it() {
-    let complaint = complaint_of("sleep 1000 & echo no >&2; exit 1", Limits::default());
+    let complaint = complaint_of("sleep 1000 & echo no >&2; exit 1", ChildLimits::default());
     assert!(complaint.contains(": no"), "{complaint}");
 }
 
 #[test]
 fn output_and_memory_are_bounded() {
-    let limits = Limits { output: 1 << 20, ..Limits::default() };
+    let limits = ChildLimits { output: 1 << 20, ..ChildLimits::default() };
     let complaint = complaint_of("while :; do echo 0123456789012345678901234567890123456789; done", limits);
     assert!(complaint.contains("printed more than 1 MiB"), "{complaint}");
     let errors = complaint_of(
@@ -214,7 +214,7 @@ fn output_and_memory_are_bounded() {
         limits,
     );
     assert!(errors.len() < 1000, "{}", errors.len());
-    let limits = Limits { memory: 32 << 20, ..Limits::default() };
+    let limits = ChildLimits { memory: 32 << 20, ..ChildLimits::default() };
     let complaint = complaint_of("x=0123456789; while :; do x=$x$x; done", limits);
     assert!(complaint.contains("memory") || complaint.contains("Out of space"), "{complaint}");
 }
@@ -235,7 +235,7 @@ fn a_tool_sees_neither_files_nor_the_environment_nor_the_network() {
     );
     // Of the shells only bash connects.
     let text = if Path::new("/bin/bash").exists() { format!("exec /bin/bash -c '{text}'") } else { text };
-    let complaint = complaint_of(&text.replace("kill -9", "kill -0"), Limits::default());
+    let complaint = complaint_of(&text.replace("kill -9", "kill -0"), ChildLimits::default());
     assert!(complaint.contains("home") && complaint.contains("path="), "{complaint}");
     assert!(!complaint.contains("path=/"), "{complaint}");
     let confined = confinement();

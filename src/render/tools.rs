@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::child::{Failure, Limits, Run, run};
+use super::child::{ChildFailure, ChildLimits, Run, run};
 
 /// A program that renders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Tools {
 
 /// A program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundTool {
     /// Which one it is.
     pub tool: Tool,
     /// Where it is.
@@ -43,7 +43,7 @@ pub struct Found {
 impl Tools {
     /// What renders kustomizations. It is looked for anew each time.
     #[must_use]
-    pub fn kustomize(&self) -> Option<Found> {
+    pub fn kustomize(&self) -> Option<FoundTool> {
         match &self.kustomize {
             Some(named) => {
                 let is_kubectl = named.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kubectl"));
@@ -55,7 +55,7 @@ impl Tools {
 
     /// What renders charts. It is looked for anew each time.
     #[must_use]
-    pub fn helm(&self) -> Option<Found> {
+    pub fn helm(&self) -> Option<FoundTool> {
         match &self.helm {
             Some(named) => found(Tool::Helm, named),
             None => on_path(Tool::Helm),
@@ -63,14 +63,14 @@ impl Tools {
     }
 }
 
-impl Found {
+impl FoundTool {
     /// What the program says of its version.
     ///
     /// # Errors
     ///
     /// When it can't be run, or says nothing.
-    pub fn version(&self) -> Result<String, Failure> {
-        let private = tempfile::tempdir().map_err(|error| Failure::Machine(error.to_string()))?;
+    pub fn version(&self) -> Result<String, ChildFailure> {
+        let private = tempfile::tempdir().map_err(|error| ChildFailure::Machine(error.to_string()))?;
         let arguments: &[&str] = match self.tool {
             Tool::Kustomize => &["version"],
             Tool::Kubectl => &["version", "--client"],
@@ -82,13 +82,13 @@ impl Found {
             folder: private.path().to_owned(),
             private: private.path(),
         };
-        let limits = Limits { time: Duration::from_secs(10), ..Limits::default() };
+        let limits = ChildLimits { time: Duration::from_secs(10), ..ChildLimits::default() };
         let said = run(&asked, &limits, &CancellationToken::new())?;
         let said = String::from_utf8_lossy(&said);
         let words = said.split_whitespace().find(|word| {
             word.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit()) && word.contains('.')
         });
-        words.map(ToOwned::to_owned).ok_or_else(|| Failure::Said("it does not tell its version".to_owned()))
+        words.map(ToOwned::to_owned).ok_or_else(|| ChildFailure::Said("it does not tell its version".to_owned()))
     }
 
     /// What tells this program from another version of it, without running it.
@@ -116,15 +116,15 @@ impl fmt::Display for Tool {
     }
 }
 
-fn on_path(tool: Tool) -> Option<Found> {
+fn on_path(tool: Tool) -> Option<FoundTool> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .filter(|folder| folder.is_absolute())
         .find_map(|folder| found(tool, &folder.join(tool.name())))
 }
 
-fn found(tool: Tool, program: &Path) -> Option<Found> {
+fn found(tool: Tool, program: &Path) -> Option<FoundTool> {
     let program = fs::canonicalize(program).ok()?;
     let data = fs::metadata(&program).ok()?;
-    (data.is_file() && data.permissions().mode() & 0o111 != 0).then_some(Found { tool, program })
+    (data.is_file() && data.permissions().mode() & 0o111 != 0).then_some(FoundTool { tool, program })
 }

@@ -20,9 +20,9 @@ const ENDS: [&str; 4] = ["complete", "failed", "rolled-back", "rollback-failed"]
 const FETCHES: [&str; 2] = ["ok", "error"];
 
 /// Labels are known words, and names from the configuration.
-type Labels<const N: usize> = [(&'static str, String); N];
-type Counters<const N: usize> = Family<Labels<N>, Counter>;
-type Histograms<const N: usize> = Family<Labels<N>, Histogram, Buckets>;
+type MetricLabels<const N: usize> = [(&'static str, String); N];
+type Counters<const N: usize> = Family<MetricLabels<N>, Counter>;
+type Histograms<const N: usize> = Family<MetricLabels<N>, Histogram, Buckets>;
 
 /// The counters and histograms of this process. Cheap to clone: all clones count together.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ impl MetricConstructor<Histogram> for Buckets {
 
 /// What became of a message to a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noticed {
+pub enum NoticeLabels {
     /// The receiver has taken it.
     Sent,
     /// An attempt was in vain.
@@ -76,14 +76,14 @@ pub enum Noticed {
     GivenUp,
 }
 
-impl Noticed {
-    const ALL: [Noticed; 3] = [Noticed::Sent, Noticed::Failed, Noticed::GivenUp];
+impl NoticeLabels {
+    const ALL: [NoticeLabels; 3] = [NoticeLabels::Sent, NoticeLabels::Failed, NoticeLabels::GivenUp];
 
     fn word(self) -> &'static str {
         match self {
-            Noticed::Sent => "sent",
-            Noticed::Failed => "failed",
-            Noticed::GivenUp => "given-up",
+            NoticeLabels::Sent => "sent",
+            NoticeLabels::Failed => "failed",
+            NoticeLabels::GivenUp => "given-up",
         }
     }
 }
@@ -183,19 +183,19 @@ impl Metrics {
 
     /// Begins the counters of a receiver of notices at 0.
     pub fn receiver(&self, receiver: &str) {
-        for noticed in Noticed::ALL {
+        for noticed in NoticeLabels::ALL {
             drop(self.0.notices.get_or_create(&notice(receiver, noticed)));
         }
     }
 
     /// Something became of a message to a receiver.
-    pub fn noticed(&self, receiver: &str, noticed: Noticed) {
+    pub fn noticed(&self, receiver: &str, noticed: NoticeLabels) {
         self.0.notices.get_or_create(&notice(receiver, noticed)).inc();
     }
 
     /// How many messages to a receiver, or attempts, ended so.
     #[must_use]
-    pub fn notices(&self, receiver: &str, noticed: Noticed) -> u64 {
+    pub fn notices(&self, receiver: &str, noticed: NoticeLabels) -> u64 {
         self.0.notices.get(&notice(receiver, noticed)).map_or(0, |counter| counter.get())
     }
 
@@ -243,18 +243,18 @@ impl Metrics {
     }
 }
 
-fn of_source(source: &str) -> Labels<1> {
+fn of_source(source: &str) -> MetricLabels<1> {
     [("source", source.to_owned())]
 }
 
-fn notice(receiver: &str, noticed: Noticed) -> Labels<2> {
+fn notice(receiver: &str, noticed: NoticeLabels) -> MetricLabels<2> {
     [("receiver", receiver.to_owned()), ("result", noticed.word().to_owned())]
 }
 
-fn hook(source: &str, hooked: Hooked) -> Labels<2> {
+fn hook(source: &str, hooked: Hooked) -> MetricLabels<2> {
     [("source", source.to_owned()), ("result", hooked.word().to_owned())]
 }
 
-fn rollout(source: &str, trigger: &str, outcome: &str) -> Labels<3> {
+fn rollout(source: &str, trigger: &str, outcome: &str) -> MetricLabels<3> {
     [("source", source.to_owned()), ("trigger", trigger.to_owned()), ("outcome", outcome.to_owned())]
 }

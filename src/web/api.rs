@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Room;
 use super::problem::Problem;
-use super::query::{Asked, HistoryAsked, StatsAsked};
+use super::query::{HistoryAsked, QueryParams, StatsAsked};
 use crate::daemon::Status;
 use crate::history::answers::{
     HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
@@ -43,7 +43,7 @@ pub(super) async fn status(State(room): State<Room>) -> Result<Json<StatusAnswer
 
 pub(super) async fn workloads(
     State(room): State<Room>,
-    Asked(asked): Asked<WorkloadsAsked>,
+    QueryParams(asked): QueryParams<WorkloadsAsked>,
 ) -> Result<Json<WorkloadsAnswer>, Problem> {
     let WorkloadsAsked { source, namespace, name, state } = asked;
     let mut workloads = room.status().await?.workloads;
@@ -58,7 +58,7 @@ pub(super) async fn workloads(
 
 pub(super) async fn history(
     State(room): State<Room>,
-    Asked(asked): Asked<HistoryAsked>,
+    QueryParams(asked): QueryParams<HistoryAsked>,
 ) -> Result<Json<HistoryAnswer>, Problem> {
     let query = asked.query(room.shown.clock.now())?;
     let records = room.books.ask(move |history| answers(history, &history.records(&query)?)).await?;
@@ -71,7 +71,7 @@ pub(super) async fn commit(State(room): State<Room>, Path(digits): Path<String>)
 
 pub(super) async fn stats(
     State(room): State<Room>,
-    Asked(asked): Asked<StatsAsked>,
+    QueryParams(asked): QueryParams<StatsAsked>,
 ) -> Result<Json<StatsAnswer>, Problem> {
     let query = asked.query(room.shown.clock.now())?;
     let (since, until) = (query.since, query.until);

@@ -31,10 +31,10 @@ const WARNINGS_APART: Duration = Duration::from_mins(1);
 
 /// Who may ask for a look at one source. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Hook(Arc<Inner>);
+pub struct Hook(Arc<HooksInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct HooksInner {
     secret_file: PathBuf,
     look: LookRequest,
     warned: Mutex<Option<Instant>>,
@@ -44,7 +44,7 @@ impl Hook {
     /// Whoever knows one of the secrets in this file, a line each.
     #[must_use]
     pub fn new(secret_file: PathBuf, look: LookRequest) -> Hook {
-        Hook(Arc::new(Inner { secret_file, look, warned: Mutex::default() }))
+        Hook(Arc::new(HooksInner { secret_file, look, warned: Mutex::default() }))
     }
 
     /// Says what is wrong; at most once a minute, so that nobody fills the log.
@@ -56,24 +56,24 @@ impl Hook {
         }
     }
 
-    async fn check(&self, request: Request) -> Result<(), Refusal> {
+    async fn check(&self, request: Request) -> Result<(), HookRefusal> {
         let (head, body) = request.into_parts();
         let proof = Proof::of(&head.headers);
         if body.size_hint().lower() > LARGEST {
-            return Err(Refusal::TooLarge);
+            return Err(HookRefusal::TooLarge);
         }
-        let secrets = read_secret(&self.0.secret_file).map_err(Refusal::Unreadable)?;
+        let secrets = read_secret(&self.0.secret_file).map_err(HookRefusal::Unreadable)?;
         let lines = secrets.lines().map(str::trim).filter(|line| !line.is_empty()).take(SECRETS);
         // Also where nothing can come of it: who is in the middle of sending does not hear an answer.
         let mut checking = proof.unwrap_or_default().check(lines);
-        timeout(BODY_TIMEOUT, read(body, &mut checking)).await.map_err(|_| Refusal::TooSlow)??;
-        if checking.proves() { Ok(()) } else { Err(Refusal::Unproven) }
+        timeout(BODY_TIMEOUT, read(body, &mut checking)).await.map_err(|_| HookRefusal::TooSlow)??;
+        if checking.proves() { Ok(()) } else { Err(HookRefusal::Unproven) }
     }
 }
 
 /// Why a hook is not taken.
 #[derive(Debug)]
-enum Refusal {
+enum HookRefusal {
     Unproven,
     TooLarge,
     TooSlow,
@@ -95,19 +95,19 @@ pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>
             hook.0.look.pushed();
             return text(StatusCode::ACCEPTED, "the repository is looked at\n");
         }
-        Err(Refusal::Unproven) => {
+        Err(HookRefusal::Unproven) => {
             let answer = "the signature or token is missing or wrong\n";
             (Hooked::Refused, StatusCode::UNAUTHORIZED, answer, answer.trim_end().to_owned())
         }
-        Err(Refusal::TooLarge) => {
+        Err(HookRefusal::TooLarge) => {
             let answer = "the body is larger than 25 MiB\n";
             (Hooked::Invalid, StatusCode::PAYLOAD_TOO_LARGE, answer, answer.trim_end().to_owned())
         }
-        Err(Refusal::TooSlow) => {
+        Err(HookRefusal::TooSlow) => {
             let answer = "the body did not arrive within 20 s\n";
             (Hooked::Invalid, StatusCode::REQUEST_TIMEOUT, answer, answer.trim_end().to_owned())
         }
-        Err(Refusal::Unreadable(why)) => {
+        Err(HookRefusal::Unreadable(why)) => {
             let answer = "the secret can't be read: belay's log says why\n";
             (Hooked::Error, StatusCode::INTERNAL_SERVER_ERROR, answer, why)
         }
@@ -118,15 +118,15 @@ pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>
 }
 
 /// Reads all of a body, and keeps nothing of it.
-async fn read(mut body: Body, checking: &mut Checking) -> Result<(), Refusal> {
+async fn read(mut body: Body, checking: &mut Checking) -> Result<(), HookRefusal> {
     let mut length = 0_u64;
     while let Some(frame) = body.frame().await {
         // What broke off has no answer.
-        let Ok(frame) = frame else { return Err(Refusal::TooSlow) };
+        let Ok(frame) = frame else { return Err(HookRefusal::TooSlow) };
         let bytes = frame.data_ref().map_or(&[][..], |data| &data[..]);
         length = length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         if length > LARGEST {
-            return Err(Refusal::TooLarge);
+            return Err(HookRefusal::TooLarge);
         }
         checking.update(bytes);
     }

@@ -64,7 +64,7 @@ struct Gauges(watch::Receiver<Status>);
 
 impl Collector for Gauges {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
+        let mut page = MetricsPage(encoder);
         let status = self.0.borrow();
         page.family(
             "belay_build_info",
@@ -79,9 +79,9 @@ impl Collector for Gauges {
     }
 }
 
-type Labels = Vec<(&'static str, String)>;
+type GaugeLabels = Vec<(&'static str, String)>;
 
-fn sources(page: &mut Page<'_>, status: &Status) -> fmt::Result {
+fn sources(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     let commit = |commit: &Option<CommitId>| commit.as_ref().map(ToString::to_string).unwrap_or_default();
     page.family(
         "belay_source_info",
@@ -113,7 +113,7 @@ fn sources(page: &mut Page<'_>, status: &Status) -> fmt::Result {
 }
 
 /// The state of each source, and how many objects are in which: a line for each word, so that none is ever missing.
-fn states(page: &mut Page<'_>, status: &Status) -> fmt::Result {
+fn states(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     let each = status.sources.iter().flat_map(|(name, source)| {
         let now = source.state();
         SourceState::ALL.map(|state| (of_state(name, state.word()), i64::from(now == state)))
@@ -126,7 +126,7 @@ fn states(page: &mut Page<'_>, status: &Status) -> fmt::Result {
     page.family("belay_objects", "Objects by state.", each)
 }
 
-fn holds(page: &mut Page<'_>, status: &Status) -> fmt::Result {
+fn holds(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     let each = status.sources.iter().flat_map(|(source, of)| {
         of.held.iter().map(move |(key, held)| {
             let mut labels = of_object(source, key);
@@ -137,7 +137,7 @@ fn holds(page: &mut Page<'_>, status: &Status) -> fmt::Result {
     page.family("belay_hold_since_timestamp_seconds", "Since when a manifest is held.", each)
 }
 
-fn workloads(page: &mut Page<'_>, status: &Status) -> fmt::Result {
+fn workloads(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     let each = status.sources.iter().flat_map(|(source, of)| {
         of.workloads.iter().map(move |(key, live)| {
             let mut labels = of_object(source, key);
@@ -153,7 +153,7 @@ fn workloads(page: &mut Page<'_>, status: &Status) -> fmt::Result {
     )
 }
 
-fn rollouts(page: &mut Page<'_>, status: &Status) -> fmt::Result {
+fn rollouts(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     type Gauge = (&'static str, &'static str, fn(&UnderWay) -> i64);
     let gauges: [Gauge; 3] = [
         ("belay_rollout_pods_wanted", "Pods that a rollout under way wants.", |way| way.counters.desired),
@@ -173,15 +173,15 @@ fn rollouts(page: &mut Page<'_>, status: &Status) -> fmt::Result {
     Ok(())
 }
 
-fn of_source(source: &str) -> Labels {
+fn of_source(source: &str) -> GaugeLabels {
     vec![("source", source.to_owned())]
 }
 
-fn of_state(source: &str, state: &str) -> Labels {
+fn of_state(source: &str, state: &str) -> GaugeLabels {
     vec![("source", source.to_owned()), ("state", state.to_owned())]
 }
 
-fn of_object(source: &str, key: &ObjectKey) -> Labels {
+fn of_object(source: &str, key: &ObjectKey) -> GaugeLabels {
     let namespace = key.namespace.clone().unwrap_or_default();
     vec![
         ("source", source.to_owned()),
@@ -196,11 +196,11 @@ fn count(number: usize) -> i64 {
 }
 
 /// What is written.
-struct Page<'a>(DescriptorEncoder<'a>);
+struct MetricsPage<'a>(DescriptorEncoder<'a>);
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     /// A gauge with these labels and values.
-    fn family(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, i64)>) -> fmt::Result {
+    fn family(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (GaugeLabels, i64)>) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in values {
             ConstGauge::new(value).encode(family.encode_family(&labels)?)?;

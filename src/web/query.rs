@@ -21,15 +21,15 @@ const MOST_RECORDS: u32 = 1000;
 const STATS: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The parameters of an address; one that is not known is refused, for whoever wrote it meant something.
-pub(super) struct Asked<T>(pub T);
+pub(super) struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Asked<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<QueryParams<T>, Problem> {
         let Parameters(asked) =
             Parameters::try_from_uri(&parts.uri).map_err(|error| Problem::Unclear(error.body_text()))?;
-        Ok(Asked(asked))
+        Ok(QueryParams(asked))
     }
 }
 
@@ -98,13 +98,13 @@ pub(super) struct StatsAsked {
     /// Of this last time: `7d`; 30 days where nothing is said.
     pub since: Option<String>,
     /// One line for each source, workload or month.
-    pub by: Each,
+    pub by: StatsGroup,
 }
 
 /// What one line of numbers is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Each {
+pub(super) enum StatsGroup {
     /// A source.
     #[default]
     Source,
@@ -122,9 +122,9 @@ impl StatsAsked {
             None => now.checked_sub(STATS).unwrap_or(Timestamp::MIN),
         };
         let by = match self.by {
-            Each::Source => By::Source,
-            Each::Workload => By::Workload,
-            Each::Month => By::Month,
+            StatsGroup::Source => By::Source,
+            StatsGroup::Workload => By::Workload,
+            StatsGroup::Month => By::Month,
         };
         Ok(StatsQuery { source: self.source, since, until: now, by })
     }

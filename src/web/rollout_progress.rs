@@ -19,7 +19,7 @@ const MOMENTS: usize = 300;
 
 /// The pods of a workload at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct ProgressMoment {
     pub at: Timestamp,
     pub counters: Counters,
 }
@@ -29,7 +29,7 @@ pub(super) struct Moment {
 struct Rollout {
     commit: CommitId,
     open: bool,
-    moments: Vec<Moment>,
+    moments: Vec<ProgressMoment>,
 }
 
 /// The newest rollout of each workload. Cheap to clone.
@@ -55,7 +55,7 @@ impl RolloutProgress {
     }
 
     /// The moments of the newest rollout of a workload.
-    pub(super) fn of(&self, source: &str, key: &ObjectKey) -> Option<Vec<Moment>> {
+    pub(super) fn of(&self, source: &str, key: &ObjectKey) -> Option<Vec<ProgressMoment>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(source.to_owned(), key.clone())).map(|rollout| rollout.moments.clone())
     }
@@ -98,7 +98,7 @@ impl Rollout {
         if self.moments.last().is_some_and(|last| last.counters == counters) {
             return;
         }
-        self.moments.push(Moment { at, counters });
+        self.moments.push(ProgressMoment { at, counters });
         if self.moments.len() > MOMENTS {
             // Every second one of the older half: the beginning stays, and the end is told in full.
             let half = MOMENTS / 2;
@@ -121,7 +121,7 @@ const BELOW: i64 = 20;
 type Layer = (&'static str, fn(&Counters) -> i64);
 
 /// The progress as a picture: areas of what is new and available, new, and old above each other. Numbers and nothing else.
-pub(super) fn picture(moments: &[Moment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
+pub(super) fn picture(moments: &[ProgressMoment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return String::new() };
     // While it goes on, what was last so is still so.
     let seen = now.map_or(last.at, |now| now.max(last.at));
@@ -166,9 +166,9 @@ pub(super) fn picture(moments: &[Moment], now: Option<Timestamp>, until: Option<
 mod tests {
     use super::*;
 
-    fn moment(second: i64, total: i64, updated: i64, available: i64) -> Moment {
+    fn moment(second: i64, total: i64, updated: i64, available: i64) -> ProgressMoment {
         let counters = Counters { desired: 2, total, updated, available, ready: available };
-        Moment { at: Timestamp::from_second(second).unwrap(), counters }
+        ProgressMoment { at: Timestamp::from_second(second).unwrap(), counters }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belay::config::{Config, NotifyConfig};
 use belay::notices::{self, Http, Links, Receiver, Settings};
-use belay::telemetry::Noticed;
+use belay::telemetry::NoticeLabels;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -161,7 +161,7 @@ async fn pending_then_success_or_failure_with_the_reason() {
         let description = last.body["description"].as_str().unwrap();
         assert!(description.starts_with("rolled-back: Deployment default/web: "), "{description}");
         assert!(kind != "github" || description.chars().count() <= 140, "{description}");
-        assert_eq!(world.metrics().notices("forge", Noticed::Sent), 4);
+        assert_eq!(world.metrics().notices("forge", NoticeLabels::Sent), 4);
         telling.end().await;
     }
 }
@@ -189,7 +189,8 @@ async fn gitlab_s_refusal_of_what_is_so_already_is_none() {
     world.through(&second).await;
     pass(60).await;
     assert_eq!(telling.forge.states(&second), ["pending", "success"]);
-    let counted = [Noticed::Sent, Noticed::Failed, Noticed::GivenUp].map(|how| world.metrics().notices("forge", how));
+    let counted = [NoticeLabels::Sent, NoticeLabels::Failed, NoticeLabels::GivenUp]
+        .map(|how| world.metrics().notices("forge", how));
     assert_eq!(counted, [2, 0, 0]);
     telling.end().await;
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::{Config, NotifyConfig};
-use belay::notices::{self, Answer, Delivery, Links, Post, SendError, Settings};
-use belay::telemetry::Noticed;
+use belay::notices::{self, Delivery, HttpAnswer, Links, Post, SendError, Settings};
+use belay::telemetry::NoticeLabels;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -50,7 +50,7 @@ struct Sent {
 }
 
 impl Post for Receivers {
-    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<Answer, SendError>> + Send + '_>> {
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>> {
         let mut office = self.0.lock().unwrap();
         let host = delivery.host().to_owned();
         let temper = office.tempers.get(&host).copied().unwrap_or(Temper::Takes);
@@ -58,7 +58,7 @@ impl Post for Receivers {
         let at = office.clock.as_ref().unwrap().now();
         office.sent.push(Sent { host, at, headers: delivery.headers.into_iter().collect(), body });
         Box::pin(async move {
-            let answer = |status, retry_after| Ok(Answer { status, retry_after, text: String::new() });
+            let answer = |status, retry_after| Ok(HttpAnswer { status, retry_after, text: String::new() });
             match temper {
                 Temper::Takes => answer(204, None),
                 Temper::Says(status, seconds) => answer(status, seconds.map(Duration::from_secs)),
@@ -198,7 +198,7 @@ async fn a_rollback_says_what_failed_why_and_what_runs_now() {
     }
     assert!(text.contains(&format!("<https://belay.example.com/commits/{bad}|what belay saw>")), "{text}");
     assert_eq!((sent.len(), sent[0].headers.contains_key("x-belay-signature-256")), (1, false));
-    assert_eq!(world.metrics().notices("ops", Noticed::Sent), 1);
+    assert_eq!(world.metrics().notices("ops", NoticeLabels::Sent), 1);
     telling.end().await;
 }
 
@@ -247,8 +247,9 @@ async fn a_dead_receiver_delays_nothing_and_is_given_up_after_a_day() {
 
     pass(25 * 3600).await;
     let metrics = world.metrics();
-    let counted =
-        |name| [Noticed::Sent, Noticed::Failed, Noticed::GivenUp].map(|noticed| metrics.notices(name, noticed));
+    let counted = |name| {
+        [NoticeLabels::Sent, NoticeLabels::Failed, NoticeLabels::GivenUp].map(|noticed| metrics.notices(name, noticed))
+    };
     assert_eq!(counted("ops"), [2, 0, 0]);
     let tried = telling.post.sent("dead.example");
     assert_eq!(counted("dead"), [0, tried.len() as u64, 2]);
@@ -315,7 +316,8 @@ async fn a_receiver_may_say_when_to_come_back_and_may_refuse() {
     world.through(&third).await;
     pass(60).await;
     let metrics = world.metrics();
-    let counted = [Noticed::Sent, Noticed::Failed, Noticed::GivenUp].map(|noticed| metrics.notices("ops", noticed));
+    let counted = [NoticeLabels::Sent, NoticeLabels::Failed, NoticeLabels::GivenUp]
+        .map(|noticed| metrics.notices("ops", noticed));
     assert_eq!((counted, telling.post.sent("ops.example").len()), ([1, 1, 1], 3));
     telling.end().await;
 }

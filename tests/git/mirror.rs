@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use belay::git::{Credentials, Fetched, Follow, GitError, Limits, Location, Mirror, Opened, Relation, Resolved};
+use belay::git::{
+    Credentials, Fetched, Follow, GitError, Limits, Location, Mirror, Opened, Relation, ResolvedRevision,
+};
 use belay_core::rollout::CommitId;
 use tokio_util::sync::CancellationToken;
 
@@ -228,20 +230,20 @@ fn digits_resolve_to_commits() {
     let (mirror, _) = open(&repository);
     fetch(&mirror).unwrap();
     for commit in &ids {
-        assert_eq!(mirror.resolve(&commit[..12].to_uppercase()).unwrap(), Resolved::One(id(commit)));
+        assert_eq!(mirror.resolve(&commit[..12].to_uppercase()).unwrap(), ResolvedRevision::One(id(commit)));
         let alike: Vec<CommitId> =
             ids.iter().filter(|other| other[..1] == commit[..1]).map(|other| id(other)).collect();
         match mirror.resolve(&commit[..1]).unwrap() {
-            Resolved::One(one) => assert_eq!(alike, [one]),
-            Resolved::Several(several) => {
+            ResolvedRevision::One(one) => assert_eq!(alike, [one]),
+            ResolvedRevision::Several(several) => {
                 assert!(several.is_sorted() && several.len() == alike.len());
                 assert!(several.iter().all(|one| alike.contains(one)));
             }
-            Resolved::None => panic!("{commit} is there"),
+            ResolvedRevision::None => panic!("{commit} is there"),
         }
     }
     for nothing in ["", "xyz", "1234567812345678", "-x", "HEAD", "main", "é"] {
-        assert_eq!(mirror.resolve(nothing).unwrap(), Resolved::None, "{nothing}");
+        assert_eq!(mirror.resolve(nothing).unwrap(), ResolvedRevision::None, "{nothing}");
     }
 }
 

@@ -257,7 +257,7 @@ fn check(made: &mut Made) {
 }
 
 /// The link without what came before it.
-fn cut(link: &belay::git::Link) -> belay::git::Link {
+fn cut(link: &belay::git::ChainLink) -> belay::git::ChainLink {
     let mut link = link.clone();
     for before in &mut link.before {
         before.next = if before.content.is_none() { belay::git::Next::Nobody } else { belay::git::Next::Unknown };

@@ -13,14 +13,14 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// At these minutes.
-    Fields(Box<Fields>),
+    Fields(Box<ScheduleFields>),
     /// Again and again after so long.
     Every(SignedDuration),
 }
 
 /// The values of each field, as bits, and whether the days are left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields {
+pub struct ScheduleFields {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -57,7 +57,7 @@ impl Schedule {
             return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
         };
         let is_any = |field: &str| field.split(',').any(|part| part.starts_with(['*', '?']) && !part.contains('/'));
-        Ok(Schedule::Fields(Box::new(Fields {
+        Ok(Schedule::Fields(Box::new(ScheduleFields {
             minutes: bits(minutes, 0, 59, &[])?,
             hours: bits(hours, 0, 23, &[])?,
             days: bits(days, 1, 31, &[])?,
@@ -113,7 +113,7 @@ impl Schedule {
     }
 }
 
-impl Fields {
+impl ScheduleFields {
     fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let start = zone.to_datetime(after);
         let mut date = start.date();

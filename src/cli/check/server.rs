@@ -1,7 +1,7 @@
 //! What an API server would refuse of a manifest: the embedded cluster's own validation is asked, without a cluster.
 
 use jiff::Timestamp;
-use minicluster::api::object::{self, Definition, Effect, FieldValidation, Format, Write};
+use minicluster::api::object::{self, BodyFormat, Definition, Effect, FieldValidation, WriteContext};
 use serde_json::{Value, json};
 
 use belay_core::manifest::{Complaint, Manifest};
@@ -17,7 +17,7 @@ pub(super) struct ServerAnswer {
 /// Asks of one manifest. Kinds that are not built in are left alone: only their cluster knows them.
 pub(super) fn ask(manifest: &Manifest) -> ServerAnswer {
     let Some(definition) = definition(manifest) else { return ServerAnswer::default() };
-    let write = Write {
+    let write = WriteContext {
         definition: &definition,
         subresource: None,
         manager: "belay",
@@ -27,7 +27,7 @@ pub(super) fn ask(manifest: &Manifest) -> ServerAnswer {
         effect: Effect::DryRun,
     };
     let object = as_sent(manifest);
-    let read = object::read(&write, object.to_string().as_bytes(), Format::Json);
+    let read = object::read(&write, object.to_string().as_bytes(), BodyFormat::Json);
     match read.and_then(|read| object::create(&write, read.object, &|_| Ok(()))) {
         Ok(read) => {
             let warnings = read.warnings.iter().map(|text| {

@@ -14,7 +14,7 @@ const NAME: &str = "web";
 pub(super) struct Witness(Client);
 
 /// What it has seen of the Deployment; nothing while there is none.
-pub(super) struct Sight(Option<Value>);
+pub(super) struct DemoSight(Option<Value>);
 
 impl Witness {
     pub(super) fn new(client: Client) -> Witness {
@@ -22,9 +22,9 @@ impl Witness {
     }
 
     /// Looks at the Deployment.
-    pub(super) async fn look(&self) -> anyhow::Result<Sight> {
+    pub(super) async fn look(&self) -> anyhow::Result<DemoSight> {
         let found = self.api("Deployment", "deployments").get_opt(NAME).await?;
-        Ok(Sight(found.map(serde_json::to_value).transpose()?))
+        Ok(DemoSight(found.map(serde_json::to_value).transpose()?))
     }
 
     /// `kubectl rollout history`: the revisions of the Deployment, from its ReplicaSets.
@@ -55,7 +55,7 @@ impl Witness {
     }
 }
 
-impl Sight {
+impl DemoSight {
     /// Whether this commit's version runs, all of it, and nothing else does.
     pub(super) fn runs(&self, commit: &CommitId, image: &str) -> bool {
         let Some(live) = &self.0 else { return false };

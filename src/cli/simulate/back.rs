@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::ended::Back;
-use super::recorder::{Recorder, Watches};
+use super::recorder::{RecordedWatches, Recorder};
 use super::scenario::{Scenario, Simulator};
 use crate::cluster::Written;
 use belay_core::rollout::health::is_ready;
@@ -21,7 +21,7 @@ impl Simulator {
     pub(super) async fn take_back(
         &self,
         scenario: &Scenario,
-        watches: &mut Watches,
+        watches: &mut RecordedWatches,
         recorder: &mut Recorder,
     ) -> anyhow::Result<Option<Back>> {
         if !Workload::of(&self.key).is_some_and(Workload::can_go_back) {

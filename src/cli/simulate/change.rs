@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::input::{Before, SimulationInput};
+use super::input::{PresentVersion, SimulationInput};
 use crate::config::Span;
 use belay_core::rollout::{same_template, template};
 
@@ -18,7 +18,7 @@ const VERSION: &str = "belay.dev/simulated-version";
 /// What the command line asks to be changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
-    pub image: Vec<Image>,
+    pub image: Vec<ImageChange>,
     pub replicas: Option<u32>,
     pub max_surge: Option<Amount>,
     pub max_unavailable: Option<Amount>,
@@ -29,15 +29,15 @@ pub(super) struct Flags {
 
 /// `nginx:1.28`, or `web=nginx:1.28`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct ImageChange {
     container: Option<String>,
     image: String,
 }
 
-impl FromStr for Image {
+impl FromStr for ImageChange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Image, String> {
+    fn from_str(text: &str) -> Result<ImageChange, String> {
         let (container, image) = match text.split_once('=') {
             Some((container, image)) => (Some(container.to_owned()), image),
             None => (None, text),
@@ -45,7 +45,7 @@ impl FromStr for Image {
         if image.is_empty() || container.as_deref() == Some("") {
             return Err(format!("{text:?} is not IMAGE or CONTAINER=IMAGE"));
         }
-        Ok(Image { container, image: image.to_owned() })
+        Ok(ImageChange { container, image: image.to_owned() })
     }
 }
 
@@ -77,15 +77,15 @@ pub(super) fn both(scene: &SimulationInput, flags: &Flags) -> anyhow::Result<(Op
     let mut after = scene.after.clone();
     sizes(&mut after, flags)?;
     let before = match &scene.before {
-        Before::Nothing => None,
-        Before::Same => Some(after.clone()),
-        Before::Other(before) => Some(before.clone()),
+        PresentVersion::Nothing => None,
+        PresentVersion::Same => Some(after.clone()),
+        PresentVersion::Other(before) => Some(before.clone()),
     };
     images(&mut after, &flags.image)?;
     if let Some(fate) = flags.fate() {
         after["spec"]["template"]["metadata"]["annotations"][FATE] = json!(fate);
     }
-    if matches!(scene.before, Before::Same) && before.as_ref() == Some(&after) {
+    if matches!(scene.before, PresentVersion::Same) && before.as_ref() == Some(&after) {
         after["spec"]["template"]["metadata"]["annotations"][VERSION] = json!("2");
     }
     Ok((before, after))
@@ -138,8 +138,8 @@ fn sizes(workload: &mut Value, flags: &Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn images(workload: &mut Value, images: &[Image]) -> anyhow::Result<()> {
-    for Image { container, image } in images {
+fn images(workload: &mut Value, images: &[ImageChange]) -> anyhow::Result<()> {
+    for ImageChange { container, image } in images {
         let spec = &mut workload["spec"]["template"]["spec"];
         let count = spec["containers"].as_array().map_or(0, Vec::len);
         let mut names = Vec::new();
@@ -187,8 +187,8 @@ mod tests {
         for text in ["", "%", "-1", "a", "1.5", "3000000000", "5%%"] {
             assert!(text.parse::<Amount>().is_err(), "{text}");
         }
-        assert_eq!("a=b:1".parse(), Ok(Image { container: Some("a".to_owned()), image: "b:1".to_owned() }));
-        assert!("=b".parse::<Image>().is_err() && "a=".parse::<Image>().is_err());
+        assert_eq!("a=b:1".parse(), Ok(ImageChange { container: Some("a".to_owned()), image: "b:1".to_owned() }));
+        assert!("=b".parse::<ImageChange>().is_err() && "a=".parse::<ImageChange>().is_err());
     }
 
     #[test]

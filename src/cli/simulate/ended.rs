@@ -8,7 +8,7 @@ use belay_core::rollout::Reason;
 
 /// What became of the rollout.
 #[derive(Clone, Debug)]
-pub(super) enum Ended {
+pub(super) enum SimulationEnd {
     /// It was complete.
     Complete { at: Duration },
     /// It failed; belay takes it back, if it has something to go back to.
@@ -24,13 +24,14 @@ pub(super) enum Ended {
     Unfinished { at: Duration },
 }
 
-impl Ended {
+impl SimulationEnd {
     /// When it was over.
     pub(super) fn at(&self) -> Duration {
         match self {
-            Ended::Complete { at } | Ended::Failed { at, .. } | Ended::Stuck { at, .. } | Ended::Unfinished { at } => {
-                *at
-            }
+            SimulationEnd::Complete { at }
+            | SimulationEnd::Failed { at, .. }
+            | SimulationEnd::Stuck { at, .. }
+            | SimulationEnd::Unfinished { at } => *at,
         }
     }
 }
@@ -45,7 +46,7 @@ pub(super) struct Back {
     /// The revision that it goes back to, by the number that it had.
     pub revision: Option<i64>,
     /// What became of the way back.
-    pub end: Ended,
+    pub end: SimulationEnd,
 }
 
 /// The condition by which a workload says that it does not get on.

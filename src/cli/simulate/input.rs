@@ -9,7 +9,7 @@ use super::Args;
 use crate::cli::configured::Reading;
 use crate::cli::workload::Named;
 use crate::cli::{Globals, folder};
-use crate::cluster::Refusal;
+use crate::cluster::ServerRefusal;
 use belay_core::manifest::{Complaint, Manifest, ObjectKey, Scopes, read_file};
 
 /// Standard input is read so far.
@@ -24,7 +24,7 @@ pub(super) enum Input {
 /// A workload before and after, and what else its files hold.
 pub(super) struct SimulationInput {
     pub key: ObjectKey,
-    pub before: Before,
+    pub before: PresentVersion,
     pub after: Value,
     /// Where the later one is written, if it is.
     pub manifest: Option<Manifest>,
@@ -33,7 +33,7 @@ pub(super) struct SimulationInput {
 }
 
 /// What there is before the change.
-pub(super) enum Before {
+pub(super) enum PresentVersion {
     /// Nothing.
     Nothing,
     /// The same workload, in its version before the one that is rolled out.
@@ -66,21 +66,22 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
     let scene = match second {
         None => {
             let chosen = choose(&first, args.workload.as_ref(), &args.from)?;
-            let before = if args.first || chosen.key.kind == "Job" { Before::Nothing } else { Before::Same };
+            let before =
+                if args.first || chosen.key.kind == "Job" { PresentVersion::Nothing } else { PresentVersion::Same };
             scene(chosen, before, &first)
         }
         Some(second) => {
             let chosen = choose(&second, args.workload.as_ref(), args.to.as_deref().unwrap_or_default())?;
             let before = first.iter().find(|manifest| manifest.key == chosen.key);
             let before = before.with_context(|| format!("{} has no {}", args.from, chosen.key))?;
-            scene(chosen, Before::Other(before.value()), &second)
+            scene(chosen, PresentVersion::Other(before.value()), &second)
         }
     };
     Ok(Input::Scene(Box::new(scene)))
 }
 
 /// What a server's refusal says about a manifest, field by field.
-pub(super) fn complaints(scene: &SimulationInput, refusal: &Refusal) -> Vec<Complaint> {
+pub(super) fn complaints(scene: &SimulationInput, refusal: &ServerRefusal) -> Vec<Complaint> {
     let complaint = |field: &str, message: String| {
         let nowhere = || belay_core::manifest::Place { path: scene.key.to_string().into(), line: 1, column: 1 };
         let place = scene.manifest.as_ref().map(|manifest| manifest.place_of(field));
@@ -99,7 +100,7 @@ pub(super) fn complaints(scene: &SimulationInput, refusal: &Refusal) -> Vec<Comp
     if found.is_empty() { vec![complaint("", refusal.message.clone())] } else { found }
 }
 
-fn scene(chosen: &Manifest, before: Before, all: &[Manifest]) -> SimulationInput {
+fn scene(chosen: &Manifest, before: PresentVersion, all: &[Manifest]) -> SimulationInput {
     // Other pods would only be in the way.
     let has_pods = |key: &ObjectKey| is_workload(key) || matches!(key.kind.as_str(), "Pod" | "CronJob");
     let others = all.iter().filter(|manifest| manifest.key != chosen.key && !has_pods(&manifest.key));
@@ -195,7 +196,7 @@ async fn read_live(globals: &Globals, named: &Named) -> anyhow::Result<Simulatio
     Ok(SimulationInput {
         key,
         after: before.clone(),
-        before: Before::Other(before),
+        before: PresentVersion::Other(before),
         manifest: None,
         others: Vec::new(),
     })

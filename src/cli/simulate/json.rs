@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::bounds::{Bounds, Extreme, Limit};
 use super::counts::{PodCounts, Side};
-use super::ended::{Back, Ended};
+use super::ended::{Back, SimulationEnd};
 use super::recording::Recording;
 use super::timeline::{PodLife, RolloutEvent, State, Step, Timeline};
 use belay_core::rollout::{Reason, progress_deadline_seconds};
@@ -165,7 +165,7 @@ pub(super) fn value(
     let key = &recording.key;
     let (outcome, reason) = ended(&recording.end);
     let condition = match &recording.end {
-        Ended::Failed { condition, .. } => condition.clone(),
+        SimulationEnd::Failed { condition, .. } => condition.clone(),
         _ => None,
     };
     let extreme = |extreme: Extreme| ExtremeAnswer { pods: extreme.pods, at: seconds(extreme.at) };
@@ -201,12 +201,12 @@ pub(super) fn value(
 }
 
 /// The outcome in a word, and the reason.
-fn ended(end: &Ended) -> (OutcomeWord, Option<Reason>) {
+fn ended(end: &SimulationEnd) -> (OutcomeWord, Option<Reason>) {
     match end {
-        Ended::Complete { .. } => (OutcomeWord::Complete, None),
-        Ended::Failed { reason, .. } => (OutcomeWord::Failed, Some(reason.clone())),
-        Ended::Stuck { reason, .. } => (OutcomeWord::Stuck, Some(reason.clone())),
-        Ended::Unfinished { .. } => (OutcomeWord::Unfinished, None),
+        SimulationEnd::Complete { .. } => (OutcomeWord::Complete, None),
+        SimulationEnd::Failed { reason, .. } => (OutcomeWord::Failed, Some(reason.clone())),
+        SimulationEnd::Stuck { reason, .. } => (OutcomeWord::Stuck, Some(reason.clone())),
+        SimulationEnd::Unfinished { .. } => (OutcomeWord::Unfinished, None),
     }
 }
 

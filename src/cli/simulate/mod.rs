@@ -36,8 +36,8 @@ use super::output::{Format, output_width, say, say_value};
 use super::plan::complain;
 use crate::config::Span;
 use bounds::Bounds;
-use change::{Amount, Flags, Image};
-use ended::Ended;
+use change::{Amount, Flags, ImageChange};
+use ended::SimulationEnd;
 use input::Input;
 use scenario::Scenario;
 use timeline::Timeline;
@@ -60,7 +60,7 @@ pub struct Args {
     workload: Option<super::workload::Named>,
     /// The new image; with its container where there are several
     #[arg(long, value_name = "[CONTAINER=]IMAGE")]
-    image: Vec<Image>,
+    image: Vec<ImageChange>,
     /// How many pods
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
@@ -137,7 +137,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
             story::ending(&recording, &timeline, &bounds).iter().for_each(say);
         }
     }
-    Ok(if matches!(recording.end, Ended::Complete { .. }) { Exit::Done } else { Exit::No })
+    Ok(if matches!(recording.end, SimulationEnd::Complete { .. }) { Exit::Done } else { Exit::No })
 }
 
 fn flags(args: Args) -> Flags {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::recording::{Observation, ObservedAt, PodState};
 
 /// What is watched while the rollout runs.
-pub(super) struct Watches {
+pub(super) struct RecordedWatches {
     pub pods: BoxStream<'static, watcher::Result<Event<Pod>>>,
     pub sets: BoxStream<'static, watcher::Result<Event<ReplicaSet>>>,
     pub workload: BoxStream<'static, watcher::Result<Event<DynamicObject>>>,
@@ -37,7 +37,7 @@ impl Recorder {
     }
 
     /// Takes what is there before anything changes.
-    pub(super) async fn first(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+    pub(super) async fn first(&mut self, watches: &mut RecordedWatches) -> anyhow::Result<()> {
         let broke = || anyhow!("the watch of the embedded cluster broke");
         let mut listed = [false; 3];
         while listed != [true; 3] {

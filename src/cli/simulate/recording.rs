@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde_json::Value;
 
-use super::ended::{Back, Ended};
+use super::ended::{Back, SimulationEnd};
 use belay_core::manifest::ObjectKey;
 
 /// A rollout that was played.
@@ -21,7 +21,7 @@ pub(super) struct Recording {
     /// Everything that was seen, in the order in which it was written.
     pub seen: Vec<ObservedAt>,
     /// What became of it.
-    pub end: Ended,
+    pub end: SimulationEnd,
     /// How it was taken back, if it was.
     pub back: Option<Back>,
     /// How long was watched.

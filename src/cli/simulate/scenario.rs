@@ -12,11 +12,11 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::ended::{Ended, failed_condition};
-use super::recorder::{Recorder, Watches};
+use super::ended::{SimulationEnd, failed_condition};
+use super::recorder::{RecordedWatches, Recorder};
 use super::recording::Recording;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, ClusterError, Mode, Refusal, Served, Written};
+use crate::cluster::{Cluster, ClusterError, Mode, Served, ServerRefusal, Written};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
@@ -51,7 +51,7 @@ pub(super) struct Scenario {
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The API server refuses the workload.
-    Refused(Refusal),
+    Refused(ServerRefusal),
     /// Something else.
     Other(anyhow::Error),
 }
@@ -141,10 +141,12 @@ impl Simulator {
         let judge = self.judge(&after);
         let end = self.watch(&mut watches, &mut recorder, judge, after.clone()).await?;
         let back = match &end {
-            Ended::Failed { .. } if before.is_some() => self.take_back(scenario, &mut watches, &mut recorder).await?,
+            SimulationEnd::Failed { .. } if before.is_some() => {
+                self.take_back(scenario, &mut watches, &mut recorder).await?
+            }
             _ => None,
         };
-        if let (Ended::Complete { .. }, Some(more)) = (&end, scenario.watch_on) {
+        if let (SimulationEnd::Complete { .. }, Some(more)) = (&end, scenario.watch_on) {
             self.aftermath(&mut watches, &mut recorder, more.saturating_add(AFTERMATH)).await?;
         }
         let length = recorder.now();
@@ -160,13 +162,13 @@ impl Simulator {
         let written = self.apply(before).await?.object;
         let judge = self.judge(&written);
         match self.watch(&mut watches, &mut recorder, judge, written).await? {
-            Ended::Complete { .. } => {}
-            Ended::Failed { reason, .. } | Ended::Stuck { reason, .. } => {
+            SimulationEnd::Complete { .. } => {}
+            SimulationEnd::Failed { reason, .. } | SimulationEnd::Stuck { reason, .. } => {
                 return Err(Failed::Other(anyhow!(
                     "there is nothing to roll out from: the version before does not get ready either: {reason}"
                 )));
             }
-            Ended::Unfinished { .. } => {
+            SimulationEnd::Unfinished { .. } => {
                 return Err(Failed::Other(anyhow!("the version before does not get ready within a week")));
             }
         }
@@ -198,7 +200,7 @@ impl Simulator {
         }
     }
 
-    fn watches(&self) -> Watches {
+    fn watches(&self) -> RecordedWatches {
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
         let resource = ApiResource {
             group: self.served.group.clone(),
@@ -210,7 +212,7 @@ impl Simulator {
         let config = watcher::Config::default;
         let named = config().fields(&format!("metadata.name={}", self.key.name));
         let client = || self.client.clone();
-        Watches {
+        RecordedWatches {
             pods: watcher(Api::namespaced(client(), namespace), config()).boxed(),
             sets: watcher(Api::namespaced(client(), namespace), config()).boxed(),
             workload: watcher(Api::namespaced_with(client(), namespace, &resource), named).boxed(),
@@ -220,11 +222,11 @@ impl Simulator {
     /// Watches until the judge has ruled and nothing is on its way out.
     pub(super) async fn watch(
         &self,
-        watches: &mut Watches,
+        watches: &mut RecordedWatches,
         recorder: &mut Recorder,
         mut judge: Judge,
         mut live: Value,
-    ) -> anyhow::Result<Ended> {
+    ) -> anyhow::Result<SimulationEnd> {
         let mut complete = None;
         loop {
             let now = self.clock.now();
@@ -232,7 +234,7 @@ impl Simulator {
                 Verdict::Complete => {
                     let at = *complete.get_or_insert_with(|| recorder.now());
                     if recorder.stopping.is_empty() {
-                        return Ok(Ended::Complete { at });
+                        return Ok(SimulationEnd::Complete { at });
                     }
                 }
                 Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, &live, recorder).await,
@@ -242,7 +244,7 @@ impl Simulator {
                 return self.rule(&mut judge, suspicion, &live, recorder).await;
             }
             if recorder.now() > LONGEST || recorder.seen.len() > MOST_SEEN {
-                return Ok(Ended::Unfinished { at: recorder.now() });
+                return Ok(SimulationEnd::Unfinished { at: recorder.now() });
             }
             let due = judge.due().filter(|_| complete.is_none());
             let wait = due.map_or(LONGEST, |due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
@@ -258,16 +260,21 @@ impl Simulator {
         suspicion: Reason,
         live: &Value,
         recorder: &Recorder,
-    ) -> anyhow::Result<Ended> {
+    ) -> anyhow::Result<SimulationEnd> {
         let at = recorder.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
         Ok(match judge.rule(suspicion, &scene.sight, self.clock.now()) {
-            Ruling::Failed(reason) => Ended::Failed { at, reason, condition: failed_condition(live) },
-            Ruling::World(reason) => Ended::Stuck { at, reason },
+            Ruling::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
+            Ruling::World(reason) => SimulationEnd::Stuck { at, reason },
         })
     }
 
-    async fn aftermath(&self, watches: &mut Watches, recorder: &mut Recorder, length: Duration) -> anyhow::Result<()> {
+    async fn aftermath(
+        &self,
+        watches: &mut RecordedWatches,
+        recorder: &mut Recorder,
+        length: Duration,
+    ) -> anyhow::Result<()> {
         let over = recorder.now().saturating_add(length);
         while recorder.now() < over && recorder.seen.len() <= MOST_SEEN {
             let left = over.saturating_sub(recorder.now());
@@ -279,7 +286,7 @@ impl Simulator {
     /// Takes what comes next, or returns after `wait`. The workload, where it changed.
     async fn next(
         &self,
-        watches: &mut Watches,
+        watches: &mut RecordedWatches,
         recorder: &mut Recorder,
         wait: Duration,
     ) -> anyhow::Result<Option<Value>> {

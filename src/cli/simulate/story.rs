@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::bounds::{Bounds, Extreme};
 use super::change::same_pods;
-use super::ended::{Back, Ended};
+use super::ended::{Back, SimulationEnd};
 use super::recording::Recording;
 use super::timeline::{RolloutEvent, Side, Step, Timeline};
 use crate::cli::table::{Cell, Table};
@@ -57,8 +57,8 @@ pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds
     let (green, red, yellow) = (paint(AnsiColor::Green), paint(AnsiColor::Red), paint(AnsiColor::Yellow));
     let deadline = progress_deadline_seconds(&recording.key, &recording.after);
     match &recording.end {
-        Ended::Complete { at } => tell(green, format!("Complete after {}.", moment(*at))),
-        Ended::Failed { at, reason, condition } => {
+        SimulationEnd::Complete { at } => tell(green, format!("Complete after {}.", moment(*at))),
+        SimulationEnd::Failed { at, reason, condition } => {
             tell(red, format!("Failed after {}: {reason}", moment(*at)));
             tell(Style::new(), at_the_deadline(recording, timeline, deadline, condition.as_deref()));
             if let Some(back) = &recording.back {
@@ -66,11 +66,11 @@ pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds
                 tell(if fine { green } else { red }, text);
             }
         }
-        Ended::Stuck { at, reason } => {
+        SimulationEnd::Stuck { at, reason } => {
             tell(yellow, format!("Stuck after {}: {reason}", moment(*at)));
             tell(Style::new(), "belay would wait and say so: that is not the workload's fault.".to_owned());
         }
-        Ended::Unfinished { at } => tell(yellow, format!("Not finished after {}.", moment(*at))),
+        SimulationEnd::Unfinished { at } => tell(yellow, format!("Not finished after {}.", moment(*at))),
     }
     if recording.key.kind == "Deployment" && deadline.is_none() {
         tell(yellow, "It has no progressDeadlineSeconds: a rollout that is stuck would stay so unnoticed.".to_owned());
@@ -78,7 +78,7 @@ pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds
     for (held, text) in verdicts(bounds) {
         tell(if held { green } else { red }, text);
     }
-    let after = matches!(recording.end, Ended::Complete { at } if timeline.steps.iter().any(|step| {
+    let after = matches!(recording.end, SimulationEnd::Complete { at } if timeline.steps.iter().any(|step| {
         step.at > at && matches!(step.act, RolloutEvent::Failing | RolloutEvent::NotReady)
     }));
     if after {
@@ -202,11 +202,13 @@ fn went_back(timeline: &Timeline, back: &Back) -> (bool, String) {
     let took = moment(back.end.at().saturating_sub(back.began));
     let available = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);
     match &back.end {
-        Ended::Complete { .. } => (true, format!("Back on {to} after {took} more: {available}.")),
-        Ended::Failed { reason, .. } | Ended::Stuck { reason, .. } => {
+        SimulationEnd::Complete { .. } => (true, format!("Back on {to} after {took} more: {available}.")),
+        SimulationEnd::Failed { reason, .. } | SimulationEnd::Stuck { reason, .. } => {
             (false, format!("The way back to {to} does not get on after {took}: {reason}; {available}."))
         }
-        Ended::Unfinished { .. } => (false, format!("The way back to {to} is not finished after {took}; {available}.")),
+        SimulationEnd::Unfinished { .. } => {
+            (false, format!("The way back to {to} is not finished after {took}; {available}."))
+        }
     }
 }
 

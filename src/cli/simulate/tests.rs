@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
-use super::ended::Ended;
+use super::ended::SimulationEnd;
 use super::recording::Recording;
 use super::scenario::Scenario;
 use super::timeline::{RolloutEvent, Side, Timeline};
@@ -84,7 +84,7 @@ proptest! {
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
         });
         let (recording, timeline, bounds) = scenario("Deployment", &spec(had), &spec(wants), fate, seed);
-        let complete = matches!(recording.end, Ended::Complete { .. });
+        let complete = matches!(recording.end, SimulationEnd::Complete { .. });
         prop_assert!(complete, "{:?}", recording.end);
         prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
         let last = timeline.moments.last().unwrap().counts;
@@ -102,7 +102,7 @@ proptest! {
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
         });
         let (recording, timeline, bounds) = scenario("Deployment", &spec, &spec, fate, 7);
-        let Ended::Failed { at, reason, condition } = &recording.end else { panic!("{:?}", recording.end) };
+        let SimulationEnd::Failed { at, reason, condition } = &recording.end else { panic!("{:?}", recording.end) };
         prop_assert_eq!(&reason.code, "ProgressDeadlineExceeded");
         // The last progress is made within seconds, and times in objects are whole seconds.
         let within = Duration::from_secs(deadline)..Duration::from_secs(deadline + 8);
@@ -122,7 +122,7 @@ proptest! {
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable}},
         });
         let (recording, timeline, bounds) = scenario("StatefulSet", &spec, &spec, fate, 7);
-        let complete = matches!(recording.end, Ended::Complete { .. });
+        let complete = matches!(recording.end, SimulationEnd::Complete { .. });
         prop_assert!(complete, "{:?}", recording.end);
         prop_assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
     }
@@ -131,7 +131,7 @@ proptest! {
 /// Whether the rollout was taken back wholly, step by step.
 fn is_back(recording: &Recording, timeline: &Timeline, pods: u64) {
     let back = recording.back.as_ref().unwrap();
-    assert!(matches!(back.end, Ended::Complete { .. }), "{:?}", back.end);
+    assert!(matches!(back.end, SimulationEnd::Complete { .. }), "{:?}", back.end);
     let last = timeline.moments.last().unwrap().counts;
     assert_eq!((last.old.available, last.new.pods, last.stopping), (pods, 0, 0), "{:?}", timeline.steps);
     let turns = timeline.steps.iter().filter(|step| matches!(step.act, RolloutEvent::Failed | RolloutEvent::TakenBack));
@@ -148,7 +148,7 @@ fn what_fails_is_taken_back_whatever_it_is() {
         ("DaemonSet", json!({}), 3),
     ] {
         let (recording, timeline, _) = scenario(kind, &spec, &spec, "never-ready", 7);
-        assert!(matches!(recording.end, Ended::Failed { .. }), "{kind}: {:?}", recording.end);
+        assert!(matches!(recording.end, SimulationEnd::Failed { .. }), "{kind}: {:?}", recording.end);
         is_back(&recording, &timeline, pods);
     }
 }
@@ -160,7 +160,7 @@ fn a_daemon_set_keeps_its_bounds() {
     {
         let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
         let (recording, timeline, bounds) = scenario("DaemonSet", &spec, &spec, "ready-after=2s", 7);
-        assert!(matches!(recording.end, Ended::Complete { .. }), "{:?}", recording.end);
+        assert!(matches!(recording.end, SimulationEnd::Complete { .. }), "{:?}", recording.end);
         assert!(bounds.held_at_most() && bounds.held_at_least(), "{bounds:?}\n{:?}", timeline.moments);
         assert_eq!(timeline.moments.last().unwrap().counts.new.available, 3);
     }

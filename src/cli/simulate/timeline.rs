@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::change::same_pods;
 pub(super) use super::counts::{PodCounts, Side};
-use super::ended::Ended;
+use super::ended::SimulationEnd;
 use super::recording::{Observation, ObservedAt, PodState, Recording};
 
 /// A rollout, step by step.
@@ -188,7 +188,7 @@ impl<'r> TimelineBuilder<'r> {
     /// Tells, once, that the rollout failed and is taken back.
     fn turn(&mut self) {
         let recording = self.recording;
-        let Ended::Failed { at, reason, condition } = &recording.end else { return };
+        let SimulationEnd::Failed { at, reason, condition } = &recording.end else { return };
         if std::mem::replace(&mut self.turned, true) {
             return;
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cli::Globals;
 use crate::cli::target::Target;
 use crate::daemon::CommitTree;
-use crate::git::{EntryKind, Limits, Mirror, Resolved as InGit};
+use crate::git::{EntryKind, Limits, Mirror, ResolvedRevision as InGit};
 use crate::history::{History, HistoryError, Query, Resolved};
 use crate::render::{Options, find};
 use belay_core::manifest::{ObjectKey, Scopes, is_manifest, read_file};

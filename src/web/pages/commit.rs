@@ -46,14 +46,14 @@ struct Object {
     unnoticed: Vec<String>,
     /// What can be done, as a command to copy.
     commands: Vec<String>,
-    evidence: Seen,
+    evidence: SeenEvidence,
     /// What the commit changed of its manifest.
     diff: Option<ManifestDiff>,
 }
 
 /// What was seen of a failure.
 #[derive(Default)]
-struct Seen {
+struct SeenEvidence {
     pods: Vec<PodSeen>,
     conditions: Vec<String>,
     /// The newest first.
@@ -61,7 +61,7 @@ struct Seen {
     missing: Vec<String>,
 }
 
-impl Seen {
+impl SeenEvidence {
     fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.conditions.is_empty() && self.events.is_empty() && self.missing.is_empty()
     }
@@ -128,7 +128,7 @@ impl Object {
         let evidence = record.evidence.map(|evidence| {
             let mut events = evidence.events;
             events.sort_by_key(|event| std::cmp::Reverse(event.at));
-            Seen { pods: evidence.pods, conditions: evidence.conditions, events, missing: evidence.missing }
+            SeenEvidence { pods: evidence.pods, conditions: evidence.conditions, events, missing: evidence.missing }
         });
         let mark = match (held, record.outcome) {
             (true, Outcome::RolledBack) => Mark { word: "rolled-back, held", ..Mark::of_outcome(record.outcome) },

@@ -57,9 +57,9 @@ impl HtmlSafe for Mark {}
 
 /// The pods of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pods(pub Counters);
+pub(super) struct PodsPicture(pub Counters);
 
-impl Pods {
+impl PodsPicture {
     /// How many are new and available, new, old, and missing, scaled to what there is room for.
     fn parts(&self) -> [i64; 4] {
         const ROOM: i64 = 12;
@@ -72,7 +72,7 @@ impl Pods {
     }
 }
 
-impl Display for Pods {
+impl Display for PodsPicture {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Counters { desired, total, updated, available, .. } = self.0;
         f.write_str("<span class=\"pods\" aria-hidden=\"true\">")?;
@@ -88,7 +88,7 @@ impl Display for Pods {
 }
 
 // Numbers, and nothing else.
-impl HtmlSafe for Pods {}
+impl HtmlSafe for PodsPicture {}
 
 /// The id of a commit, which leads to its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn pods_are_drawn_as_they_are() {
         let pods = |desired, total, updated, available| {
-            Pods(Counters { desired, total, updated, available, ready: available }).to_string()
+            PodsPicture(Counters { desired, total, updated, available, ready: available }).to_string()
         };
         assert!(pods(4, 4, 4, 4).contains(">●●●●</span> 4/4"));
         assert!(pods(4, 5, 2, 4).contains(">●◐○○○</span> 4/4 <small>2 new, 3 old</small>"));

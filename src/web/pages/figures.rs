@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::super::Room;
 use super::super::problem::Problem;
-use super::super::query::Asked;
+use super::super::query::QueryParams;
 use super::components::Lasted;
 use super::{Frame, refuse, write};
 use crate::history::answers::{failure_rate, per_day};
@@ -35,13 +35,13 @@ struct Figures {
     frame: Frame,
     asked: FiguresAsked,
     names: Vec<String>,
-    lines: Vec<Line>,
-    months: Vec<Line>,
+    lines: Vec<FigureLine>,
+    months: Vec<FigureLine>,
     charts: Vec<Chart>,
 }
 
 /// The four figures of a source or month.
-struct Line {
+struct FigureLine {
     of: String,
     rollouts: u64,
     per_day: String,
@@ -55,7 +55,10 @@ struct Chart {
     svg: String,
 }
 
-pub(in crate::web) async fn figures(State(room): State<Room>, Asked(asked): Asked<FiguresAsked>) -> Response {
+pub(in crate::web) async fn figures(
+    State(room): State<Room>,
+    QueryParams(asked): QueryParams<FiguresAsked>,
+) -> Response {
     match page(&room, asked).await {
         Ok(page) => write(StatusCode::OK, &page),
         Err(problem) => refuse(&room.shown, &problem),
@@ -77,17 +80,17 @@ async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
         frame: Frame::of(&room.shown, "/figures"),
         asked,
         names: room.shown.status.borrow().sources.keys().cloned().collect(),
-        lines: sources.iter().map(|stats| Line::of(stats, RECENT)).collect(),
+        lines: sources.iter().map(|stats| FigureLine::of(stats, RECENT)).collect(),
         charts: charts(&months),
-        months: months.iter().map(|stats| Line::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
+        months: months.iter().map(|stats| FigureLine::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
     })
 }
 
-impl Line {
-    fn of(stats: &Stats, time: SignedDuration) -> Line {
+impl FigureLine {
+    fn of(stats: &Stats, time: SignedDuration) -> FigureLine {
         let lasted =
             |time: Option<SignedDuration>| time.map_or_else(|| "–".to_owned(), |time| Lasted(time).to_string());
-        Line {
+        FigureLine {
             of: stats.of.clone(),
             rollouts: stats.deployments,
             per_day: format!("{:.1}", per_day(stats, time)),

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::super::Room;
 use super::super::problem::Problem;
-use super::super::query::Asked;
-use super::components::{Link, Mark, Pods};
+use super::super::query::QueryParams;
+use super::components::{Link, Mark, PodsPicture};
 use super::{Frame, in_address, refuse, write};
 use crate::daemon::Status;
 use crate::history::answers::{StatusAnswer, WorkloadAnswer};
@@ -41,11 +41,11 @@ pub(in crate::web) struct OverviewAsked {
 struct Overview {
     frame: Frame,
     asked: OverviewAsked,
-    sources: Vec<Source>,
-    holds: Vec<Held>,
+    sources: Vec<SourceRow>,
+    holds: Vec<HeldRow>,
     /// How many more there are.
     more_holds: usize,
-    rows: Vec<Row>,
+    rows: Vec<WorkloadRow>,
     /// How many there are, and how many fit.
     total: usize,
     fitting: usize,
@@ -54,24 +54,24 @@ struct Overview {
     names: BTreeSet<String>,
 }
 
-struct Source {
+struct SourceRow {
     name: String,
     mark: Mark,
     counts: String,
-    head: Option<Head>,
+    head: Option<HeadRow>,
     looked: Option<Timestamp>,
     troubles: Vec<String>,
     warnings: Vec<String>,
 }
 
-struct Head {
+struct HeadRow {
     commit: Link,
     subject: String,
     author: String,
 }
 
 /// Git and the cluster differ: nobody should have to look for that.
-struct Held {
+struct HeldRow {
     object: ObjectKey,
     link: String,
     since: String,
@@ -79,19 +79,22 @@ struct Held {
     reason: String,
 }
 
-struct Row {
+struct WorkloadRow {
     object: ObjectKey,
     link: Option<String>,
     mark: Mark,
     commit: Option<Link>,
-    pods: Option<Pods>,
+    pods: Option<PodsPicture>,
     source: String,
     message: String,
     since: Option<Timestamp>,
     deadline: Option<Timestamp>,
 }
 
-pub(in crate::web) async fn overview(State(room): State<Room>, Asked(asked): Asked<OverviewAsked>) -> Response {
+pub(in crate::web) async fn overview(
+    State(room): State<Room>,
+    QueryParams(asked): QueryParams<OverviewAsked>,
+) -> Response {
     match page(&room, asked).await {
         Ok(page) => write(StatusCode::OK, &page),
         Err(problem) => refuse(&room.shown, &problem),
@@ -107,7 +110,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
     });
     let told = told.await?;
     let answer = room.status().await?;
-    let sources = status.sources.iter().map(|(name, of)| Source {
+    let sources = status.sources.iter().map(|(name, of)| SourceRow {
         name: name.clone(),
         mark: Mark::of_source(of.state()),
         counts: of.counts().to_string(),
@@ -115,7 +118,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
             let known = told.iter().find(|(known, ..)| known == head);
             let (subject, author) =
                 known.map(|(_, subject, author)| (subject.clone(), author.clone())).unwrap_or_default();
-            Head { commit: Link(head.clone()), subject, author }
+            HeadRow { commit: Link(head.clone()), subject, author }
         }),
         looked: of.looked,
         troubles: of
@@ -133,7 +136,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
 fn assemble(
     frame: Frame,
     asked: OverviewAsked,
-    sources: Vec<Source>,
+    sources: Vec<SourceRow>,
     status: &Status,
     answer: StatusAnswer,
 ) -> Overview {
@@ -148,9 +151,9 @@ fn assemble(
     all.sort_by(|a, b| (urgency(a.state), &a.source, &a.object).cmp(&(urgency(b.state), &b.source, &b.object)));
     let fitting = all.len();
     let held = || status.sources.iter().flat_map(|(source, of)| of.held.iter().map(move |held| (source, held)));
-    let holds: Vec<Held> = held()
+    let holds: Vec<HeldRow> = held()
         .take(HOLDS)
-        .map(|(source, (object, held))| Held {
+        .map(|(source, (object, held))| HeldRow {
             object: object.clone(),
             link: address(source, object),
             since: held.since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -158,7 +161,7 @@ fn assemble(
             reason: held.reason.clone(),
         })
         .collect();
-    let rows = all.into_iter().take(ROWS).map(|row| Row::of(row, status)).collect();
+    let rows = all.into_iter().take(ROWS).map(|row| WorkloadRow::of(row, status)).collect();
     Overview {
         frame,
         asked,
@@ -197,16 +200,16 @@ impl OverviewAsked {
     }
 }
 
-impl Row {
-    fn of(row: WorkloadAnswer, status: &Status) -> Row {
+impl WorkloadRow {
+    fn of(row: WorkloadAnswer, status: &Status) -> WorkloadRow {
         let live = status.sources.get(&row.source).and_then(|source| source.workloads.get(&row.object));
         let is_workload = Workload::of(&row.object).is_some();
         let counters = live.map_or(Counters { desired: row.desired, ..Counters::default() }, |live| live.counters);
-        Row {
+        WorkloadRow {
             link: is_workload.then(|| address(&row.source, &row.object)),
             mark: Mark::of(row.state),
             commit: row.commit.parse().ok().map(Link),
-            pods: is_workload.then_some(Pods(counters)),
+            pods: is_workload.then_some(PodsPicture(counters)),
             message: shortened(&row.message, row.state),
             since: row.since,
             deadline: row.deadline,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::super::Room;
 use super::super::problem::Problem;
-use super::super::query::Asked;
+use super::super::query::QueryParams;
 use super::components::{Lasted, Link, Mark};
 use super::{Frame, in_address, refuse, write};
 use crate::history::{History, HistoryError, Turn};
@@ -31,16 +31,16 @@ pub(in crate::web) struct TimelineAsked {
 
 #[derive(Template)]
 #[template(path = "timeline.html")]
-struct Timeline {
+struct TimelinePage {
     frame: Frame,
     asked: TimelineAsked,
     names: Vec<String>,
-    lines: Vec<Line>,
+    lines: Vec<TimelineLine>,
     /// The address of what is older.
     older: Option<String>,
 }
 
-struct Line {
+struct TimelineLine {
     commit: Link,
     subject: String,
     author: String,
@@ -52,14 +52,17 @@ struct Line {
     counts: String,
 }
 
-pub(in crate::web) async fn timeline(State(room): State<Room>, Asked(asked): Asked<TimelineAsked>) -> Response {
+pub(in crate::web) async fn timeline(
+    State(room): State<Room>,
+    QueryParams(asked): QueryParams<TimelineAsked>,
+) -> Response {
     match page(&room, asked).await {
         Ok(page) => write(StatusCode::OK, &page),
         Err(problem) => refuse(&room.shown, &problem),
     }
 }
 
-async fn page(room: &Room, asked: TimelineAsked) -> Result<Timeline, Problem> {
+async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem> {
     let (source, before) = (Some(asked.source.clone()).filter(|source| !source.is_empty()), asked.before);
     let read = room.books.ask(move |history| {
         let turns = history.timeline(source.as_deref(), before, PAGE + 1)?;
@@ -74,16 +77,16 @@ async fn page(room: &Room, asked: TimelineAsked) -> Result<Timeline, Problem> {
     let (lines, more) = read.await?;
     let older = more.map(|before| format!("/timeline?source={}&before={before}", in_address(&asked.source)));
     let names = room.shown.status.borrow().sources.keys().cloned().collect();
-    Ok(Timeline { frame: Frame::of(&room.shown, "/timeline"), asked, names, lines, older })
+    Ok(TimelinePage { frame: Frame::of(&room.shown, "/timeline"), asked, names, lines, older })
 }
 
 /// A line for each commit that came with a head, the head first.
-fn of_turn(history: &History, turn: &Turn) -> Result<Vec<Line>, HistoryError> {
+fn of_turn(history: &History, turn: &Turn) -> Result<Vec<TimelineLine>, HistoryError> {
     let line = |commit: &CommitId, outcomes: &BTreeMap<Outcome, u64>| {
         let told = history.told(commit)?;
         let (subject, author) = told.map(|told| (told.subject, told.author)).unwrap_or_default();
         let took = turn.ended.map(|ended| Lasted(ended.duration_since(turn.begun)));
-        Ok(Line {
+        Ok(TimelineLine {
             commit: Link(commit.clone()),
             subject,
             author,

@@ -10,7 +10,7 @@ use super::super::Room;
 use super::super::problem::Problem;
 use super::super::rollout_progress::picture;
 use super::commit::command;
-use super::components::{Lasted, Link, Mark, Pods};
+use super::components::{Lasted, Link, Mark, PodsPicture};
 use super::{Frame, refuse, write};
 use crate::daemon::{HeldStatus, UnderWay};
 use crate::history::step_details::unnoticed;
@@ -31,7 +31,7 @@ struct WorkloadPage {
     source: String,
     mark: Mark,
     live: LiveWorkload,
-    pods: Pods,
+    pods: PodsPicture,
     under_way: Option<UnderWay>,
     held: Option<HeldStatus>,
     picture: Option<String>,
@@ -91,7 +91,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     Ok(WorkloadPage {
         frame: Frame::of(&room.shown, "/"),
         mark: Mark::of(state),
-        pods: Pods(live.counters),
+        pods: PodsPicture(live.counters),
         picture: room.progress.of(&source, &key).map(|moments| picture(&moments, now, until)),
         key,
         source,

@@ -193,7 +193,7 @@ fn complaint(after: &After, message: String, hint: Option<String>) -> Complaint 
 
 /// How a workload stands that others wait for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct DependencyStanding {
     /// Whether something is being done about it, or is about to be.
     pub under_way: bool,
     /// What became of it last, and why, as far as that is known.
@@ -215,10 +215,10 @@ pub enum Gate {
 
 /// Whether what an object waits for is complete.
 #[must_use]
-pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> Standing) -> Gate {
+pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> DependencyStanding) -> Gate {
     let mut waits = Vec::new();
     for name in &after.names {
-        let Standing { under_way, newest, complete } = standing(name);
+        let DependencyStanding { under_way, newest, complete } = standing(name);
         match newest {
             _ if under_way => waits.push(after.word(name)),
             Some((outcome, reason)) if outcome.is_final() && !is_well(outcome) => {
@@ -320,17 +320,18 @@ mod tests {
     #[test]
     fn it_opens_when_all_are_complete_and_not_before() {
         let web = after("web", &["db", "queue"]);
-        let complete = Standing { complete: true, ..Standing::default() };
-        let with = |db: Standing| gate(&web, |name| if *name == key("db") { db.clone() } else { complete.clone() });
+        let complete = DependencyStanding { complete: true, ..DependencyStanding::default() };
+        let with =
+            |db: DependencyStanding| gate(&web, |name| if *name == key("db") { db.clone() } else { complete.clone() });
         assert_eq!(with(complete.clone()), Gate::Open);
-        assert_eq!(with(Standing::default()), Gate::Shut("waits for deployment/db".to_owned()));
-        let under_way = Standing { under_way: true, ..complete.clone() };
+        assert_eq!(with(DependencyStanding::default()), Gate::Shut("waits for deployment/db".to_owned()));
+        let under_way = DependencyStanding { under_way: true, ..complete.clone() };
         assert_eq!(with(under_way), Gate::Shut("waits for deployment/db".to_owned()));
         let reason = Reason { code: "Failed".to_owned(), message: "crash".to_owned() };
-        let held = Standing { newest: Some((Outcome::RolledBack, Some(reason))), ..complete.clone() };
+        let held = DependencyStanding { newest: Some((Outcome::RolledBack, Some(reason))), ..complete.clone() };
         let Gate::Skip(reason) = with(held.clone()) else { panic!("{:?}", with(held)) };
         assert_eq!(reason.message, "waits for deployment/db, which is rolled-back: crash");
-        let again = Standing { under_way: true, ..held };
+        let again = DependencyStanding { under_way: true, ..held };
         assert_eq!(with(again), Gate::Shut("waits for deployment/db".to_owned()), "it is being tried again");
     }
 }

@@ -44,7 +44,7 @@ mod undo;
 mod wishes;
 mod workload;
 
-pub use after::{After, Gate, Standing, gate, is_well, wrong_order};
+pub use after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
 pub use autoscaler::scaled_by;
 pub use body::{TemplateMarks, body, held_body, with_template};
 pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::Format;
+use super::object::BodyFormat;
 use super::protobuf;
 use super::query::Query;
 
@@ -112,10 +112,10 @@ impl Call {
     ///
     /// # Errors
     /// 415 for media types that are not read.
-    pub fn body_format(&self) -> Result<Format, ApiError> {
+    pub fn body_format(&self) -> Result<BodyFormat, ApiError> {
         match self.content_type().as_str() {
-            "" | "application/json" => Ok(Format::Json),
-            "application/yaml" => Ok(Format::Yaml),
+            "" | "application/json" => Ok(BodyFormat::Json),
+            "application/yaml" => Ok(BodyFormat::Yaml),
             _ => Err(ApiError::new(
                 415,
                 "UnsupportedMediaType",
@@ -134,10 +134,10 @@ impl Call {
             return Ok(None);
         }
         let value: Result<Value, String> = match self.body_format()? {
-            Format::Json => serde_json::from_slice(&self.body).map_err(|error| {
+            BodyFormat::Json => serde_json::from_slice(&self.body).map_err(|error| {
                 if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
             }),
-            Format::Yaml => serde_yaml::from_slice(&self.body).map_err(|error| error.to_string()),
+            BodyFormat::Yaml => serde_yaml::from_slice(&self.body).map_err(|error| error.to_string()),
         };
         value
             .map(Some)

@@ -10,7 +10,7 @@ use super::body::Body;
 use super::call::Call;
 use super::negotiate::{AGGREGATED, Delivery, Negotiated, asks_for_aggregated};
 use super::registry::{Group, Registry, Version};
-use super::reply::{Content, Reply};
+use super::reply::{Reply, ReplyContent};
 use super::resource::Resource;
 use super::{ApiError, ApiServer};
 use kube_facts::{Subresource, facts};
@@ -167,7 +167,7 @@ fn aggregated<'a>(call: &Call, groups: impl Iterator<Item = &'a Group>) -> Reply
     let hash = format!("\"{}\"", hex(&Sha512::digest(&text)));
     let known = call.header("if-none-match") == Some(hash.as_str());
     let (code, body) = if known { (304, Body::full(bytes::Bytes::new())) } else { (200, Body::full(text.into())) };
-    Reply::new(code, Content::Other(AGGREGATED, body))
+    Reply::new(code, ReplyContent::Other(AGGREGATED, body))
         .header(header::ETAG, hash)
         .header(header::CACHE_CONTROL, "public")
         .header(header::VARY, "Accept")

@@ -18,7 +18,7 @@ pub struct Reply {
     /// The HTTP code.
     pub code: u16,
     /// What is said.
-    pub content: Content,
+    pub content: ReplyContent,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
     /// Further headers.
@@ -27,7 +27,7 @@ pub struct Reply {
 
 /// What is said.
 #[derive(Debug)]
-pub enum Content {
+pub enum ReplyContent {
     /// A value, to be written.
     Value(Value),
     /// JSON that is written already, in pieces.
@@ -40,24 +40,24 @@ impl Reply {
     /// 200 with a value.
     #[must_use]
     pub fn value(value: Value) -> Reply {
-        Reply::new(200, Content::Value(value))
+        Reply::new(200, ReplyContent::Value(value))
     }
 
     /// 200 with JSON that is written already.
     #[must_use]
     pub fn json(json: Bytes) -> Reply {
-        Reply::new(200, Content::Json(VecDeque::from([json])))
+        Reply::new(200, ReplyContent::Json(VecDeque::from([json])))
     }
 
     /// Plain text.
     pub fn text(code: u16, text: impl Into<Bytes>) -> Reply {
-        let reply = Reply::new(code, Content::Other("text/plain; charset=utf-8", Body::full(text.into())));
+        let reply = Reply::new(code, ReplyContent::Other("text/plain; charset=utf-8", Body::full(text.into())));
         reply.header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
     }
 
     /// An answer.
     #[must_use]
-    pub fn new(code: u16, content: Content) -> Reply {
+    pub fn new(code: u16, content: ReplyContent) -> Reply {
         Reply { code, content, warnings: Vec::new(), headers: Vec::new() }
     }
 
@@ -99,12 +99,12 @@ impl Reply {
     #[must_use]
     pub fn write(self, how: &Negotiated) -> Response<Body> {
         let (media_type, body) = match self.content {
-            Content::Other(media_type, body) => (media_type, body),
-            Content::Value(value) => written(serde_json::to_vec(&value).unwrap_or_default().into(), how),
-            Content::Json(pieces) if how.format == Format::Json && !how.pretty => {
+            ReplyContent::Other(media_type, body) => (media_type, body),
+            ReplyContent::Value(value) => written(serde_json::to_vec(&value).unwrap_or_default().into(), how),
+            ReplyContent::Json(pieces) if how.format == Format::Json && !how.pretty => {
                 ("application/json", Body::pieces(pieces))
             }
-            Content::Json(pieces) => written(pieces.iter().flatten().copied().collect(), how),
+            ReplyContent::Json(pieces) => written(pieces.iter().flatten().copied().collect(), how),
         };
         let mut response = Response::new(body);
         *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();

@@ -78,9 +78,9 @@ struct BodyError(ApiError);
 
 /// The API server. Cheap to clone; all clones are one server.
 #[derive(Clone)]
-pub struct ApiServer(Arc<Inner>);
+pub struct ApiServer(Arc<ServerInner>);
 
-struct Inner {
+struct ServerInner {
     store: Store,
     registry: Mutex<Arc<Registry>>,
     settings: Settings,
@@ -108,7 +108,7 @@ impl ApiServer {
         let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
         let node_ports = Mutex::new(NodePorts::of(&store));
         let giving_out_ports = Mutex::new(());
-        let server = ApiServer(Arc::new(Inner { store, registry, settings, key, giving_out_ports, node_ports }));
+        let server = ApiServer(Arc::new(ServerInner { store, registry, settings, key, giving_out_ports, node_ports }));
         server.serve_definitions();
         server
     }
@@ -238,7 +238,7 @@ impl ApiServer {
         let in_json = Negotiated::plain(&call);
         let headers_alone = call.method == Method::HEAD;
         let reply = AssertUnwindSafe(self.reply(call, body)).catch_unwind().await.unwrap_or_else(|_| {
-            let message = "This request caused apiserver to panic. ValueExt in the logs for details.";
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
             Ok(ApiError::new(500, "InternalError", message).into())
         });
         let response = match reply {

@@ -13,7 +13,7 @@ use super::pod::Pod;
 use super::requests::Written;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// The finalizer that holds a claim.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -28,7 +28,7 @@ struct ClaimProtection {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(ClaimProtection {
         context: context.clone(),
         claims: context.informers.persistent_volume_claims.clone(),

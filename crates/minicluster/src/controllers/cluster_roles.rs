@@ -12,7 +12,7 @@ use super::requests::Ignored;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// How many roles are looked at side by side.
 const WORKERS: usize = 5;
@@ -26,7 +26,7 @@ struct Aggregation {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Aggregation {
         context: context.clone(),
         roles: context.informers.cluster_roles.clone(),

@@ -9,7 +9,7 @@ use super::requests::Requests;
 
 /// A kind that can be listed, watched and deleted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct DiscoveredKind {
     /// The API group; empty for core.
     pub group: String,
     /// The version that the server prefers.
@@ -24,7 +24,7 @@ pub struct Kind {
     pub deletes_collections: bool,
 }
 
-impl Kind {
+impl DiscoveredKind {
     /// `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -62,7 +62,7 @@ impl Kind {
 ///
 /// # Errors
 /// What the server says.
-pub async fn kinds(requests: &Requests) -> Result<BTreeSet<Kind>, Error> {
+pub async fn kinds(requests: &Requests) -> Result<BTreeSet<DiscoveredKind>, Error> {
     let failed = |error: kube::Error| Error::Request {
         action: "read",
         what: "the kinds of the API server".to_owned(),
@@ -74,7 +74,7 @@ pub async fn kinds(requests: &Requests) -> Result<BTreeSet<Kind>, Error> {
     Ok([core, others].into_iter().flat_map(kinds_of).collect())
 }
 
-fn kinds_of(list: APIGroupDiscoveryList) -> Vec<Kind> {
+fn kinds_of(list: APIGroupDiscoveryList) -> Vec<DiscoveredKind> {
     let mut kinds = Vec::new();
     for group in list.items {
         let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
@@ -93,9 +93,9 @@ fn kinds_of(list: APIGroupDiscoveryList) -> Vec<Kind> {
     kinds
 }
 
-fn kind_of(group: &str, version: &str, resource: &APIResourceDiscovery) -> Kind {
+fn kind_of(group: &str, version: &str, resource: &APIResourceDiscovery) -> DiscoveredKind {
     let kind = resource.response_kind.as_ref().and_then(|kind| kind.kind.clone());
-    Kind {
+    DiscoveredKind {
         group: group.to_owned(),
         version: version.to_owned(),
         plural: resource.resource.clone().unwrap_or_default(),

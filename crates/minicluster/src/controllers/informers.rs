@@ -55,7 +55,7 @@ macro_rules! informers {
 
             /// Runs those that are wanted.
             pub fn run(&self, client: &kube::Client, random: &Random, tracker: &TaskTracker, stop: &CancellationToken) {
-                let run = Run { client, random, tracker, stop };
+                let run = InformerRun { client, random, tracker, stop };
                 $(run.start(&self.$name);)*
             }
 
@@ -126,14 +126,14 @@ async fn synced<K: Cached>(informer: &Informer<K>) {
     }
 }
 
-struct Run<'a> {
+struct InformerRun<'a> {
     client: &'a kube::Client,
     random: &'a Random,
     tracker: &'a TaskTracker,
     stop: &'a CancellationToken,
 }
 
-impl Run<'_> {
+impl InformerRun<'_> {
     fn start<K: Cached>(&self, informer: &Informer<K>) {
         if informer.is_wanted() {
             let (informer, client, stop) = (informer.clone(), self.client.clone(), self.stop.clone());

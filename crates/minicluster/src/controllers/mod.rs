@@ -204,7 +204,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
     for writer in writers {
         tracker.spawn(writer.run(requests.clone(), stop.clone()));
     }
-    let mut workers: Vec<Start> = Vec::new();
+    let mut workers: Vec<ControllerStart> = Vec::new();
     for controller in &options.which.0 {
         workers.push(match controller {
             Controller::Deployment => deployment::prepare(&context),
@@ -247,7 +247,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
 }
 
 /// Starts a controller's workers, once the informers have caught up.
-type Start = Box<dyn FnOnce(&TaskTracker, &CancellationToken) + Send>;
+type ControllerStart = Box<dyn FnOnce(&TaskTracker, &CancellationToken) + Send>;
 
 /// What every controller is given.
 #[derive(Clone)]

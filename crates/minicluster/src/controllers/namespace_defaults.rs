@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::Error;
-use super::informer::{Cached, Change, Extent, Informer};
+use super::informer::{CacheChange, Cached, Extent, Informer};
 use super::key::{Key, is_terminating, namespace_of};
 use super::requests::Ignored;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// How many namespaces are looked at side by side.
 const WORKERS: usize = 2;
@@ -85,16 +85,16 @@ struct DefaultsController<K> {
 }
 
 /// Prepares the controller of ServiceAccounts.
-pub fn service_accounts(context: &Context) -> Start {
+pub fn service_accounts(context: &Context) -> ControllerStart {
     prepare::<ServiceAccount>(context, String::new())
 }
 
 /// Prepares the controller of root certificates; `certificate` is what they hold.
-pub fn root_certificates(context: &Context, certificate: String) -> Start {
+pub fn root_certificates(context: &Context, certificate: String) -> ControllerStart {
     prepare::<ConfigMap>(context, certificate)
 }
 
-fn prepare<K: NamespaceDefault>(context: &Context, certificate: String) -> Start {
+fn prepare<K: NamespaceDefault>(context: &Context, certificate: String) -> ControllerStart {
     let controller = Arc::new(DefaultsController {
         context: context.clone(),
         namespaces: context.informers.namespaces.clone(),
@@ -104,7 +104,7 @@ fn prepare<K: NamespaceDefault>(context: &Context, certificate: String) -> Start
     });
     let this = controller.clone();
     controller.namespaces.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) {
+        if !matches!(change, CacheChange::Deleted(_)) {
             this.queue.add(Key::of(&change.object().metadata));
         }
     });

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource;
 
 use super::error::Error;
-use super::informer::{Cached, Change, Informer};
+use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, is_terminating, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::selector::Selector;
@@ -28,7 +28,7 @@ where
 /// Queues the owners that a change of something owned concerns: the one that controls it, the one that did, and for what
 /// is nobody's those whose selectors take it, for they may want to adopt it.
 pub fn route<O, C>(
-    change: &Change<C>,
+    change: &CacheChange<C>,
     owners: &Informer<O>,
     selector: impl Fn(&O) -> Result<Selector, Error>,
     queue: &WorkQueue<Key>,
@@ -44,9 +44,9 @@ pub fn route<O, C>(
     };
     let add_takers = |object: &ObjectMeta| add_takers(object, owners, &selector, queue);
     match change {
-        Change::Added(object) if controller_of(object.metadata()).is_none() => add_takers(object.metadata()),
-        Change::Added(object) | Change::Deleted(object) => add_owner(object.metadata()),
-        Change::Modified { old, new } => {
+        CacheChange::Added(object) if controller_of(object.metadata()).is_none() => add_takers(object.metadata()),
+        CacheChange::Added(object) | CacheChange::Deleted(object) => add_owner(object.metadata()),
+        CacheChange::Modified { old, new } => {
             let (old, new) = (old.metadata(), new.metadata());
             let moved = controller_of(old) != controller_of(new);
             if moved {

@@ -13,13 +13,13 @@ use serde_json::json;
 
 use super::error::Error;
 use super::events::{EventType, Recorder};
-use super::informer::{Change, Informer, Tag};
+use super::informer::{CacheChange, Informer, Tag};
 use super::key::{Key, is_terminating, uid_of};
 use super::node::{Node, bears};
 use super::pod::Pod;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// How many pods are looked at side by side.
 const WORKERS: usize = 8;
@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(TaintEviction {
         context: context.clone(),
         recorder: context.recorder.speaking_as("taint-eviction-controller"),
@@ -61,11 +61,11 @@ pub fn prepare(context: &Context) -> Start {
 }
 
 impl TaintEviction {
-    fn node_changed(&self, change: &Change<Node>) {
+    fn node_changed(&self, change: &CacheChange<Node>) {
         let is_new = match change {
-            Change::Added(node) => driving(node).next().is_some(),
-            Change::Modified { old, new } => !driving(old).eq(driving(new)),
-            Change::Deleted(_) => false,
+            CacheChange::Added(node) => driving(node).next().is_some(),
+            CacheChange::Modified { old, new } => !driving(old).eq(driving(new)),
+            CacheChange::Deleted(_) => false,
         };
         if is_new {
             let name = change.object().name().to_owned();
@@ -73,11 +73,11 @@ impl TaintEviction {
         }
     }
 
-    fn pod_changed(&self, change: &Change<Pod>) {
+    fn pod_changed(&self, change: &CacheChange<Pod>) {
         let comes = match change {
-            Change::Added(pod) => pod.spec.node_name.is_some(),
-            Change::Modified { old, new } => old.spec.node_name != new.spec.node_name,
-            Change::Deleted(_) => false,
+            CacheChange::Added(pod) => pod.spec.node_name.is_some(),
+            CacheChange::Modified { old, new } => old.spec.node_name != new.spec.node_name,
+            CacheChange::Deleted(_) => false,
         };
         let pod = change.object();
         let is_tainted = || self.node_of(pod).is_some_and(|node| driving(&node).next().is_some());

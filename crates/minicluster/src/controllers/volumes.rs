@@ -15,13 +15,13 @@ use tokio_util::task::TaskTracker;
 
 use super::error::Error;
 use super::events::{EventType, Recorder};
-use super::informer::{Change, Informer, Tag};
+use super::informer::{CacheChange, Informer, Tag};
 use super::key::{Key, annotation, is_terminating, name_of, namespace_of, uid_of};
 use super::pod::Pod;
 use super::requests::{Ignored, Written};
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// The provisioner, as classes name it.
 pub const PROVISIONER: &str = "volumes.minicluster.local";
@@ -48,7 +48,7 @@ struct Volumes {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Volumes {
         context: context.clone(),
         recorder: context.recorder.speaking_as("persistentvolume-controller"),
@@ -60,7 +60,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.claims.on_change(move |change| match change {
-        Change::Deleted(claim) => {
+        CacheChange::Deleted(claim) => {
             if let Some(volume) = volume_of(claim) {
                 this.queue.add(Key::new("", volume));
             }
@@ -69,7 +69,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.volumes.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) {
+        if !matches!(change, CacheChange::Deleted(_)) {
             this.queue.add(Key::of(&change.object().metadata));
         }
     });
@@ -82,7 +82,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.pods.on_change(move |change| {
-        if let Change::Added(pod) = change {
+        if let CacheChange::Added(pod) = change {
             for claim in pod.claims() {
                 this.queue.add(Key::new(namespace_of(&pod.metadata), claim));
             }

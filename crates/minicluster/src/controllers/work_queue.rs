@@ -17,7 +17,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(1000);
 
 /// A queue of keys. Cheap to clone.
 #[derive(Debug)]
-pub struct WorkQueue<T>(Arc<Shared<T>>);
+pub struct WorkQueue<T>(Arc<QueueShared<T>>);
 
 impl<T> Clone for WorkQueue<T> {
     fn clone(&self) -> WorkQueue<T> {
@@ -26,15 +26,15 @@ impl<T> Clone for WorkQueue<T> {
 }
 
 #[derive(Debug)]
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct QueueShared<T> {
+    state: Mutex<QueueState<T>>,
     wake: Notify,
     first_pause: Duration,
     last_pause: Duration,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     ready: VecDeque<T>,
     /// What is in `ready`, or will be once its worker is done.
     queued: BTreeSet<T>,
@@ -55,7 +55,7 @@ impl<T: Clone + Ord> Default for WorkQueue<T> {
 impl<T: Clone + Ord> WorkQueue<T> {
     /// A queue with pauses of its own after failures: the first, and the longest.
     pub fn with_pauses(first_pause: Duration, last_pause: Duration) -> WorkQueue<T> {
-        let state = State {
+        let state = QueueState {
             ready: VecDeque::new(),
             queued: BTreeSet::new(),
             running: BTreeSet::new(),
@@ -64,7 +64,7 @@ impl<T: Clone + Ord> WorkQueue<T> {
             failures: BTreeMap::new(),
             sequence: 0,
         };
-        WorkQueue(Arc::new(Shared { state: Mutex::new(state), wake: Notify::new(), first_pause, last_pause }))
+        WorkQueue(Arc::new(QueueShared { state: Mutex::new(state), wake: Notify::new(), first_pause, last_pause }))
     }
 
     /// Adds a key, unless it waits already.
@@ -170,12 +170,12 @@ impl<T: Clone + Ord> WorkQueue<T> {
         state.ready.is_empty() && state.running.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Clone + Ord> State<T> {
+impl<T: Clone + Ord> QueueState<T> {
     /// Returns whether there is something to take now that was not there before.
     fn add(&mut self, key: T) -> bool {
         if !self.queued.insert(key.clone()) || self.running.contains(&key) {

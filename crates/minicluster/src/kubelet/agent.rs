@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::Options;
 use super::directory::Directory;
 use super::events::{Events, Teller};
-use super::fate::Rules;
+use super::fate::FateRules;
 use super::io::{Io, Moment, after, pause};
-use super::nodes::{Addresses, Place};
+use super::nodes::{Addresses, SpecPlace};
 use super::pod::SeenPod;
 use super::requests::{Error, KUBELET, PodName, Requests};
-use super::simulated_pod::{Effect, Found, Home, Rejection, SimulatedPod, World};
-use super::writes::{Done, What};
+use super::simulated_pod::{Found, Home, PodEffect, Rejection, SimulatedPod, World};
+use super::writes::{What, WriteResult};
 use crate::{PodLogs, Random};
 
 /// Names of images kept for each node; beyond that it forgets them all, as if it had made room.
@@ -28,8 +28,8 @@ const SPEEDS: (f64, f64) = (0.001, 1_000_000.0);
 /// The nodes and the pods that live on them.
 pub struct Agent {
     nodes: BTreeMap<String, NodeState>,
-    pods: BTreeMap<String, Entry>,
-    rules: Rules,
+    pods: BTreeMap<String, AgentEntry>,
+    rules: FateRules,
     random: Random,
     speed: f64,
     logs: PodLogs,
@@ -38,12 +38,12 @@ pub struct Agent {
 }
 
 struct NodeState {
-    place: Place,
+    place: SpecPlace,
     addresses: Addresses,
     images: BTreeSet<String>,
 }
 
-struct Entry {
+struct AgentEntry {
     life: SimulatedPod,
     node: String,
     address: Option<u32>,
@@ -59,7 +59,7 @@ struct Entry {
 
 impl Agent {
     /// The agent of the nodes that have these places.
-    pub fn new(places: BTreeMap<String, Place>, options: &Options, directory: Option<Directory>) -> Agent {
+    pub fn new(places: BTreeMap<String, SpecPlace>, options: &Options, directory: Option<Directory>) -> Agent {
         let nodes = places.into_iter().map(|(name, place)| {
             let addresses = Addresses::new(&place);
             (name, NodeState { place, addresses, images: BTreeSet::new() })
@@ -67,7 +67,7 @@ impl Agent {
         Agent {
             nodes: nodes.collect(),
             pods: BTreeMap::new(),
-            rules: Rules::new(options.script.clone()),
+            rules: FateRules::new(options.script.clone()),
             random: options.random.clone(),
             speed: if options.speed.is_finite() { options.speed.clamp(SPEEDS.0, SPEEDS.1) } else { 1.0 },
             logs: options.logs.clone(),
@@ -119,7 +119,8 @@ impl Agent {
             };
             let written = Box::from(serde_json::to_vec(status).unwrap_or_default().as_slice());
             let node = node.to_owned();
-            let entry = Entry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
+            let entry =
+                AgentEntry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
             self.pods.insert(pod.uid.clone(), entry);
         }
         let effects = std::mem::take(&mut world.effects);
@@ -210,24 +211,24 @@ impl Agent {
         }
     }
 
-    fn apply(&self, io: &mut Io, events: &mut Events, pod: &PodName, effects: Vec<Effect>) {
+    fn apply(&self, io: &mut Io, events: &mut Events, pod: &PodName, effects: Vec<PodEffect>) {
         let now = io.clock.now();
         for effect in effects {
             match effect {
-                Effect::Event(told) => {
+                PodEffect::Event(told) => {
                     let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
                     events.tell(io, pod, Teller::Kubelet(node), &told);
                 }
-                Effect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
-                Effect::LogEnds { container } => self.logs.end(&pod.uid, &container),
-                Effect::Log { container, text } => self.logs.append(&pod.uid, &container, now, &text),
-                Effect::LookUp => {
+                PodEffect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
+                PodEffect::LogEnds { container } => self.logs.end(&pod.uid, &container),
+                PodEffect::Log { container, text } => self.logs.append(&pod.uid, &container, now, &text),
+                PodEffect::LookUp => {
                     let Some(entry) = self.pods.get(&pod.uid) else { continue };
                     let (needs, requests) = (entry.life.needs().objects(), io.requests.clone());
                     let pod = pod.clone();
                     io.writes.add(async move {
                         let found = look_up(&requests, &pod.namespace, needs).await;
-                        Done { what: What::LookUp(pod.uid, found), result: Ok(()) }
+                        WriteResult { what: What::LookUp(pod.uid, found), result: Ok(()) }
                     });
                 }
             }
@@ -238,7 +239,7 @@ impl Agent {
 fn world<'a>(
     io: &Io,
     speed: f64,
-    rules: &'a mut Rules,
+    rules: &'a mut FateRules,
     random: &'a Random,
     images: &'a mut BTreeSet<String>,
 ) -> World<'a> {
@@ -258,7 +259,7 @@ async fn look_up(
     Ok(found)
 }
 
-impl Entry {
+impl AgentEntry {
     /// What the API server is to be told, and then was.
     fn changed(&mut self) -> Map<String, Value> {
         let status = self.life.status();
@@ -283,14 +284,14 @@ impl Entry {
             self.busy = true;
             io.writes.add(async move {
                 let result = requests.patch_pod_status(&pod, Value::Object(changed), KUBELET).await;
-                Done { what: What::Pod(pod.uid), result }
+                WriteResult { what: What::Pod(pod.uid), result }
             });
         } else if self.life.may_be_deleted() {
             self.busy = true;
             self.removed = true;
             io.writes.add(async move {
                 let result = requests.delete_pod(&pod, Some(0)).await;
-                Done { what: What::Pod(pod.uid), result }
+                WriteResult { what: What::Pod(pod.uid), result }
             });
         }
     }

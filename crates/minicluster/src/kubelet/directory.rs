@@ -8,11 +8,11 @@ use super::simulated_pod::SimulatedPod;
 
 /// The pods of all nodes, shared by its clones.
 #[derive(Clone, Debug, Default)]
-pub struct Directory(Arc<Mutex<BTreeMap<(String, String), Listed>>>);
+pub struct Directory(Arc<Mutex<BTreeMap<(String, String), ListedObjects>>>);
 
 /// A pod as those see it who ask for its logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObjects {
     /// Its uid.
     pub uid: String,
     /// Its containers, and why each never ran so far, if it did not.
@@ -24,11 +24,11 @@ impl Directory {
     pub fn update(&self, life: &SimulatedPod) {
         let pod = life.pod();
         let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
-        self.list(&pod.namespace, &pod.name, Listed { uid: pod.uid.clone(), containers: containers.collect() });
+        self.list(&pod.namespace, &pod.name, ListedObjects { uid: pod.uid.clone(), containers: containers.collect() });
     }
 
     /// Lists a pod under its name.
-    pub fn list(&self, namespace: &str, name: &str, pod: Listed) {
+    pub fn list(&self, namespace: &str, name: &str, pod: ListedObjects) {
         self.lock().insert((namespace.to_owned(), name.to_owned()), pod);
     }
 
@@ -44,11 +44,11 @@ impl Directory {
 
     /// A pod, if there is one of that name.
     #[must_use]
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Listed> {
+    pub fn find(&self, namespace: &str, name: &str) -> Option<ListedObjects> {
         self.lock().get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Listed>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), ListedObjects>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,11 +20,11 @@ use super::directory::Directory;
 use super::events::Events;
 use super::io::{Io, Moment, TimerQueue, after, pause};
 use super::log_server::{self, Archive};
-use super::nodes::{self, Place};
+use super::nodes::{self, SpecPlace};
 use super::pod::SeenPod;
 use super::requests::Requests;
 use super::scheduler::Scheduler;
-use super::writes::{Done, What, Writes};
+use super::writes::{What, WriteResult, Writes};
 use super::{Options, Ports};
 use crate::unmanaged::Unmanaged;
 
@@ -46,7 +46,8 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
 async fn drive(client: Client, options: Options) {
     let requests = Requests::new(client.clone());
     let directory = Directory::default();
-    let mut places: Vec<Place> = (0..options.nodes.len()).map(|index| Place::new(index, &options.nodes)).collect();
+    let mut places: Vec<SpecPlace> =
+        (0..options.nodes.len()).map(|index| SpecPlace::new(index, &options.nodes)).collect();
     let serving = serve_logs(&mut places, &options, &directory).await;
     let places = register(&requests, &options, places).await;
     let io = Io { requests, writes: Writes::default(), timers: TimerQueue::default(), clock: options.clock.clone() };
@@ -91,7 +92,11 @@ async fn drive(client: Client, options: Options) {
 
 /// Opens the nodes' ports, if they are to have some, and answers there until what comes back is dropped. Where that
 /// fails, pods live without.
-async fn serve_logs(places: &mut [Place], options: &Options, directory: &Directory) -> Option<AbortOnDropHandle<()>> {
+async fn serve_logs(
+    places: &mut [SpecPlace],
+    options: &Options,
+    directory: &Directory,
+) -> Option<AbortOnDropHandle<()>> {
     if options.ports == Ports::Closed {
         return None;
     }
@@ -106,7 +111,7 @@ async fn serve_logs(places: &mut [Place], options: &Options, directory: &Directo
 }
 
 /// Registers all nodes, each until it succeeds.
-async fn register(requests: &Requests, options: &Options, places: Vec<Place>) -> BTreeMap<String, Place> {
+async fn register(requests: &Requests, options: &Options, places: Vec<SpecPlace>) -> BTreeMap<String, SpecPlace> {
     let mut registered = BTreeMap::new();
     for (spec, place) in options.nodes.iter().zip(places) {
         let mut failures = 0;
@@ -255,13 +260,13 @@ impl Driver {
             let (every, clock) = (self.heartbeat, self.io.clock.clone());
             self.io.writes.add(async move {
                 let result = nodes::heartbeat(&requests, &name, every, &clock).await;
-                Done { what: What::Lease(name), result }
+                WriteResult { what: What::Lease(name), result }
             });
         }
         self.io.timers.set(Moment::Heartbeat, after(self.io.clock.now(), self.heartbeat));
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: WriteResult) {
         match done.what {
             What::Pod(uid) => self.agent.written(&mut self.io, &uid, done.result),
             What::Lease(node) => {

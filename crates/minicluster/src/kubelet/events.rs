@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::io::Io;
 use super::requests::{Error, KUBELET, PodName, SCHEDULER};
-use super::simulated_pod::{Told, Tone};
-use super::writes::{Done, What};
+use super::simulated_pod::{ReportedState, Tone};
+use super::writes::{What, WriteResult};
 
 /// Different things told of one pod; more are dropped, as by a spam filter.
 const KINDS_OF_A_POD: usize = 50;
@@ -29,7 +29,7 @@ pub enum Teller<'a> {
 #[derive(Debug, Default)]
 pub struct Events {
     /// What was told of each pod: few things, in the order in which they were first told.
-    pods: BTreeMap<String, Vec<(Key, Entry)>>,
+    pods: BTreeMap<String, Vec<(Key, EventEntry)>>,
     count: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Key {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct EventEntry {
     namespace: String,
     name: String,
     manager: &'static str,
@@ -55,7 +55,7 @@ struct Entry {
 
 impl Events {
     /// Tells something about a pod.
-    pub fn tell(&mut self, io: &mut Io, pod: &PodName, teller: Teller<'_>, told: &Told) {
+    pub fn tell(&mut self, io: &mut Io, pod: &PodName, teller: Teller<'_>, told: &ReportedState) {
         let now = io.clock.now();
         let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
         let of_pod = self.pods.entry(pod.uid.clone()).or_default();
@@ -77,7 +77,7 @@ impl Events {
         };
         let name = format!("{}.{stamp:x}", pod.name);
         let event = object(pod, &name, teller, told, now);
-        let entry = Entry {
+        let entry = EventEntry {
             namespace: pod.namespace.clone(),
             name,
             manager,
@@ -90,7 +90,7 @@ impl Events {
         let (requests, uid) = (io.requests.clone(), pod.uid.clone());
         io.writes.add(async move {
             let result = requests.create_event(&event, manager).await;
-            Done { what: What::Event(uid, key), result }
+            WriteResult { what: What::Event(uid, key), result }
         });
     }
 
@@ -112,11 +112,11 @@ impl Events {
     }
 }
 
-fn find<'a>(of_pod: &'a mut [(Key, Entry)], key: &Key) -> Option<&'a mut Entry> {
+fn find<'a>(of_pod: &'a mut [(Key, EventEntry)], key: &Key) -> Option<&'a mut EventEntry> {
     of_pod.iter_mut().find(|(known, _)| known == key).map(|(_, entry)| entry)
 }
 
-impl Entry {
+impl EventEntry {
     fn write(&mut self, io: &mut Io, uid: &str, key: Key) {
         if self.busy || self.written == self.count {
             return;
@@ -134,12 +134,12 @@ impl Entry {
         let (namespace, name, manager) = (self.namespace.clone(), self.name.clone(), self.manager);
         io.writes.add(async move {
             let result = requests.patch_event(&namespace, &name, patch, manager).await;
-            Done { what: What::Event(uid, key), result }
+            WriteResult { what: What::Event(uid, key), result }
         });
     }
 }
 
-fn object(pod: &PodName, name: &str, teller: Teller<'_>, told: &Told, now: Timestamp) -> Event {
+fn object(pod: &PodName, name: &str, teller: Teller<'_>, told: &ReportedState, now: Timestamp) -> Event {
     let mut event = Event {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

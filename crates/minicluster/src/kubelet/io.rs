@@ -32,7 +32,7 @@ pub struct Io {
     pub clock: Clock,
 }
 
-/// TimerQueue in order; each thing is due at most once.
+/// What is due, in order; each thing is due at most once.
 #[derive(Default)]
 pub struct TimerQueue {
     order: BTreeSet<(Timestamp, Moment)>,

@@ -9,8 +9,8 @@ use super::events::Teller;
 use super::pod::SeenPod;
 use super::requests::{Error, SCHEDULER};
 use super::scheduler::Decision;
-use super::simulated_pod::{Told, Tone};
-use super::writes::{Done, What};
+use super::simulated_pod::{ReportedState, Tone};
+use super::writes::{What, WriteResult};
 
 const PREEMPTED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
@@ -23,7 +23,7 @@ impl Driver {
                     let (pod, requests) = (pod.id(), self.io.requests.clone());
                     self.io.writes.add(async move {
                         let result = requests.bind(&pod, &node).await;
-                        Done { what: What::Binding(pod.uid, node), result }
+                        WriteResult { what: What::Binding(pod.uid, node), result }
                     });
                 }
                 Decision::Wait { pod, message } => self.say_wait(&pod, message, None),
@@ -102,7 +102,7 @@ impl Driver {
                 Ok(()) => requests.delete_pod(&id, None).await,
                 Err(error) => Err(error),
             };
-            Done { what: What::Wait(id.uid), result }
+            WriteResult { what: What::Wait(id.uid), result }
         });
         self.tell(victim, Tone::Normal, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
     }
@@ -111,12 +111,12 @@ impl Driver {
         let (pod, requests) = (pod.id(), self.io.requests.clone());
         self.io.writes.add(async move {
             let result = requests.patch_pod_status(&pod, status, SCHEDULER).await;
-            Done { what: What::Wait(pod.uid), result }
+            WriteResult { what: What::Wait(pod.uid), result }
         });
     }
 
     fn tell(&mut self, pod: &SeenPod, tone: Tone, reason: &'static str, message: String) {
-        let told = Told { tone, reason: reason.into(), message, field: None, count: 1 };
+        let told = ReportedState { tone, reason: reason.into(), message, field: None, count: 1 };
         self.events.tell(&mut self.io, &pod.id(), Teller::Scheduler, &told);
     }
 }

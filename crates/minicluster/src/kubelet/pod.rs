@@ -40,7 +40,7 @@ pub struct SeenPod {
     /// What is said of its fate.
     pub fate: Option<ToldFate>,
     /// Its deletion, if it is under way.
-    pub deletion: Option<Deletion>,
+    pub deletion: Option<PodDeletion>,
     /// Its specification.
     pub spec: Arc<PodSpec>,
     /// Its phase, as its status says.
@@ -51,7 +51,7 @@ pub struct SeenPod {
 
 /// A deletion under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deletion {
+pub struct PodDeletion {
     /// When the pod should be gone.
     pub at: Timestamp,
     /// How long it was given, in seconds.
@@ -75,7 +75,7 @@ impl SeenPod {
             labels: metadata.labels.unwrap_or_default(),
             owner: owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid),
             fate: metadata.annotations.and_then(told_fate),
-            deletion: metadata.deletion_timestamp.map(|at| Deletion { at: at.0, grace: grace.unwrap_or(0) }),
+            deletion: metadata.deletion_timestamp.map(|at| PodDeletion { at: at.0, grace: grace.unwrap_or(0) }),
             spec: Arc::new(spec?),
             phase: status.phase.clone(),
             conditions: status.conditions.clone().unwrap_or_default(),

@@ -14,7 +14,7 @@ use super::simulated_pod::Found;
 const AT_ONCE: usize = 32;
 
 /// What a write was for, and what became of it.
-pub struct Done {
+pub struct WriteResult {
     /// What it was for.
     pub what: What,
     /// What became of it.
@@ -41,19 +41,19 @@ pub enum What {
 /// Writes under way and those that wait for their turn.
 #[derive(Default)]
 pub struct Writes {
-    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
-    waiting: VecDeque<BoxFuture<'static, Done>>,
+    under_way: FuturesUnordered<BoxFuture<'static, WriteResult>>,
+    waiting: VecDeque<BoxFuture<'static, WriteResult>>,
 }
 
 impl Writes {
     /// Makes a write as soon as its turn comes.
-    pub fn add(&mut self, write: impl Future<Output = Done> + Send + 'static) {
+    pub fn add(&mut self, write: impl Future<Output = WriteResult> + Send + 'static) {
         self.waiting.push_back(Box::pin(write));
         self.fill();
     }
 
     /// The next write that is done; never, while there is none under way.
-    pub async fn next(&mut self) -> Done {
+    pub async fn next(&mut self) -> WriteResult {
         match self.under_way.next().await {
             Some(done) => {
                 self.fill();

@@ -15,7 +15,7 @@ pub(super) fn documents<'t>(
     limits: Limits,
 ) -> (Vec<Document<'t>>, Option<YamlComplaint>) {
     let at = lines.position(text, range.start);
-    let mut reader = Reader { text: &text[..range.end], at, limits, nodes: Vec::new() };
+    let mut reader = JsonReader { text: &text[..range.end], at, limits, nodes: Vec::new() };
     let mut documents = Vec::new();
     loop {
         reader.skip_blanks();
@@ -40,7 +40,7 @@ pub(super) fn looks_like_json(text: &str) -> bool {
     text.trim_start().strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with('"'))
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     /// The file up to the end of the part.
     text: &'t str,
     at: Position,
@@ -48,7 +48,7 @@ struct Reader<'t> {
     nodes: Vec<Node<'t>>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> JsonReader<'t> {
     fn rest(&self) -> &'t str {
         &self.text[self.at.offset as usize..]
     }

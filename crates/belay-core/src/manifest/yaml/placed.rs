@@ -178,10 +178,10 @@ impl Document<'_> {
     /// of what is no mapping. A key written twice is a complaint, and the last one counts.
     #[must_use]
     pub fn read(&self) -> (Option<Placed>, Vec<YamlComplaint>) {
-        let mut reader = Reader { document: self, spots: Vec::new(), complaints: Vec::new(), unreadable: false };
+        let mut reader = PlacedReader { document: self, spots: Vec::new(), complaints: Vec::new(), unreadable: false };
         let span = self.node(self.root()).span;
         let value = reader.value(self.root(), span);
-        let Reader { spots, mut complaints, unreadable, .. } = reader;
+        let PlacedReader { spots, mut complaints, unreadable, .. } = reader;
         // What an alias stands for is read once for each alias.
         complaints.sort_by(|a, b| (a.span, &a.message).cmp(&(b.span, &b.message)));
         complaints.dedup();
@@ -203,7 +203,7 @@ impl Document<'_> {
     }
 }
 
-struct Reader<'d, 't> {
+struct PlacedReader<'d, 't> {
     document: &'d Document<'t>,
     spots: Vec<Spot>,
     complaints: Vec<YamlComplaint>,
@@ -211,7 +211,7 @@ struct Reader<'d, 't> {
 }
 
 /// An entry of a mapping, its key read.
-struct Entry {
+struct PlacedEntry {
     name: String,
     key: NodeId,
     value: NodeId,
@@ -219,7 +219,7 @@ struct Entry {
     within: NodeId,
 }
 
-impl<'d> Reader<'d, '_> {
+impl<'d> PlacedReader<'d, '_> {
     /// The value of a node, `key` being where its key is written.
     fn value(&mut self, id: NodeId, key: Span) -> Value {
         let (_, node) = self.document.resolve(id);
@@ -257,7 +257,7 @@ impl<'d> Reader<'d, '_> {
                 self.value(replaced.value, Span::default());
                 self.spots.truncate(spots);
             }
-            let Some(Entry { name, key, value, .. }) = same.last_mut() else { continue };
+            let Some(PlacedEntry { name, key, value, .. }) = same.last_mut() else { continue };
             let span = self.document.resolve(*key).1.span;
             let value = self.value(*value, span);
             map.insert(std::mem::take(name), value);
@@ -265,7 +265,7 @@ impl<'d> Reader<'d, '_> {
         Value::Object(map)
     }
 
-    fn report_twice(&mut self, same: &[Entry]) {
+    fn report_twice(&mut self, same: &[PlacedEntry]) {
         let mut first: BTreeMap<NodeId, Span> = BTreeMap::new();
         for entry in same {
             let span = self.document.node(entry.key).span;
@@ -280,19 +280,19 @@ impl<'d> Reader<'d, '_> {
         }
     }
 
-    fn entries(&mut self, id: NodeId, entries: &mut Vec<Entry>) {
+    fn entries(&mut self, id: NodeId, entries: &mut Vec<PlacedEntry>) {
         let (within, node) = self.document.resolve(id);
         let Content::Mapping { entries: written, .. } = &node.content else { return };
         for (key, value) in written {
             if self.is_merge(*key) {
                 self.merge(*value, entries);
             } else if let Some(name) = self.key(*key) {
-                entries.push(Entry { name, key: *key, value: *value, within });
+                entries.push(PlacedEntry { name, key: *key, value: *value, within });
             }
         }
     }
 
-    fn merge(&mut self, value: NodeId, entries: &mut Vec<Entry>) {
+    fn merge(&mut self, value: NodeId, entries: &mut Vec<PlacedEntry>) {
         // The first of a list counts most. An alias may stand for a mapping here, but not for a list of them.
         let sources: Vec<NodeId> = match &self.document.node(value).content {
             Content::Sequence { items, .. } => items.iter().rev().copied().collect(),

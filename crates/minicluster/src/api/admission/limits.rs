@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::resources::{Amounts, add, amount, amounts};
+use super::resources::{ResourceAmounts, add, amount, amounts};
 use super::{forbid, listed};
 use crate::api::object::Quantity;
 use crate::api::route::Target;
@@ -78,9 +78,9 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// What all containers ask for, or the largest of those that run before them.
-fn total(pod: &Value, part: &str) -> Amounts {
+fn total(pod: &Value, part: &str) -> ResourceAmounts {
     let list = |name: &str| pod["spec"][name].as_array().map_or(&[][..], Vec::as_slice);
-    let mut sum = Amounts::new();
+    let mut sum = ResourceAmounts::new();
     for container in list("containers") {
         add(&mut sum, &amounts(&container["resources"][part]));
     }
@@ -125,7 +125,13 @@ fn complete(container: &mut Value, field: &str, defaults: &Value) -> Vec<String>
 }
 
 /// Holds amounts against the bounds of one limit.
-fn check(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts, complaints: &mut Vec<String>) {
+fn check(
+    limit: &Value,
+    kind: &str,
+    requests: &ResourceAmounts,
+    limits: &ResourceAmounts,
+    complaints: &mut Vec<String>,
+) {
     for (name, bound) in amounts(&limit["min"]) {
         let start = format!("minimum {name} usage per {kind} is {}", bound.canonical());
         match (requests.get(&name), limits.get(&name)) {

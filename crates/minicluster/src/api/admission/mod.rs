@@ -79,7 +79,7 @@ impl ApiServer {
         old: Option<&Value>,
         new: Option<&mut Value>,
         effect: Effect,
-    ) -> Result<Vec<store::Write>, ApiError> {
+    ) -> Result<Vec<store::StoreOp>, ApiError> {
         let mut changes = self.quota_changes(target, old, new.as_deref())?;
         if target.resource.is("", "services") {
             changes.extend(self.address_changes(target, old, new, effect)?);

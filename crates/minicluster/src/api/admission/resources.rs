@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::object::Quantity;
 
 /// Amounts by resource.
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(super) type ResourceAmounts = BTreeMap<String, Quantity>;
 
 /// An amount that is written somewhere.
 pub(super) fn amount(value: &Value) -> Option<Quantity> {
@@ -19,13 +19,13 @@ pub(super) fn amount(value: &Value) -> Option<Quantity> {
 }
 
 /// The amounts of a map of them.
-pub(super) fn amounts(map: &Value) -> Amounts {
+pub(super) fn amounts(map: &Value) -> ResourceAmounts {
     let members = map.as_object().into_iter().flatten();
     members.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect()
 }
 
 /// Adds amounts to others.
-pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
+pub(super) fn add(sum: &mut ResourceAmounts, more: &ResourceAmounts) {
     for (name, amount) in more {
         let total = sum.get(name).map_or_else(|| amount.clone(), |known| known.plus(amount));
         sum.insert(name.clone(), total);
@@ -33,7 +33,7 @@ pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
 }
 
 /// The larger of two amounts, one by one.
-pub(super) fn raise(to: &mut Amounts, other: &Amounts) {
+pub(super) fn raise(to: &mut ResourceAmounts, other: &ResourceAmounts) {
     for (name, amount) in other {
         if to.get(name).is_none_or(|known| known.compare(amount).is_lt()) {
             to.insert(name.clone(), amount.clone());
@@ -43,14 +43,14 @@ pub(super) fn raise(to: &mut Amounts, other: &Amounts) {
 
 /// What a pod asks for (`requests`) or may take (`limits`): the sum of its containers and of the sidecars that run beside
 /// them, or what it needs on the way there if that is more; what it says of itself as a whole instead, where it does.
-pub(super) fn of_pod(spec: &Value, part: &str) -> Amounts {
+pub(super) fn of_pod(spec: &Value, part: &str) -> ResourceAmounts {
     let list = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
     let of = |container: &Value| amounts(&container["resources"][part]);
-    let mut running = Amounts::new();
+    let mut running = ResourceAmounts::new();
     for container in list("containers") {
         add(&mut running, &of(container));
     }
-    let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
+    let (mut sidecars, mut peak) = (ResourceAmounts::new(), ResourceAmounts::new());
     for container in list("initContainers") {
         let own = of(container);
         if container["restartPolicy"] == "Always" {

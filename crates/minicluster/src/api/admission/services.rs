@@ -31,7 +31,7 @@ impl ApiServer {
         old: Option<&Value>,
         new: Option<&mut Value>,
         effect: Effect,
-    ) -> Result<Vec<store::Write>, ApiError> {
+    ) -> Result<Vec<store::StoreOp>, ApiError> {
         let held: Vec<String> = old.map(addresses).unwrap_or_default();
         let kept = match new {
             None => Vec::new(),
@@ -43,7 +43,7 @@ impl ApiServer {
         let mut changes = Vec::new();
         for address in held.iter().filter(|address| !kept.contains(address)) {
             if let Some(known) = self.store().get(&shelf(), address) {
-                changes.push(store::Write {
+                changes.push(store::StoreOp {
                     shelf: shelf(),
                     path: address.clone(),
                     expected: Some(known.revision),
@@ -54,7 +54,7 @@ impl ApiServer {
         }
         for address in kept.into_iter().filter(|address| !held.contains(address)) {
             let object = self.address_object(target, &address)?;
-            changes.push(store::Write {
+            changes.push(store::StoreOp {
                 shelf: shelf(),
                 path: address,
                 expected: None,
@@ -218,7 +218,7 @@ impl NodePorts {
 }
 
 /// What changes write of services: the path of each and the ports that it has from then on.
-pub fn written_ports(changes: &[store::Write]) -> Vec<(String, Vec<i64>)> {
+pub fn written_ports(changes: &[store::StoreOp]) -> Vec<(String, Vec<i64>)> {
     let of_services = changes.iter().filter(|change| change.shelf == services());
     of_services.map(|change| (change.path.clone(), change.object.as_ref().map(ports).unwrap_or_default())).collect()
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::names::accept;
 use super::resources::resources;
 use crate::api::ApiServer;
-use crate::api::object::{self, Write};
+use crate::api::object::{self, WriteContext};
 use crate::api::options::DeleteOptions;
 use crate::api::registry::Registry;
 use crate::api::resource::Resource;
@@ -122,14 +122,14 @@ impl ApiServer {
     fn write_definition(&self, stored: &Stored, old: &Value, next: Value) -> bool {
         let registry = self.registry();
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return false };
-        let write = Write { subresource: Some("status"), ..own_meaning(resource, self.now()) };
+        let write = WriteContext { subresource: Some("status"), ..own_meaning(resource, self.now()) };
         // The rules of objects add who changed what; they have no objection to what the server itself says.
         let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
         // What they leave out again (an empty list of versions) would be added for ever.
         if next == *old {
             return false;
         }
-        let change = store::Write {
+        let change = store::StoreOp {
             shelf: resource.shelf.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
@@ -184,7 +184,7 @@ impl ApiServer {
             return false;
         }
         let object = (finalizers(&value).len() > 1).then(|| self.emptied(&value));
-        let end = store::Write {
+        let end = store::StoreOp {
             shelf: shelf_of_definitions(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
@@ -206,7 +206,7 @@ impl ApiServer {
         set_condition(&mut next, &rfc3339(now), said);
         let registry = self.registry();
         if let Some(resource) = registry.any_version(GROUP, PLURAL) {
-            let write = Write { subresource: Some("status"), ..own_meaning(resource, now) };
+            let write = WriteContext { subresource: Some("status"), ..own_meaning(resource, now) };
             // The rules of objects have no objection to what the server itself says.
             next = object::update(&write, value, next.clone()).map_or(next, |read| read.object);
         }

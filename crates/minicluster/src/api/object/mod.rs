@@ -100,7 +100,7 @@ pub enum FieldValidation {
 
 /// One write: by whom, where, when.
 #[derive(Clone, Debug)]
-pub struct Write<'a> {
+pub struct WriteContext<'a> {
     /// The kind written.
     pub definition: &'a Definition,
     /// The subresource written through, `status`.
@@ -126,7 +126,7 @@ pub enum Effect {
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum BodyFormat {
     /// `application/json`
     Json,
     /// `application/yaml`
@@ -160,7 +160,7 @@ pub type Admit<'a> = &'a dyn Fn(&mut Value) -> Result<(), ApiError>;
 ///
 /// # Errors
 /// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
-pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiError> {
+pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result<Read, ApiError> {
     read::read(write, body, format)
 }
 
@@ -169,7 +169,7 @@ pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiE
 ///
 /// # Errors
 /// 400 where the text is no map, or, if strict, for keys that are written twice.
-pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
+pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiError> {
     read::read_applied(write, body)
 }
 
@@ -178,7 +178,7 @@ pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
 ///
 /// # Errors
 /// 422 with all causes, and what `admit` refuses.
-pub fn create(write: &Write<'_>, object: Value, admit: Admit<'_>) -> Result<Read, ApiError> {
+pub fn create(write: &WriteContext<'_>, object: Value, admit: Admit<'_>) -> Result<Read, ApiError> {
     let mut object = object;
     strategy::wipe(&mut object);
     let warnings = single_owners(&mut object);
@@ -187,13 +187,13 @@ pub fn create(write: &Write<'_>, object: Value, admit: Admit<'_>) -> Result<Read
     finish_create(write, object, warnings, admit)
 }
 
-/// An object after a PUT of `object` (from [`read`]) over `old`, through [`Write::subresource`]: only what may change
+/// An object after a PUT of `object` (from [`read`]) over `old`, through [`WriteContext::subresource`]: only what may change
 /// there changes, generation counted, defaulted, validated, managed fields brought up to date. Equal to `old` where
 /// nothing changes.
 ///
 /// # Errors
 /// 422 with all causes.
-pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, ApiError> {
+pub fn update(write: &WriteContext<'_>, old: &Value, object: Value) -> Result<Read, ApiError> {
     patch::check_name(old, &object)?;
     let mut object = object;
     let warnings = single_owners(&mut object);
@@ -206,16 +206,16 @@ pub fn update(write: &Write<'_>, old: &Value, object: Value) -> Result<Read, Api
 ///
 /// # Errors
 /// 400 for a malformed patch, 422 where it can't be applied, 415 for a kind of patch that the object does not take.
-pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
+pub fn patch(write: &WriteContext<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
     patch::patch(write, old, kind, body)
 }
 
-/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`Write::manager`] over `old`. Equal to
+/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`WriteContext::manager`] over `old`. Equal to
 /// `old` where nothing changes.
 ///
 /// # Errors
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
-pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Result<Read, ApiError> {
+pub fn apply(write: &WriteContext<'_>, old: &Value, applied: &Value, force: bool) -> Result<Read, ApiError> {
     let mut object = apply::apply(write, Some(old), applied, force)?;
     complete_changed(write.definition, old, &mut object, EmptyLists::Stay);
     finish_update(write, old, object, Vec::new())
@@ -226,7 +226,12 @@ pub fn apply(write: &Write<'_>, old: &Value, applied: &Value, force: bool) -> Re
 ///
 /// # Errors
 /// As [`apply`], and 400 where `applied` does not say its name.
-pub fn apply_new(write: &Write<'_>, identity: &Value, applied: &Value, admit: Admit<'_>) -> Result<Read, ApiError> {
+pub fn apply_new(
+    write: &WriteContext<'_>,
+    identity: &Value,
+    applied: &Value,
+    admit: Admit<'_>,
+) -> Result<Read, ApiError> {
     let mut object = apply::apply(write, None, applied, false)?;
     patch::check_name(&json!({ "metadata": identity }), &object)?;
     for (name, value) in identity.as_object().into_iter().flatten() {
@@ -311,7 +316,7 @@ fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, em
 
 /// What happens to a new object once its managed fields are known.
 fn finish_create(
-    write: &Write<'_>,
+    write: &WriteContext<'_>,
     mut object: Value,
     mut warnings: Vec<String>,
     admit: Admit<'_>,
@@ -335,7 +340,12 @@ fn finish_create(
 }
 
 /// What happens to a changed object once its managed fields are known.
-fn finish_update(write: &Write<'_>, old: &Value, object: Value, warnings: Vec<String>) -> Result<Read, ApiError> {
+fn finish_update(
+    write: &WriteContext<'_>,
+    old: &Value,
+    object: Value,
+    warnings: Vec<String>,
+) -> Result<Read, ApiError> {
     let Read { object, warnings } = changed(write, old, object, warnings)?;
     // A write that changes nothing but when its manager last wrote changes nothing.
     let object = if apply::same_but_times(&object, old) { old.clone() } else { object };
@@ -343,7 +353,12 @@ fn finish_update(write: &Write<'_>, old: &Value, object: Value, warnings: Vec<St
 }
 
 /// A changed object as it is stored.
-fn changed(write: &Write<'_>, old: &Value, mut object: Value, mut warnings: Vec<String>) -> Result<Read, ApiError> {
+fn changed(
+    write: &WriteContext<'_>,
+    old: &Value,
+    mut object: Value,
+    mut warnings: Vec<String>,
+) -> Result<Read, ApiError> {
     let definition = write.definition;
     if write.subresource.is_none() {
         strategy::admit_change(definition, &mut object);

@@ -42,7 +42,7 @@ impl Quantity {
     /// # Errors
     /// What the real server says of it.
     pub fn parse(text: &str) -> Result<Quantity, &'static str> {
-        let parts = Parts::split(text)?;
+        let parts = QuantityParts::split(text)?;
         let (notation, suffix_exponent, power_of_two) = interpret(parts.suffix).ok_or(UNKNOWN_SUFFIX)?;
         let (mut mantissa, dropped) = whole(parts.whole, parts.fraction);
         let mut exponent = suffix_exponent.saturating_add(dropped).saturating_sub(parts.fraction.len() as i32);
@@ -273,15 +273,15 @@ fn interpret(suffix: &str) -> Option<(Notation, i32, u32)> {
 }
 
 /// An amount's text, taken apart.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,
 }
 
-impl Parts<'_> {
-    fn split(text: &str) -> Result<Parts<'_>, &'static str> {
+impl QuantityParts<'_> {
+    fn split(text: &str) -> Result<QuantityParts<'_>, &'static str> {
         if text.is_empty() {
             return Err(NOT_AN_AMOUNT);
         }
@@ -297,7 +297,7 @@ impl Parts<'_> {
         if exponent.bytes().any(|byte| !byte.is_ascii_digit()) {
             return Err(NOT_AN_AMOUNT);
         }
-        Ok(Parts { negative: text.starts_with('-'), whole, fraction, suffix })
+        Ok(QuantityParts { negative: text.starts_with('-'), whole, fraction, suffix })
     }
 }
 

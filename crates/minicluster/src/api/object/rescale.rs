@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::canonical::EmptyLists;
 use super::value_ext::ValueExt;
-use super::{ApiError, Read, Write, apply, changed, complete};
+use super::{ApiError, Read, WriteContext, apply, changed, complete};
 
 /// An object after the size that a scale asks for was put into it. `change` makes the scale that is written of the one that
 /// is there, `scale`; `put` puts its size into the object, where `path` is the way to it. Equal to `old` where nothing changes.
@@ -14,7 +14,7 @@ use super::{ApiError, Read, Write, apply, changed, complete};
 /// # Errors
 /// What `change` and `put` refuse; 422 with all causes.
 pub fn rescale(
-    write: &Write<'_>,
+    write: &WriteContext<'_>,
     old: &Value,
     path: &[String],
     scale: Value,
@@ -34,7 +34,7 @@ pub fn rescale(
 }
 
 /// A scale after `sent` was written over `before`, with who owns it.
-pub fn written(write: &Write<'_>, before: &Value, sent: Value) -> Value {
+pub fn written(write: &WriteContext<'_>, before: &Value, sent: Value) -> Value {
     let mut scale = sent;
     apply::track_update(write, Some(before), &mut scale);
     scale
@@ -44,6 +44,6 @@ pub fn written(write: &Write<'_>, before: &Value, sent: Value) -> Value {
 ///
 /// # Errors
 /// As [`super::apply`].
-pub fn applied(write: &Write<'_>, before: &Value, sent: &Value, force: bool) -> Result<Value, ApiError> {
+pub fn applied(write: &WriteContext<'_>, before: &Value, sent: &Value, force: bool) -> Result<Value, ApiError> {
     apply::apply(write, Some(before), sent, force)
 }

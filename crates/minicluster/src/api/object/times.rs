@@ -39,7 +39,7 @@ pub fn canonical(text: &str, precision: Precision) -> Result<Option<String>, Str
         Precision::Seconds => "2006-01-02T15:04:05Z07:00",
         Precision::Microseconds => "2006-01-02T15:04:05.000000Z07:00",
     };
-    let mut reader = Reader { rest: text };
+    let mut reader = TimeReader { rest: text };
     let (time, offset_s) = reader.read(precision).map_err(|problem| match problem {
         Problem::Element(rest, element) => {
             format!(
@@ -70,11 +70,11 @@ enum Problem<'a> {
     Extra(&'a str),
 }
 
-struct Reader<'a> {
+struct TimeReader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TimeReader<'a> {
     fn read(&mut self, precision: Precision) -> Result<(DateTime, i64), Problem<'a>> {
         let year = self.year()?;
         self.skip("-")?;

@@ -22,7 +22,7 @@ use super::call::Call;
 use super::discovery::{document_path, hex};
 use super::negotiate::{Delivery, Negotiated};
 use super::registry::{Registry, Version};
-use super::reply::{Content, Reply};
+use super::reply::{Reply, ReplyContent};
 use super::{ApiError, ApiServer};
 use kube_facts::facts;
 
@@ -42,11 +42,11 @@ impl ApiServer {
     pub(super) fn openapi_document(&self, call: &Call, path: &str) -> Result<Reply, ApiError> {
         let registry = self.registry();
         let Some(document) = document(&registry, path) else {
-            return Ok(Reply::new(404, Content::Other("text/plain", Body::full(Bytes::new()))));
+            return Ok(Reply::new(404, ReplyContent::Other("text/plain", Body::full(Bytes::new()))));
         };
         let hash = hash(&registry, path);
         let reply = if call.header("if-none-match") == Some(format!("\"{hash}\"").as_str()) {
-            Reply::new(304, Content::Other("application/json", Body::full(Bytes::new())))
+            Reply::new(304, ReplyContent::Other("application/json", Body::full(Bytes::new())))
         } else {
             Reply::value(document)
         };
@@ -63,7 +63,7 @@ impl ApiServer {
         let document = || version2::document(&self.registry());
         if protobuf::is_asked_for(call.header("accept").unwrap_or_default()) {
             let body = Body::full(protobuf::document(&document()).into());
-            return Ok(Reply::new(200, Content::Other(protobuf::MEDIA_TYPES[1], body)));
+            return Ok(Reply::new(200, ReplyContent::Other(protobuf::MEDIA_TYPES[1], body)));
         }
         Negotiated::new(call, Delivery::Whole)?;
         Ok(Reply::value(document()))
@@ -97,10 +97,10 @@ fn document(registry: &Registry, path: &str) -> Option<Value> {
     }))
 }
 
-type Parts = (BTreeMap<String, Value>, BTreeMap<String, Value>);
+type DocumentParts = (BTreeMap<String, Value>, BTreeMap<String, Value>);
 
 /// The paths and schemas of a document.
-fn parts(registry: &Registry, path: &str) -> Option<Parts> {
+fn parts(registry: &Registry, path: &str) -> Option<DocumentParts> {
     let mut paths = BTreeMap::new();
     let mut owner = None;
     match path.split('/').collect::<Vec<_>>().as_slice() {

@@ -13,51 +13,51 @@ pub(super) const MEDIA_TYPES: [&str; 2] = [
 
 /// A message under way.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtobufMessage(Vec<u8>);
 
-impl Message {
-    fn text(&mut self, number: u32, value: &Value) -> &mut Message {
+impl ProtobufMessage {
+    fn text(&mut self, number: u32, value: &Value) -> &mut ProtobufMessage {
         if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
             put_bytes(&mut self.0, number, text.as_bytes());
         }
         self
     }
 
-    fn texts(&mut self, number: u32, values: &Value) -> &mut Message {
+    fn texts(&mut self, number: u32, values: &Value) -> &mut ProtobufMessage {
         for text in values.as_array().into_iter().flatten().filter_map(Value::as_str) {
             put_bytes(&mut self.0, number, text.as_bytes());
         }
         self
     }
 
-    fn flag(&mut self, number: u32, value: &Value) -> &mut Message {
+    fn flag(&mut self, number: u32, value: &Value) -> &mut ProtobufMessage {
         if value == true {
             put_number(&mut self.0, number, 1);
         }
         self
     }
 
-    fn whole(&mut self, number: u32, value: &Value) -> &mut Message {
+    fn whole(&mut self, number: u32, value: &Value) -> &mut ProtobufMessage {
         if let Some(value) = value.as_i64() {
             put_number(&mut self.0, number, u64::from_ne_bytes(value.to_ne_bytes()));
         }
         self
     }
 
-    fn number(&mut self, number: u32, value: &Value) -> &mut Message {
+    fn number(&mut self, number: u32, value: &Value) -> &mut ProtobufMessage {
         if let Some(value) = value.as_f64() {
             put_eight(&mut self.0, number, value.to_le_bytes());
         }
         self
     }
 
-    fn message(&mut self, number: u32, inner: &Message) -> &mut Message {
+    fn message(&mut self, number: u32, inner: &ProtobufMessage) -> &mut ProtobufMessage {
         put_bytes(&mut self.0, number, &inner.0);
         self
     }
 
     /// A message made of a value, where there is one.
-    fn of(&mut self, number: u32, value: &Value, make: impl Fn(&Value) -> Message) -> &mut Message {
+    fn of(&mut self, number: u32, value: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         if !value.is_null() {
             self.message(number, &make(value));
         }
@@ -65,7 +65,7 @@ impl Message {
     }
 
     /// A message for each item.
-    fn each(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> Message) -> &mut Message {
+    fn each(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         for value in values.as_array().into_iter().flatten() {
             self.message(number, &make(value));
         }
@@ -73,22 +73,22 @@ impl Message {
     }
 
     /// A message for each name and its value.
-    fn named(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> Message) -> &mut Message {
+    fn named(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         for (name, value) in values.as_object().into_iter().flatten() {
             self.pair(number, name, &make(value));
         }
         self
     }
 
-    fn pair(&mut self, number: u32, name: &str, value: &Message) {
-        let mut pair = Message::default();
+    fn pair(&mut self, number: u32, name: &str, value: &ProtobufMessage) {
+        let mut pair = ProtobufMessage::default();
         put_bytes(&mut pair.0, 1, name.as_bytes());
         pair.message(2, value);
         self.message(number, &pair);
     }
 
     /// What is said beyond the standard.
-    fn extensions(&mut self, number: u32, object: &Value) -> &mut Message {
+    fn extensions(&mut self, number: u32, object: &Value) -> &mut ProtobufMessage {
         for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| name.starts_with("x-")) {
             self.pair(number, name, &any(value));
         }
@@ -98,24 +98,24 @@ impl Message {
 
 /// The document, from its form in JSON.
 pub(super) fn document(document: &Value) -> Vec<u8> {
-    let mut info = Message::default();
+    let mut info = ProtobufMessage::default();
     info.text(1, &document["info"]["title"]).text(2, &document["info"]["version"]);
-    let mut paths = Message::default();
+    let mut paths = ProtobufMessage::default();
     paths.named(2, &document["paths"], path);
-    let mut definitions = Message::default();
+    let mut definitions = ProtobufMessage::default();
     definitions.named(1, &document["definitions"], schema);
-    let mut security = Message::default();
+    let mut security = ProtobufMessage::default();
     security.named(1, &document["securityDefinitions"], |key| {
-        let mut api_key = Message::default();
+        let mut api_key = ProtobufMessage::default();
         api_key.text(1, &key["type"]).text(2, &key["name"]).text(3, &key["in"]).text(4, &key["description"]);
         within(2, &api_key)
     });
-    let mut out = Message::default();
+    let mut out = ProtobufMessage::default();
     out.text(1, &document["swagger"]).message(2, &info).message(8, &paths).message(9, &definitions);
     out.each(12, &document["security"], |requirement| {
-        let mut named = Message::default();
+        let mut named = ProtobufMessage::default();
         named.named(1, requirement, |scopes| {
-            let mut list = Message::default();
+            let mut list = ProtobufMessage::default();
             list.texts(1, scopes);
             list
         });
@@ -125,23 +125,23 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     out.0
 }
 
-fn within(number: u32, inner: &Message) -> Message {
-    let mut outer = Message::default();
+fn within(number: u32, inner: &ProtobufMessage) -> ProtobufMessage {
+    let mut outer = ProtobufMessage::default();
     outer.message(number, inner);
     outer
 }
 
 /// Any value, as YAML, which JSON is.
-fn any(value: &Value) -> Message {
-    let mut message = Message::default();
+fn any(value: &Value) -> ProtobufMessage {
+    let mut message = ProtobufMessage::default();
     put_bytes(&mut message.0, 2, value.to_string().as_bytes());
     message
 }
 
-fn path(item: &Value) -> Message {
+fn path(item: &Value) -> ProtobufMessage {
     const METHODS: [(&str, u32); 7] =
         [("get", 2), ("put", 3), ("post", 4), ("delete", 5), ("options", 6), ("head", 7), ("patch", 8)];
-    let mut path = Message::default();
+    let mut path = ProtobufMessage::default();
     for (method, number) in METHODS {
         path.of(number, &item[method], operation);
     }
@@ -149,14 +149,14 @@ fn path(item: &Value) -> Message {
     path
 }
 
-fn operation(operation: &Value) -> Message {
-    let mut responses = Message::default();
+fn operation(operation: &Value) -> ProtobufMessage {
+    let mut responses = ProtobufMessage::default();
     responses.named(1, &operation["responses"], |response| {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         message.text(1, &response["description"]).of(2, &response["schema"], |value| within(1, &schema(value)));
         within(1, &message)
     });
-    let mut message = Message::default();
+    let mut message = ProtobufMessage::default();
     message.texts(1, &operation["tags"]).text(3, &operation["description"]).text(5, &operation["operationId"]);
     message.texts(6, &operation["produces"]).texts(7, &operation["consumes"]);
     message.each(8, &operation["parameters"], parameter).message(9, &responses);
@@ -164,13 +164,13 @@ fn operation(operation: &Value) -> Message {
     message
 }
 
-fn parameter(parameter: &Value) -> Message {
+fn parameter(parameter: &Value) -> ProtobufMessage {
     if parameter["$ref"].is_string() {
-        let mut reference = Message::default();
+        let mut reference = ProtobufMessage::default();
         reference.text(1, &parameter["$ref"]);
         return within(2, &reference);
     }
-    let mut message = Message::default();
+    let mut message = ProtobufMessage::default();
     if parameter["in"] == "body" {
         message.text(1, &parameter["description"]).text(2, &parameter["name"]).text(3, &parameter["in"]);
         message.flag(4, &parameter["required"]).of(5, &parameter["schema"], schema);
@@ -189,8 +189,8 @@ fn parameter(parameter: &Value) -> Message {
     within(1, &within(2, &within(place, &message)))
 }
 
-fn schema(schema: &Value) -> Message {
-    let mut message = Message::default();
+fn schema(schema: &Value) -> ProtobufMessage {
+    let mut message = ProtobufMessage::default();
     message
         .text(1, &schema["$ref"])
         .text(2, &schema["format"])
@@ -205,21 +205,21 @@ fn schema(schema: &Value) -> Message {
     message.each(20, &schema["enum"], any);
     message.of(21, &schema["additionalProperties"], |more| match more {
         Value::Bool(allowed) => {
-            let mut message = Message::default();
+            let mut message = ProtobufMessage::default();
             put_number(&mut message.0, 2, u64::from(*allowed));
             message
         }
         more => within(1, &self::schema(more)),
     });
     message.of(22, &schema["type"], |ty| {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         message.text(1, ty).texts(1, ty);
         message
     });
     message.of(23, &schema["items"], |items| within(1, &self::schema(items)));
     message.each(24, &schema["allOf"], self::schema);
     if schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
-        let mut properties = Message::default();
+        let mut properties = ProtobufMessage::default();
         properties.named(1, &schema["properties"], self::schema);
         message.message(25, &properties);
     }

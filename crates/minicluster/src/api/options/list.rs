@@ -24,7 +24,7 @@ pub struct ListOptions {
     /// Where the list before this one ended.
     pub next: Option<Continue>,
     /// As of when.
-    pub start: Start,
+    pub start: ListStart,
     /// What is said of the revision in `start`: it is meant exactly, or something newer will do; nothing, if `None`.
     pub matched: Option<Match>,
     /// How long the watch goes on, in seconds; 0 for the server's choice.
@@ -37,7 +37,7 @@ pub struct ListOptions {
 
 /// As of when a list or watch is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum ListStart {
     /// Nothing said: now.
     Unset,
     /// `0`: whatever is at hand.
@@ -90,7 +90,7 @@ impl ListOptions {
         }
         let start = start(query, watch)?;
         // Whatever is at hand is at hand as a whole.
-        let limit = if start == Start::Any && next.is_none() { 0 } else { limit };
+        let limit = if start == ListStart::Any && next.is_none() { 0 } else { limit };
         Ok(ListOptions {
             watch,
             labels,
@@ -116,12 +116,12 @@ impl ListOptions {
     }
 }
 
-fn start(query: &Query, watch: bool) -> Result<Start, ApiError> {
+fn start(query: &Query, watch: bool) -> Result<ListStart, ApiError> {
     match query.text("resourceVersion") {
-        None => Ok(Start::Unset),
+        None => Ok(ListStart::Unset),
         Some(text) => match text.parse() {
-            Ok(0) => Ok(Start::Any),
-            Ok(revision) => Ok(Start::At(revision)),
+            Ok(0) => Ok(ListStart::Any),
+            Ok(revision) => Ok(ListStart::At(revision)),
             Err(_) => {
                 let wrong = format!("resourceVersion: Invalid value: {text:?}: {}", not_a_number("ParseUint", text));
                 // A slip of the real server: the same mistake is an internal error on a watch.
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn options_are_read() {
         let read = options("labelSelector=a&fieldSelector=status.phase%3DRunning&limit=5&resourceVersion=7").unwrap();
-        assert_eq!((read.limit, read.start, read.matched, read.selects()), (5, Start::At(7), None, true));
+        assert_eq!((read.limit, read.start, read.matched, read.selects()), (5, ListStart::At(7), None, true));
         let read = options("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan").unwrap();
         assert_eq!((read.watch, read.initial_events), (true, Some(true)));
-        assert_eq!(options("limit=-2&resourceVersion=0").unwrap().start, Start::Any);
+        assert_eq!(options("limit=-2&resourceVersion=0").unwrap().start, ListStart::Any);
         assert_eq!(options("limit=2&resourceVersion=0").unwrap().limit, 0, "whatever is at hand has no pages");
     }
 

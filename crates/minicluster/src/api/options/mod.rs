@@ -5,7 +5,7 @@ mod list;
 mod write;
 
 pub use delete::{DeleteOptions, Propagation};
-pub use list::{Continue, ListOptions, Match, Start};
+pub use list::{Continue, ListOptions, ListStart, Match};
 pub use write::WriteOptions;
 
 use super::{ApiError, Cause};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::view::{ListFacts, View};
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::options::{Continue, ListOptions, Match, Start};
+use crate::api::options::{Continue, ListOptions, ListStart, Match};
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::store::{Page, PartOfList, Scope, Snapshot, Stored};
@@ -43,12 +43,12 @@ impl ApiServer {
         if let Some(next) = &options.next {
             page.after = Some(next.after.clone());
             page.at = next.revision;
-        } else if let Start::At(revision) = options.start
+        } else if let ListStart::At(revision) = options.start
             && (options.matched == Some(Match::Exact) || (options.matched.is_none() && options.limit > 0))
         {
             page.at = Some(revision);
         }
-        if let Start::At(revision) = options.start {
+        if let ListStart::At(revision) = options.start {
             self.not_in_the_future(revision)?;
         }
         if let Some(revision) = page.at {

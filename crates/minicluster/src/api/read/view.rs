@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::ApiError;
 use crate::api::convert;
 use crate::api::negotiate::{Negotiated, Shape};
-use crate::api::reply::{Content, Reply};
+use crate::api::reply::{Reply, ReplyContent};
 use crate::api::resource::Resource;
 use crate::api::store::{Change, Stored};
 use crate::api::table;
@@ -51,7 +51,7 @@ impl<'a> View<'a> {
             return Ok(Reply::json(stored.json()));
         }
         if let (Shape::Metadata { version, list: false }, true) = (&self.how.shape, self.resource.is_stored_version()) {
-            return Ok(Reply::new(200, Content::Json(spliced_metadata(stored, version))));
+            return Ok(Reply::new(200, ReplyContent::Json(spliced_metadata(stored, version))));
         }
         self.object(convert::from_storage(self.resource, stored.value()))
     }
@@ -87,7 +87,7 @@ impl<'a> View<'a> {
         let metadata = list_metadata(facts, custom);
         let served = |stored: &Arc<Stored>| convert::from_storage(self.resource, stored.value());
         let value = match &self.how.shape {
-            Shape::Object => return Ok(Reply::new(200, Content::Json(self.pieces(objects, &metadata)))),
+            Shape::Object => return Ok(Reply::new(200, ReplyContent::Json(self.pieces(objects, &metadata)))),
             Shape::Table { version, include } => {
                 let rows = objects.iter().map(served);
                 table::of_list(self.resource, rows, &metadata, version, *include, self.now)
@@ -95,7 +95,7 @@ impl<'a> View<'a> {
             Shape::Metadata { list: false, .. } => return Err(self.is_list()),
             Shape::Metadata { version, .. } => {
                 let pieces = self.metadata_pieces(objects, &metadata, version);
-                return Ok(Reply::new(200, Content::Json(pieces)));
+                return Ok(Reply::new(200, ReplyContent::Json(pieces)));
             }
         };
         Ok(Reply::value(value))

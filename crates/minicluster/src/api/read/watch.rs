@@ -15,9 +15,9 @@ use super::view::{View, error_line};
 use crate::Clock;
 use crate::api::body::Body;
 use crate::api::negotiate::{Format, Negotiated, Shape};
-use crate::api::options::{ListOptions, Start};
+use crate::api::options::{ListOptions, ListStart};
 use crate::api::protobuf;
-use crate::api::reply::{Content, Reply};
+use crate::api::reply::{Reply, ReplyContent};
 use crate::api::resource::Resource;
 use crate::api::route::Target;
 use crate::api::store::{Change, Event, Next, Page, Scope, Stored, Watcher};
@@ -66,7 +66,7 @@ impl ApiServer {
             Err(error) => Body::full(error_line(&error)),
         };
         let media_type = if protobuf { protobuf::STREAM } else { "application/json" };
-        Reply::new(200, Content::Other(media_type, body))
+        Reply::new(200, ReplyContent::Other(media_type, body))
     }
 
     /// What a watch begins with, the changes after that, and the revision in between.
@@ -77,9 +77,9 @@ impl ApiServer {
         scope: &Scope,
     ) -> Result<(Vec<Arc<Stored>>, Watcher, u64), ApiError> {
         let shelf = &target.resource.shelf;
-        let initial = options.initial_events.unwrap_or(!matches!(options.start, Start::At(_)));
+        let initial = options.initial_events.unwrap_or(!matches!(options.start, ListStart::At(_)));
         if options.initial_events == Some(true)
-            && let Start::At(revision) = options.start
+            && let ListStart::At(revision) = options.start
         {
             self.not_in_the_future(revision)?;
         }
@@ -97,8 +97,8 @@ impl ApiServer {
             }
         }
         let after = match options.start {
-            Start::At(revision) => revision,
-            Start::Unset | Start::Any => self.store().revision(),
+            ListStart::At(revision) => revision,
+            ListStart::Unset | ListStart::Any => self.store().revision(),
         };
         let watcher = self.store().watch(shelf, scope, after).map_err(|gone| too_old(after, gone.oldest))?;
         Ok((Vec::new(), watcher, after))

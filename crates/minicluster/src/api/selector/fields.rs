@@ -5,17 +5,17 @@ use crate::api::store::{Scope, Stored};
 
 /// All requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector(Vec<Requirement>);
+pub struct FieldSelector(Vec<FieldRequirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    field: Field,
+struct FieldRequirement {
+    field: SelectorField,
     value: String,
     equal: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Field {
+enum SelectorField {
     Name,
     Namespace,
     /// By its place in the resource's list of selectable fields.
@@ -45,14 +45,14 @@ impl FieldSelector {
             };
             let value = unescape(value).map_err(ApiError::bad_request)?;
             let field = match name {
-                "metadata.name" => Field::Name,
-                "metadata.namespace" if selectable.namespace => Field::Namespace,
+                "metadata.name" => SelectorField::Name,
+                "metadata.namespace" if selectable.namespace => SelectorField::Namespace,
                 other => match selectable.fields.iter().position(|known| known.as_deref() == Some(other)) {
-                    Some(index) => Field::Other(index),
+                    Some(index) => SelectorField::Other(index),
                     None => return Err(ApiError::bad_request((selectable.refusal)(other))),
                 },
             };
-            requirements.push(Requirement { field, value, equal });
+            requirements.push(FieldRequirement { field, value, equal });
         }
         Ok(FieldSelector(requirements))
     }
@@ -68,9 +68,9 @@ impl FieldSelector {
     pub fn matches(&self, object: &Stored) -> bool {
         self.0.iter().all(|requirement| {
             let value = match requirement.field {
-                Field::Name => object.name(),
-                Field::Namespace => object.namespace().unwrap_or_default(),
-                Field::Other(index) => object.fields.get(index).map_or("", |value| value),
+                SelectorField::Name => object.name(),
+                SelectorField::Namespace => object.namespace().unwrap_or_default(),
+                SelectorField::Other(index) => object.fields.get(index).map_or("", |value| value),
             };
             (value == requirement.value) == requirement.equal
         })
@@ -79,13 +79,13 @@ impl FieldSelector {
     /// The one name that is asked for, if there is one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.exactly(&Field::Name)
+        self.exactly(&SelectorField::Name)
     }
 
     /// The smallest scope within `scope` that holds all that is asked for.
     #[must_use]
     pub fn narrow(&self, scope: Scope) -> Scope {
-        let scope = match (scope, self.exactly(&Field::Namespace)) {
+        let scope = match (scope, self.exactly(&SelectorField::Namespace)) {
             (Scope::All, Some(namespace)) if !namespace.is_empty() => Scope::Namespace(namespace.to_owned()),
             (scope, _) => scope,
         };
@@ -95,7 +95,7 @@ impl FieldSelector {
         }
     }
 
-    fn exactly(&self, field: &Field) -> Option<&str> {
+    fn exactly(&self, field: &SelectorField) -> Option<&str> {
         self.0.iter().find(|term| term.equal && term.field == *field).map(|term| term.value.as_str())
     }
 }
@@ -156,11 +156,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::store::Written;
+    use crate::api::store::WrittenObject;
 
     fn pod(phase: &str) -> Stored {
         let object = json!({ "metadata": { "name": "x", "namespace": "a" } });
-        let written = Written { object, path: "a/x".into(), fields: vec![phase.to_owned()] };
+        let written = WrittenObject { object, path: "a/x".into(), fields: vec![phase.to_owned()] };
         Stored::new(written, 1)
     }
 

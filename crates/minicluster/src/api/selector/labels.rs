@@ -8,10 +8,10 @@ use crate::api::ApiError;
 
 /// All requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector(Vec<Requirement>);
+pub struct LabelSelector(Vec<LabelRequirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct LabelRequirement {
     key: String,
     operator: Operator,
     values: BTreeSet<String>,
@@ -33,7 +33,7 @@ impl LabelSelector {
     /// # Errors
     /// 400 with what was found and what was expected.
     pub fn parse(text: &str) -> Result<LabelSelector, ApiError> {
-        let mut parser = Parser { tokens: tokens(text), at: 0 };
+        let mut parser = SelectorParser { tokens: tokens(text), at: 0 };
         parser.selector().map(LabelSelector).map_err(ApiError::bad_request)
     }
 
@@ -52,7 +52,7 @@ impl LabelSelector {
                 _ => return None,
             };
             let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            requirements.push(Requirement {
+            requirements.push(LabelRequirement {
                 key: expression["key"].as_str()?.to_owned(),
                 operator,
                 values: values.map(str::to_owned).collect(),
@@ -67,7 +67,7 @@ impl LabelSelector {
         LabelSelector::sorted(from_labels(labels))
     }
 
-    fn sorted(mut requirements: Vec<Requirement>) -> LabelSelector {
+    fn sorted(mut requirements: Vec<LabelRequirement>) -> LabelSelector {
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
         LabelSelector(requirements)
     }
@@ -87,7 +87,7 @@ impl LabelSelector {
 impl std::fmt::Display for LabelSelector {
     /// As `status.selector` of a Scale spells it.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, Requirement { key, operator, values }) in self.0.iter().enumerate() {
+        for (index, LabelRequirement { key, operator, values }) in self.0.iter().enumerate() {
             if index > 0 {
                 out.write_str(",")?;
             }
@@ -107,10 +107,10 @@ impl std::fmt::Display for LabelSelector {
     }
 }
 
-fn from_labels(labels: &Value) -> Vec<Requirement> {
+fn from_labels(labels: &Value) -> Vec<LabelRequirement> {
     let labels = labels.as_object().into_iter().flatten();
     labels
-        .map(|(key, value)| Requirement {
+        .map(|(key, value)| LabelRequirement {
             key: key.clone(),
             operator: Operator::In,
             values: BTreeSet::from([value.as_str().unwrap_or_default().to_owned()]),
@@ -118,7 +118,7 @@ fn from_labels(labels: &Value) -> Vec<Requirement> {
         .collect()
 }
 
-impl Requirement {
+impl LabelRequirement {
     fn holds(&self, value: Option<&str>) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
         let bound = || self.values.first().and_then(|value| number(value));
@@ -134,34 +134,34 @@ impl Requirement {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum SelectorToken {
     Word(String),
     Sign(&'static str),
     End,
 }
 
-impl Token {
+impl SelectorToken {
     fn text(&self) -> &str {
         match self {
-            Token::Word(word) => word,
-            Token::Sign(sign) => sign,
-            Token::End => "",
+            SelectorToken::Word(word) => word,
+            SelectorToken::Sign(sign) => sign,
+            SelectorToken::End => "",
         }
     }
 }
 
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
-fn tokens(text: &str) -> Vec<Token> {
+fn tokens(text: &str) -> Vec<SelectorToken> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-            tokens.push(Token::Sign(sign));
+            tokens.push(SelectorToken::Sign(sign));
             rest = &rest[sign.len()..];
         } else {
             let end = rest.find(|c: char| c.is_whitespace() || "=!(),><".contains(c)).unwrap_or(rest.len());
-            tokens.push(Token::Word(rest[..end].to_owned()));
+            tokens.push(SelectorToken::Word(rest[..end].to_owned()));
             rest = &rest[end..];
         }
         rest = rest.trim_start();
@@ -169,34 +169,34 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+struct SelectorParser {
+    tokens: Vec<SelectorToken>,
     at: usize,
 }
 
-impl Parser {
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.at).unwrap_or(&Token::End)
+impl SelectorParser {
+    fn peek(&self) -> &SelectorToken {
+        self.tokens.get(self.at).unwrap_or(&SelectorToken::End)
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> SelectorToken {
         let token = self.peek().clone();
         self.at += 1;
         token
     }
 
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
+    fn selector(&mut self) -> Result<Vec<LabelRequirement>, String> {
         let mut requirements = Vec::new();
-        if *self.peek() == Token::End {
+        if *self.peek() == SelectorToken::End {
             return Ok(requirements);
         }
         loop {
             let requirement = self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?;
             requirements.push(requirement);
             match self.next() {
-                Token::End => break,
-                Token::Sign(",") => {
-                    if !matches!(self.peek(), Token::Word(_) | Token::Sign("!")) {
+                SelectorToken::End => break,
+                SelectorToken::Sign(",") => {
+                    if !matches!(self.peek(), SelectorToken::Word(_) | SelectorToken::Sign("!")) {
                         return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));
                     }
                 }
@@ -207,35 +207,35 @@ impl Parser {
         Ok(requirements)
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        let missing = *self.peek() == Token::Sign("!");
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let missing = *self.peek() == SelectorToken::Sign("!");
         if missing {
             self.at += 1;
         }
         let key = match self.next() {
-            Token::Word(word) => word,
+            SelectorToken::Word(word) => word,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
         check_key(&key)?;
-        let alone = matches!(self.peek(), Token::End | Token::Sign(","));
+        let alone = matches!(self.peek(), SelectorToken::End | SelectorToken::Sign(","));
         if missing || alone {
             let operator = if missing { Operator::Missing } else { Operator::Exists };
-            return Ok(Requirement { key, operator, values: BTreeSet::new() });
+            return Ok(LabelRequirement { key, operator, values: BTreeSet::new() });
         }
         let operator = match self.next() {
-            Token::Sign("=" | "==") => Operator::In,
-            Token::Sign("!=") => Operator::NotIn,
-            Token::Sign(">") => Operator::Greater,
-            Token::Sign("<") => Operator::Less,
-            Token::Word(word) if word == "in" => return self.set(key, Operator::In),
-            Token::Word(word) if word == "notin" => return self.set(key, Operator::NotIn),
+            SelectorToken::Sign("=" | "==") => Operator::In,
+            SelectorToken::Sign("!=") => Operator::NotIn,
+            SelectorToken::Sign(">") => Operator::Greater,
+            SelectorToken::Sign("<") => Operator::Less,
+            SelectorToken::Word(word) if word == "in" => return self.set(key, Operator::In),
+            SelectorToken::Word(word) if word == "notin" => return self.set(key, Operator::NotIn),
             other => {
                 return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
             }
         };
         let value = match self.peek() {
-            Token::Word(_) => self.next().text().to_owned(),
-            Token::End | Token::Sign(",") => String::new(),
+            SelectorToken::Word(_) => self.next().text().to_owned(),
+            SelectorToken::End | SelectorToken::Sign(",") => String::new(),
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
         if matches!(operator, Operator::Greater | Operator::Less) && value.parse::<i64>().is_err() {
@@ -244,34 +244,34 @@ impl Parser {
             ));
         }
         check_value(&key, &value)?;
-        Ok(Requirement { key, operator, values: BTreeSet::from([value]) })
+        Ok(LabelRequirement { key, operator, values: BTreeSet::from([value]) })
     }
 
-    fn set(&mut self, key: String, operator: Operator) -> Result<Requirement, String> {
+    fn set(&mut self, key: String, operator: Operator) -> Result<LabelRequirement, String> {
         let opening = self.next();
-        if opening != Token::Sign("(") {
+        if opening != SelectorToken::Sign("(") {
             return Err(format!("found '{}' expected: '('", opening.text()));
         }
         let mut values = BTreeSet::new();
         let mut expects_value = true;
         loop {
             match self.next() {
-                Token::Word(word) if expects_value => {
+                SelectorToken::Word(word) if expects_value => {
                     check_value(&key, &word)?;
                     values.insert(word);
                     expects_value = false;
                 }
-                Token::Sign(",") => {
+                SelectorToken::Sign(",") => {
                     if expects_value {
                         values.insert(String::new());
                     }
                     expects_value = true;
                 }
-                Token::Sign(")") => {
+                SelectorToken::Sign(")") => {
                     if expects_value {
                         values.insert(String::new());
                     }
-                    return Ok(Requirement { key, operator, values });
+                    return Ok(LabelRequirement { key, operator, values });
                 }
                 other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
             }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use journal::KeepError;
 pub use resource_store::{Page, PartOfList, Snapshot};
-pub use stored::{Stored, Written};
+pub use stored::{Stored, WrittenObject};
 pub use watcher::{Next, Watcher};
 
 use journal::Noted;
@@ -75,7 +75,7 @@ pub struct Event {
 
 /// One change to be made, if nobody was faster.
 #[derive(Debug)]
-pub struct Write {
+pub struct StoreOp {
     /// Where the object lies.
     pub shelf: GroupResource,
     /// Its path there.
@@ -105,13 +105,13 @@ pub struct Store(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    inner: Mutex<Inner>,
+    inner: Mutex<StoreInner>,
     /// Where writes are kept, if they are.
     keeper: Option<Keeper>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct StoreInner {
     revision: u64,
     /// The revision up to which watches are told.
     told: u64,
@@ -210,7 +210,7 @@ impl Store {
     ///
     /// # Errors
     /// Tells the first write whose object was not as expected.
-    pub fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Stored>>, Stale> {
+    pub fn write(&self, writes: Vec<StoreOp>) -> Result<Vec<Arc<Stored>>, Stale> {
         // Objects are written down before the lock is taken, or everybody would wait for it.
         let writes: Vec<Prepared> = writes.into_iter().map(|write| self.prepare(write)).collect();
         let written = self.lock().write(writes, self.0.keeper.is_some())?;
@@ -218,12 +218,12 @@ impl Store {
         Ok(written)
     }
 
-    fn prepare(&self, write: Write) -> Prepared {
-        let Write { shelf, path, expected, object, fields } = write;
+    fn prepare(&self, write: StoreOp) -> Prepared {
+        let StoreOp { shelf, path, expected, object, fields } = write;
         let path: Arc<str> = path.into();
         let draft = object.map(|object| {
             let before = expected.and_then(|_| self.get(&shelf, &path));
-            Draft::new(Written { object, path: Arc::clone(&path), fields }, before.as_deref())
+            Draft::new(WrittenObject { object, path: Arc::clone(&path), fields }, before.as_deref())
         });
         Prepared { shelf, path, expected, draft }
     }
@@ -270,12 +270,12 @@ impl Store {
         self.lock().told
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StoreInner> {
         self.0.lock()
     }
 }
 
-impl Inner {
+impl StoreInner {
     /// Makes all the changes, or none. Where writes are `kept`, they are noted, and nobody is told of them yet.
     fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
         for (index, write) in writes.iter().enumerate() {

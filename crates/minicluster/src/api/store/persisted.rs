@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Entry, Journal, KeepError, Noted};
-use super::stored::{Stored, Written};
-use super::{Event, GroupResource, Inner, Shared, Store};
+use super::stored::{Stored, WrittenObject};
+use super::{Event, GroupResource, Shared, Store, StoreInner};
 
 /// An object as it lies in the file.
 struct StoredRecord {
@@ -72,12 +72,12 @@ impl Store {
             };
             revision = revision.max(at);
         })?;
-        let mut inner = Inner { revision, told: revision, ..Inner::default() };
+        let mut inner = StoreInner { revision, told: revision, ..StoreInner::default() };
         for ((shelf, path), StoredRecord { revision: at, fields, object }) in kept {
             let Ok(object) = serde_json::from_slice(&object) else {
                 return Err(KeepError::Damaged { path: folder.to_owned(), at: 0 });
             };
-            let written = Written { object, path: path.into(), fields };
+            let written = WrittenObject { object, path: path.into(), fields };
             inner.shelves.entry(shelf).or_default().put_back(Arc::new(Stored::new(written, at)));
         }
         inner.shelves.values_mut().for_each(|shelf| shelf.compact(revision));
@@ -190,12 +190,12 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, StoreInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl StoreInner {
     /// Every object there is.
     fn everything(&self) -> Vec<Noted> {
         let noted = |(shelf, object): (&GroupResource, &Arc<Stored>)| Noted {
@@ -214,7 +214,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::{Page, Scope, Write};
+    use super::super::{Page, Scope, StoreOp};
     use super::*;
 
     fn shelf() -> GroupResource {
@@ -226,13 +226,13 @@ mod tests {
         let expected = store.get(&shelf(), &path).map(|object| object.revision);
         let object = json!({"kind": "ConfigMap", "metadata": {"name": name, "uid": name}, "data": {"n": value}});
         let fields = vec![name.to_owned()];
-        store.write(vec![Write { shelf: shelf(), path, expected, object: Some(object), fields }]).unwrap();
+        store.write(vec![StoreOp { shelf: shelf(), path, expected, object: Some(object), fields }]).unwrap();
     }
 
     fn delete(store: &Store, name: &str) {
         let path = format!("default/{name}");
         let expected = store.get(&shelf(), &path).map(|object| object.revision);
-        store.write(vec![Write { shelf: shelf(), path, expected, object: None, fields: Vec::new() }]).unwrap();
+        store.write(vec![StoreOp { shelf: shelf(), path, expected, object: None, fields: Vec::new() }]).unwrap();
     }
 
     fn all(store: &Store) -> Vec<(u64, serde_json::Value)> {
@@ -342,7 +342,7 @@ mod tests {
             let path = "default/long".to_owned();
             let expected = store.get(&shelf(), &path).map(|object| object.revision);
             let object = json!({"metadata": {"name": "long"}, "data": {"n": index, "long": long}});
-            let write = Write { shelf: shelf(), path, expected, object: Some(object), fields: Vec::new() };
+            let write = StoreOp { shelf: shelf(), path, expected, object: Some(object), fields: Vec::new() };
             store.write(vec![write]).unwrap();
         }
         let length = std::fs::metadata(folder.path().join("state")).unwrap().len();

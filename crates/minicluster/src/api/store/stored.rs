@@ -19,7 +19,7 @@ const END: &[u8] = b"}\n";
 /// The end of metadata without managed fields, and that of an object without a status.
 static ENDS: LazyLock<[Arc<[u8]>; 2]> = LazyLock::new(|| [Arc::from(*b"\"}"), Arc::from(*b"}")]);
 
-type Labels = [(Box<str>, Box<str>)];
+type StoredLabels = [(Box<str>, Box<str>)];
 
 /// An object at a revision. Its text is written once and shared by everyone who reads or watches it.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Stored {
     /// Its uid.
     pub uid: Arc<str>,
     /// Its labels, sorted.
-    pub labels: Arc<Labels>,
+    pub labels: Arc<StoredLabels>,
     /// What field selectors can ask for, in the order of the resource's list of them.
     pub fields: Arc<[Box<str>]>,
     text: Text,
@@ -48,19 +48,19 @@ struct Text {
     content: Arc<[u8]>,
     /// The status, and the end of the object.
     status: Arc<[u8]>,
-    places: Places,
+    places: TextOffsets,
 }
 
 /// Where parts of an object begin in the first part of its text.
 #[derive(Clone, Copy, Debug, Default)]
-struct Places {
+struct TextOffsets {
     after_kind: usize,
     metadata: usize,
 }
 
 /// What a write asks to be stored.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenObject {
     /// The object.
     pub object: Value,
     /// Its path on its shelf.
@@ -74,7 +74,7 @@ pub struct Written {
 pub struct Draft {
     path: Arc<str>,
     uid: Arc<str>,
-    labels: Arc<Labels>,
+    labels: Arc<StoredLabels>,
     fields: Arc<[Box<str>]>,
     text: Text,
 }
@@ -82,8 +82,8 @@ pub struct Draft {
 impl Draft {
     /// Writes an object down. What is as it was in `before` is shared with it.
     #[must_use]
-    pub fn new(written: Written, before: Option<&Stored>) -> Draft {
-        let Written { object, path, fields } = written;
+    pub fn new(written: WrittenObject, before: Option<&Stored>) -> Draft {
+        let WrittenObject { object, path, fields } = written;
         let metadata = &object["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
             .as_object()
@@ -113,7 +113,7 @@ impl Draft {
 impl Stored {
     /// An object at a revision, of which there is no earlier one.
     #[must_use]
-    pub fn new(written: Written, revision: u64) -> Stored {
+    pub fn new(written: WrittenObject, revision: u64) -> Stored {
         Draft::new(written, None).at(revision)
     }
 
@@ -233,7 +233,7 @@ impl Text {
                 out.push(b',');
             }
         }
-        let mut places = Places { after_kind: out.len(), metadata: 0 };
+        let mut places = TextOffsets { after_kind: out.len(), metadata: 0 };
         out.extend_from_slice(br#""metadata":"#);
         places.metadata = out.len();
         out.push(b'{');

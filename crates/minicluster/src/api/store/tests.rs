@@ -19,13 +19,13 @@ fn object(path: &str, labels: &Value) -> Value {
 fn put(store: &Store, path: &str, note: &str) -> Arc<Stored> {
     let expected = store.get(&shelf(), path).map(|object| object.revision);
     let object = Some(object(path, &json!({ "note": note })));
-    let write = Write { shelf: shelf(), path: path.to_owned(), expected, object, fields: Vec::new() };
+    let write = StoreOp { shelf: shelf(), path: path.to_owned(), expected, object, fields: Vec::new() };
     store.write(vec![write]).unwrap().remove(0)
 }
 
 fn remove(store: &Store, path: &str) {
     let expected = store.get(&shelf(), path).map(|object| object.revision);
-    let write = Write { shelf: shelf(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
+    let write = StoreOp { shelf: shelf(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
     store.write(vec![write]).unwrap();
 }
 
@@ -67,7 +67,7 @@ fn what_is_deleted_is_the_same_at_a_later_revision() {
     object["metadata"]["annotations"] = json!({ "resourceVersion": "1", "text": said, "zz": format!("{{{said}}}") });
     object["spec"] = json!({ "resourceVersion": "1" });
     let write =
-        Write { shelf: shelf(), path: "a/x".to_owned(), expected: None, object: Some(object), fields: Vec::new() };
+        StoreOp { shelf: shelf(), path: "a/x".to_owned(), expected: None, object: Some(object), fields: Vec::new() };
     let stored = store.write(vec![write]).unwrap().remove(0);
     for revision in [2, 10, 12_345] {
         let later = stored.at_revision(revision);
@@ -97,7 +97,7 @@ fn versions_share_what_did_not_change() {
     let put = |object: Value| {
         let expected = store.get(&shelf(), "a/x").map(|object| object.revision);
         let fields = vec!["Running".to_owned()];
-        let write = Write { shelf: shelf(), path: "a/x".to_owned(), expected, object: Some(object), fields };
+        let write = StoreOp { shelf: shelf(), path: "a/x".to_owned(), expected, object: Some(object), fields };
         store.write(vec![write]).unwrap().remove(0)
     };
     let first = put(full(1, 0, "t1"));
@@ -116,14 +116,14 @@ fn versions_share_what_did_not_change() {
 fn a_write_that_comes_too_late_changes_nothing() {
     let store = Store::default();
     put(&store, "a/x", "1");
-    let late = |expected| Write {
+    let late = |expected| StoreOp {
         shelf: shelf(),
         path: "a/x".to_owned(),
         expected,
         object: Some(object("a/x", &json!({}))),
         fields: Vec::new(),
     };
-    let fine = Write { path: "a/y".to_owned(), ..late(None) };
+    let fine = StoreOp { path: "a/y".to_owned(), ..late(None) };
     assert_eq!(store.write(vec![fine, late(None)]).unwrap_err(), Stale(1));
     assert_eq!(store.write(vec![late(Some(7))]).unwrap_err(), Stale(0));
     assert_eq!(store.revision(), 1);

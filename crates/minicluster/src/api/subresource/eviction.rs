@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::binding::set_condition;
 use super::{body, done};
 use crate::api::call::Call;
-use crate::api::object::{self, Read, Write};
+use crate::api::object::{self, Read, WriteContext};
 use crate::api::options::{DeleteOptions, WriteOptions};
 use crate::api::reply::Reply;
 use crate::api::route::Target;
@@ -88,7 +88,7 @@ impl ApiServer {
             ..target.clone()
         };
         let now = self.now();
-        let write = Write { subresource: Some("status"), ..own_meaning(budgets, now) };
+        let write = WriteContext { subresource: Some("status"), ..own_meaning(budgets, now) };
         self.change_object(&budget_target, options, |old| {
             let reduced = take(old, stored.name(), &rfc3339(now))?;
             object::update(&write, old, reduced)

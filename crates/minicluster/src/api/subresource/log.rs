@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::api::body::Body;
 use crate::api::call::Call;
 use crate::api::query::Query;
-use crate::api::reply::{Content, Reply};
+use crate::api::reply::{Reply, ReplyContent};
 use crate::api::route::Target;
 use crate::api::store::{Scope, Stored};
 use crate::api::write::text;
@@ -40,7 +40,7 @@ impl ApiServer {
         let pod = stored.value();
         let container = container(&pod, call.query.text("container"))?;
         if text(&pod, "/spec/nodeName").is_empty() {
-            return Ok(Reply::new(204, Content::Other("text/plain", Body::full(Bytes::new()))));
+            return Ok(Reply::new(204, ReplyContent::Other("text/plain", Body::full(Bytes::new()))));
         }
         check_state(&pod, &container, options.previous)?;
         let body = if options.follow && !options.previous {
@@ -50,7 +50,7 @@ impl ApiServer {
             let mut log = Printer::new(options);
             Body::full(log.first(lines.unwrap_or_default()).into())
         };
-        Ok(Reply::new(200, Content::Other("text/plain", body)))
+        Ok(Reply::new(200, ReplyContent::Other("text/plain", body)))
     }
 
     /// What is there, then what comes, until the container ends.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated, Shape};
-use crate::api::object::{self, Definition, PatchKind, Read, Write};
+use crate::api::object::{self, Definition, PatchKind, Read, WriteContext};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
@@ -42,7 +42,7 @@ impl ApiServer {
     pub(super) fn put_scale(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let write = Write { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
+        let write = WriteContext { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
         let Read { object: mut sent, mut warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         settle_namespace(target, &mut sent)?;
@@ -80,7 +80,7 @@ impl ApiServer {
     fn apply_scale(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::patch(call, true)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let spoken = Write { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
+        let spoken = WriteContext { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
         let Read { object: sent, mut warnings } = object::read_applied(&spoken, &call.body)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
             self.rescaled(target, &options, old, |spoken, before| {
@@ -99,10 +99,10 @@ impl ApiServer {
         target: &Target,
         options: &WriteOptions,
         old: &Value,
-        change: impl FnOnce(&Write<'_>, &Value) -> Result<Value, ApiError>,
+        change: impl FnOnce(&WriteContext<'_>, &Value) -> Result<Value, ApiError>,
     ) -> Result<Read, ApiError> {
         let write = meaning(target, options, self.now());
-        let spoken = Write { definition: &SCALE.definition, ..write.clone() };
+        let spoken = WriteContext { definition: &SCALE.definition, ..write.clone() };
         let (resource, path) = (&target.resource, size_path(&target.resource));
         let put = |scale: &Value| {
             let object = scaled(resource, old, scale)?;

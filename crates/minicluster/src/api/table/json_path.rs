@@ -17,7 +17,7 @@ pub(super) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-enum Step<'p> {
+enum JsonPathStep<'p> {
     Field(String),
     Index(i64),
     All,
@@ -25,24 +25,24 @@ enum Step<'p> {
     Nothing,
 }
 
-impl Step<'_> {
+impl JsonPathStep<'_> {
     fn take<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match self {
-            Step::Nothing => vec![value],
-            Step::Field(name) => value.get(name.as_str()).into_iter().collect(),
-            Step::Index(index) => {
+            JsonPathStep::Nothing => vec![value],
+            JsonPathStep::Field(name) => value.get(name.as_str()).into_iter().collect(),
+            JsonPathStep::Index(index) => {
                 let items = value.as_array().map_or(&[][..], Vec::as_slice);
                 let from_end =
                     index.unsigned_abs().try_into().ok().and_then(|back: usize| items.len().checked_sub(back));
                 let place = if *index < 0 { from_end } else { usize::try_from(*index).ok() };
                 place.and_then(|place| items.get(place)).into_iter().collect()
             }
-            Step::All => match value {
+            JsonPathStep::All => match value {
                 Value::Array(items) => items.iter().collect(),
                 Value::Object(members) => members.values().collect(),
                 _ => Vec::new(),
             },
-            Step::Where { path, equal, value: wanted } => {
+            JsonPathStep::Where { path, equal, value: wanted } => {
                 let items = value.as_array().into_iter().flatten();
                 let holds =
                     |item: &&Value| find(item, path).first().is_some_and(|found| (text(found) == *wanted) == *equal);
@@ -61,26 +61,26 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-fn step(path: &str) -> Option<(Step<'_>, &str)> {
+fn step(path: &str) -> Option<(JsonPathStep<'_>, &str)> {
     if let Some(rest) = path.strip_prefix('[') {
         let end = closing(rest)?;
         let (inside, after) = (&rest[..end], &rest[end + 1..]);
         let inside = inside.trim();
         if inside == "*" {
-            return Some((Step::All, after));
+            return Some((JsonPathStep::All, after));
         }
         if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
             let (path, equal, value) = condition(filter)?;
-            return Some((Step::Where { path, equal, value }, after));
+            return Some((JsonPathStep::Where { path, equal, value }, after));
         }
         if let Some(name) = quoted(inside) {
-            return Some((Step::Field(name.to_owned()), after));
+            return Some((JsonPathStep::Field(name.to_owned()), after));
         }
-        return inside.parse().ok().map(|index| (Step::Index(index), after));
+        return inside.parse().ok().map(|index| (JsonPathStep::Index(index), after));
     }
     let rest = path.strip_prefix('.').unwrap_or(path);
     if rest.is_empty() || rest.starts_with('[') {
-        return Some((Step::Nothing, rest));
+        return Some((JsonPathStep::Nothing, rest));
     }
     let mut name = String::new();
     let mut characters = rest.char_indices();
@@ -95,7 +95,7 @@ fn step(path: &str) -> Option<(Step<'_>, &str)> {
             other => name.push(other),
         }
     }
-    let step = if name == "*" { Step::All } else { Step::Field(name) };
+    let step = if name == "*" { JsonPathStep::All } else { JsonPathStep::Field(name) };
     Some((step, &rest[end..]))
 }
 

@@ -184,7 +184,7 @@ impl ApiServer {
     pub(in crate::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let Read { object, .. } = {
             let write = own_meaning(&target.resource, self.now());
-            object::read(&write, object.to_string().as_bytes(), object::Format::Json)?
+            object::read(&write, object.to_string().as_bytes(), object::BodyFormat::Json)?
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         // Before it is judged: what it asks for, an address say, is taken by the one that is there.

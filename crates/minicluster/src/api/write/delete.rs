@@ -39,7 +39,7 @@ pub(in crate::api) enum Deletion {
 }
 
 /// What a deletion has to do to an object.
-enum Step {
+enum DeletionStep {
     /// Take it away.
     Remove,
     /// Mark it as being deleted, then take it away: whoever watches pods sees both.
@@ -92,22 +92,24 @@ impl ApiServer {
             let object = Self::served(target, &stored);
             Self::check_preconditions(target, &object, options)?;
             let done = match self.step(&target.resource, &object, options) {
-                Step::Remove if options.dry_run => Some(Deletion::Gone(stored)),
-                Step::Remove => self.take_away(target, &stored, &object)?.map(Deletion::Gone),
-                Step::MarkAndRemove(marked) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(marked))),
-                Step::MarkAndRemove(marked) => {
+                DeletionStep::Remove if options.dry_run => Some(Deletion::Gone(stored)),
+                DeletionStep::Remove => self.take_away(target, &stored, &object)?.map(Deletion::Gone),
+                DeletionStep::MarkAndRemove(marked) if options.dry_run => {
+                    Some(Deletion::Pending(Outcome::DryRun(marked)))
+                }
+                DeletionStep::MarkAndRemove(marked) => {
                     let mark = Self::change(target, stored.name(), Some(stored.revision), marked);
                     match self.commit(vec![mark]) {
                         Ok(marked) => self.take_away(target, &marked, &object)?.map(Deletion::Gone),
                         Err(_) => None,
                     }
                 }
-                Step::Mark(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
-                Step::Mark(object) => {
+                DeletionStep::Mark(object) if options.dry_run => Some(Deletion::Pending(Outcome::DryRun(object))),
+                DeletionStep::Mark(object) => {
                     let change = Self::change(target, stored.name(), Some(stored.revision), object);
                     self.commit(vec![change]).ok().map(|marked| Deletion::Pending(Outcome::Stored(marked)))
                 }
-                Step::Wait => Some(Deletion::Pending(Outcome::Stored(stored))),
+                DeletionStep::Wait => Some(Deletion::Pending(Outcome::Stored(stored))),
             };
             if let Some(done) = done {
                 return Ok(done);
@@ -123,17 +125,17 @@ impl ApiServer {
     }
 
     /// What a deletion has to do to an object as it is.
-    fn step(&self, resource: &Resource, before: &Value, options: &DeleteOptions) -> Step {
+    fn step(&self, resource: &Resource, before: &Value, options: &DeleteOptions) -> DeletionStep {
         let finalizers = finalizers(resource, before, options);
         let deleting = before["metadata"]["deletionTimestamp"].is_string();
         let grace = grace_period(resource, before, options);
         if resource.is_definition() {
             if deleting {
-                return Step::Wait;
+                return DeletionStep::Wait;
             }
             let mut object = before.clone();
             hold_back(&mut object, &rfc3339(self.now()));
-            return Step::Mark(object);
+            return DeletionStep::Mark(object);
         }
         if resource.is("", "namespaces") {
             return self.namespace_step(before, finalizers);
@@ -142,7 +144,7 @@ impl ApiServer {
         // A pod whose time is up already, and which only finalizers held, goes as it is.
         let ended = deleting && before["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0;
         if over && (ended || !resource.is("", "pods")) {
-            return Step::Remove;
+            return DeletionStep::Remove;
         }
         let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
@@ -162,18 +164,18 @@ impl ApiServer {
             object["metadata"]["deletionGracePeriodSeconds"] = Value::from(grace);
         }
         match (over, object == *before) {
-            (true, true) => Step::Remove,
-            (true, false) => Step::MarkAndRemove(object),
-            (false, true) => Step::Wait,
-            (false, false) => Step::Mark(object),
+            (true, true) => DeletionStep::Remove,
+            (true, false) => DeletionStep::MarkAndRemove(object),
+            (false, true) => DeletionStep::Wait,
+            (false, false) => DeletionStep::Mark(object),
         }
     }
 
     /// A namespace ends when its own finalizer is gone, which its controller takes away through `/finalize`.
-    fn namespace_step(&self, before: &Value, finalizers: Vec<Value>) -> Step {
+    fn namespace_step(&self, before: &Value, finalizers: Vec<Value>) -> DeletionStep {
         let held = before["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if !held && finalizers.is_empty() {
-            return Step::Remove;
+            return DeletionStep::Remove;
         }
         let mut object = before.clone();
         set_finalizers(&mut object, finalizers);
@@ -181,7 +183,7 @@ impl ApiServer {
             self.mark(&mut object, &rfc3339(self.now()));
         }
         object["status"]["phase"] = Value::from("Terminating");
-        if object == *before { Step::Wait } else { Step::Mark(object) }
+        if object == *before { DeletionStep::Wait } else { DeletionStep::Mark(object) }
     }
 
     /// Refuses a deletion that was meant for another object, or another state of it.

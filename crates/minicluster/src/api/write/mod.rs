@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::admission::written_ports;
 use super::convert;
-use super::object::{Effect, FieldValidation, Write};
+use super::object::{Effect, FieldValidation, WriteContext};
 use super::options::WriteOptions;
 use super::read::View;
 use super::reply::Reply;
@@ -46,8 +46,8 @@ impl Outcome {
 }
 
 /// A write as the rules of objects see it.
-pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> Write<'a> {
-    Write {
+pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> WriteContext<'a> {
+    WriteContext {
         definition: &target.resource.definition,
         subresource: target.subresource.as_deref(),
         manager: &options.manager,
@@ -58,8 +58,8 @@ pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Ti
 }
 
 /// A write by the server itself.
-pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
-    Write {
+pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> WriteContext<'_> {
+    WriteContext {
         definition: &resource.definition,
         subresource: None,
         manager: "kube-apiserver",
@@ -71,9 +71,9 @@ pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> Write<'_> {
 
 impl ApiServer {
     /// The change of the store that puts an object (as it is served) into its place.
-    pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::Write {
+    pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::StoreOp {
         let object = convert::to_storage(&target.resource, object);
-        store::Write {
+        store::StoreOp {
             shelf: target.resource.shelf.clone(),
             path: path(target.namespace.as_deref(), name),
             expected,
@@ -83,8 +83,8 @@ impl ApiServer {
     }
 
     /// The change of the store that removes an object.
-    pub(super) fn removal(target: &Target, stored: &Stored) -> store::Write {
-        store::Write {
+    pub(super) fn removal(target: &Target, stored: &Stored) -> store::StoreOp {
+        store::StoreOp {
             shelf: target.resource.shelf.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
@@ -94,7 +94,7 @@ impl ApiServer {
     }
 
     /// Makes changes, the first of which is what the client asked for.
-    pub(super) fn commit(&self, changes: Vec<store::Write>) -> Result<Arc<Stored>, Stale> {
+    pub(super) fn commit(&self, changes: Vec<store::StoreOp>) -> Result<Arc<Stored>, Stale> {
         let touched =
             changes.first().map(|change| (change.shelf.clone(), change.path.clone(), change.object.is_none()));
         let ports = written_ports(&changes);

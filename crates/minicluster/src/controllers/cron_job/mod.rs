@@ -8,11 +8,11 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 
 use super::events::Recorder;
-use super::informer::{Change, Informer};
+use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 
 /// How many CronJobs are looked at side by side.
 const WORKERS: usize = 5;
@@ -27,7 +27,7 @@ struct CronJobs {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(CronJobs {
         context: context.clone(),
         recorder: context.recorder.speaking_as("cronjob-controller"),
@@ -40,13 +40,13 @@ pub fn prepare(context: &Context) -> Start {
         let key = Key::of(&change.object().metadata);
         match change {
             // A new schedule counts from now on; what it would have asked for before is not made up for.
-            Change::Modified { old, new } if has_other_times(old, new) => {
+            CacheChange::Modified { old, new } if has_other_times(old, new) => {
                 if let Some(wait) = this.until_next(new) {
                     this.queue.add_after(key, wait);
                 }
             }
-            Change::Added(_) | Change::Modified { .. } => this.queue.add(key),
-            Change::Deleted(_) => {}
+            CacheChange::Added(_) | CacheChange::Modified { .. } => this.queue.add(key),
+            CacheChange::Deleted(_) => {}
         }
     });
     let this = controller.clone();

@@ -13,13 +13,13 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer};
+use super::informer::{CacheChange, Informer};
 use super::key::{Key, uid_of};
 use super::node::Node;
 use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 use patience::Patience;
 
 /// How many sets are looked at side by side.
@@ -38,7 +38,7 @@ struct DaemonSets {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(DaemonSets {
         context: context.clone(),
         recorder: context.recorder.speaking_as("daemonset-controller"),
@@ -63,17 +63,17 @@ pub fn prepare(context: &Context) -> Start {
 impl DaemonSets {
     /// Nodes report all the time; only what makes or ends a pod there matters. So a taint that keeps new pods away from a
     /// node leaves the counts as they are until something else happens, as on a real cluster.
-    fn node_changed(&self, change: &Change<Node>) {
+    fn node_changed(&self, change: &CacheChange<Node>) {
         let node = match change {
-            Change::Modified { old, new } if old.takes_the_same_pods(new) => return,
-            Change::Modified { new: node, .. } | Change::Added(node) | Change::Deleted(node) => node,
+            CacheChange::Modified { old, new } if old.takes_the_same_pods(new) => return,
+            CacheChange::Modified { new: node, .. } | CacheChange::Added(node) | CacheChange::Deleted(node) => node,
         };
         for set in self.sets.all() {
             let fit = fit::of(&set, node);
             let matters = match change {
-                Change::Added(_) => fit == fit::Fit::Runs,
-                Change::Deleted(_) => fit != fit::Fit::Not,
-                Change::Modified { .. } => match fit {
+                CacheChange::Added(_) => fit == fit::Fit::Runs,
+                CacheChange::Deleted(_) => fit != fit::Fit::Not,
+                CacheChange::Modified { .. } => match fit {
                     fit::Fit::Runs => !self.has_pod_on(&set, node),
                     fit::Fit::Stays => false,
                     fit::Fit::Not => self.has_pod_on(&set, node),

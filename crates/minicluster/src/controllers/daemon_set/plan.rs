@@ -18,7 +18,7 @@ pub type ByNode = BTreeMap<String, Vec<Arc<Pod>>>;
 
 /// What to do.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct DaemonSetChanges {
     /// Nodes that get a pod.
     pub create_on: Vec<String>,
     /// Pods that go.
@@ -28,7 +28,7 @@ pub struct Changes {
 }
 
 /// All that counts.
-pub struct View<'a> {
+pub struct DaemonSetView<'a> {
     /// The set.
     pub set: &'a DaemonSet,
     /// All nodes.
@@ -47,10 +47,10 @@ struct Pair<'a> {
     old: Option<&'a Arc<Pod>>,
 }
 
-impl View<'_> {
+impl DaemonSetView<'_> {
     /// One pod on every node that it fits on; none elsewhere.
-    pub fn manage(&self) -> Changes {
-        let mut changes = Changes::default();
+    pub fn manage(&self) -> DaemonSetChanges {
+        let mut changes = DaemonSetChanges::default();
         for node in self.nodes {
             self.manage_node(node, &mut changes);
         }
@@ -63,7 +63,7 @@ impl View<'_> {
         changes
     }
 
-    fn manage_node(&self, node: &Arc<Node>, changes: &mut Changes) {
+    fn manage_node(&self, node: &Arc<Node>, changes: &mut DaemonSetChanges) {
         let fit = fit::of(self.set, node);
         let Some(pods) = self.pods.get(node.name()) else {
             if fit == Fit::Runs {
@@ -89,7 +89,7 @@ impl View<'_> {
     }
 
     /// While surging, two pods may be on a node: an old one that is ready and a new one that is not available yet.
-    fn prune(&self, running: Vec<Arc<Pod>>, changes: &mut Changes) {
+    fn prune(&self, running: Vec<Arc<Pod>>, changes: &mut DaemonSetChanges) {
         let (mut new, mut old) = (None, None);
         for pod in running {
             let place = if self.is_new(&pod) { &mut new } else { &mut old };
@@ -106,7 +106,7 @@ impl View<'_> {
     }
 
     /// Replaces pods of old revisions, as many at a time as the strategy allows.
-    pub fn roll(&self) -> Changes {
+    pub fn roll(&self) -> DaemonSetChanges {
         let mut by_node = self.pods.clone();
         let mut desired = 0;
         for node in self.nodes.iter().filter(|node| fit::of(self.set, node) == Fit::Runs) {
@@ -125,7 +125,7 @@ impl View<'_> {
         }
     }
 
-    fn replace(&self, by_node: &ByNode, bound: i32) -> Changes {
+    fn replace(&self, by_node: &ByNode, bound: i32) -> DaemonSetChanges {
         let mut unavailable = 0;
         let (mut broken, mut candidates) = (Vec::new(), Vec::new());
         for pods in by_node.values() {
@@ -142,10 +142,10 @@ impl View<'_> {
         }
         let room = usize::try_from(bound - unavailable).unwrap_or(0);
         broken.extend(candidates.into_iter().take(room));
-        Changes { delete: broken, ..Changes::default() }
+        DaemonSetChanges { delete: broken, ..DaemonSetChanges::default() }
     }
 
-    fn surge_over(&self, by_node: &ByNode, bound: i32) -> Changes {
+    fn surge_over(&self, by_node: &ByNode, bound: i32) -> DaemonSetChanges {
         let mut surging = 0;
         let (mut create_on, mut candidates, mut delete) = (Vec::new(), Vec::new(), Vec::new());
         for (node, pods) in by_node {
@@ -165,7 +165,7 @@ impl View<'_> {
         }
         let room = usize::try_from(bound - surging).unwrap_or(0);
         create_on.extend(candidates.into_iter().take(room));
-        Changes { create_on, delete, ended: Vec::new() }
+        DaemonSetChanges { create_on, delete, ended: Vec::new() }
     }
 
     /// The pods on a node, if there is at most one of each sort.
@@ -215,7 +215,7 @@ pub fn by_age(one: &Pod, other: &Pod) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, ByNode, Changes, View};
+    use super::{Arc, ByNode, DaemonSetChanges, DaemonSetView};
     use crate::controllers::node::Node;
     use crate::controllers::pod::Pod;
     use jiff::Timestamp;
@@ -239,7 +239,12 @@ mod tests {
         (node.to_owned(), Arc::new(serde_json::from_value(pod).unwrap()))
     }
 
-    fn change(strategy: Value, nodes: &[&str], pods: &[&str], plan: impl Fn(&View<'_>) -> Changes) -> (String, String) {
+    fn change(
+        strategy: Value,
+        nodes: &[&str],
+        pods: &[&str],
+        plan: impl Fn(&DaemonSetView<'_>) -> DaemonSetChanges,
+    ) -> (String, String) {
         let set = json!({
             "metadata": { "name": "agent" },
             "spec": { "selector": {}, "template": {}, "updateStrategy": { "rollingUpdate": strategy } },
@@ -253,7 +258,7 @@ mod tests {
             by_node.entry(node).or_default().push(pod);
         }
         let now = Timestamp::from_second(100).unwrap();
-        let changes = plan(&View { set: &set, nodes: &nodes, pods: &by_node, hash: "new", now });
+        let changes = plan(&DaemonSetView { set: &set, nodes: &nodes, pods: &by_node, hash: "new", now });
         let deleted: Vec<&str> = changes.delete.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
         (changes.create_on.join(" "), deleted.join(" "))
     }

@@ -16,10 +16,10 @@ use crate::controllers::key::{Key, label, name_of, uid_of};
 use crate::controllers::pod::Pod;
 use crate::controllers::requests::{Ignored, Written};
 use crate::controllers::selector::Selector;
-use crate::controllers::template::Meaning;
+use crate::controllers::template::CanonicalTemplate;
 
 /// A set's revisions.
-pub struct Versions {
+pub struct DaemonSetVersions {
     /// The hash of the present one.
     pub hash: String,
     /// All others, the lowest number first.
@@ -28,7 +28,7 @@ pub struct Versions {
 
 impl DaemonSets {
     /// Finds the set's revisions, and makes or renumbers the one that its template asks for.
-    pub async fn versions(&self, set: &DaemonSet, selector: &Selector) -> Result<Versions, Error> {
+    pub async fn versions(&self, set: &DaemonSet, selector: &Selector) -> Result<DaemonSetVersions, Error> {
         let history = History::of::<DaemonSet>(&self.context, &set.metadata);
         let all = history.claim::<DaemonSet>(selector).await?.objects;
         let data = history::data_of(&set.spec.template)?;
@@ -41,7 +41,7 @@ impl DaemonSets {
             if number(&kept) < next { Arc::new(history.renumber(&kept, next).await?) } else { kept }
         };
         let hash = label(&current.metadata, REVISION_LABEL).unwrap_or_else(|| name_of(&current.metadata)).to_owned();
-        Ok(Versions { hash, old })
+        Ok(DaemonSetVersions { hash, old })
     }
 
     async fn snapshot(
@@ -52,7 +52,7 @@ impl DaemonSets {
         next: i64,
     ) -> Result<Arc<ControllerRevision>, Error> {
         let collisions = set.status.as_ref().and_then(|status| status.collision_count);
-        let hash = Meaning::of(&set.spec.template).hash(collisions);
+        let hash = CanonicalTemplate::of(&set.spec.template).hash(collisions);
         let draft = history.draft(&set.spec.template, data, &hash, REVISION_LABEL, next);
         match history.create(&draft).await {
             Ok(made) => Ok(Arc::new(made)),
@@ -96,7 +96,7 @@ impl DaemonSets {
     }
 
     /// Deletes old revisions beyond the history's limit, the lowest first, but none that a pod has.
-    pub async fn forget_old(&self, set: &DaemonSet, versions: &Versions, pods: &ByNode) -> Result<(), Error> {
+    pub async fn forget_old(&self, set: &DaemonSet, versions: &DaemonSetVersions, pods: &ByNode) -> Result<(), Error> {
         let limit = usize::try_from(set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(0);
         let excess = versions.old.len().saturating_sub(limit);
         let hashes = pods.values().flatten().filter_map(|pod| label(&pod.metadata, REVISION_LABEL));

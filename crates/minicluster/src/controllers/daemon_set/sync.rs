@@ -7,8 +7,8 @@ use futures::future::join_all;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 
-use super::plan::{ByNode, Changes, View};
-use super::revisions::Versions;
+use super::plan::{ByNode, DaemonSetChanges, DaemonSetView};
+use super::revisions::DaemonSetVersions;
 use super::{DaemonSets, fit, status};
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
@@ -83,10 +83,10 @@ impl DaemonSets {
         set: &DaemonSet,
         selector: &Selector,
         nodes: &[Arc<Node>],
-        versions: &Versions,
+        versions: &DaemonSetVersions,
     ) -> Result<(), Error> {
         let pods = self.pods(set, selector).await?;
-        let view = View { set, nodes, pods: &pods, hash: &versions.hash, now: self.context.clock.now() };
+        let view = DaemonSetView { set, nodes, pods: &pods, hash: &versions.hash, now: self.context.clock.now() };
         let mut changes = view.manage();
         self.give_up_ended(key, set, &mut changes);
         self.carry_out(key, set, &versions.hash, changes).await?;
@@ -122,7 +122,7 @@ impl DaemonSets {
     }
 
     /// Pods that have ended are deleted, but not too often on the same node.
-    fn give_up_ended(&self, key: &Key, set: &DaemonSet, changes: &mut Changes) {
+    fn give_up_ended(&self, key: &Key, set: &DaemonSet, changes: &mut DaemonSetChanges) {
         for (node, pod) in std::mem::take(&mut changes.ended) {
             let (namespace, name) = (namespace_of(&pod.metadata), name_of(&pod.metadata));
             if pod.phase() == "Failed" {
@@ -143,7 +143,7 @@ impl DaemonSets {
         }
     }
 
-    async fn carry_out(&self, key: &Key, set: &DaemonSet, hash: &str, changes: Changes) -> Result<(), Error> {
+    async fn carry_out(&self, key: &Key, set: &DaemonSet, hash: &str, changes: DaemonSetChanges) -> Result<(), Error> {
         let control = PodControl { requests: &self.context.requests, recorder: &self.recorder, owner: set };
         let nodes: Vec<String> = changes.create_on.into_iter().take(BURST).collect();
         let (_, mut errors) = slow_start(nodes.len(), |index| {

@@ -32,7 +32,7 @@ pub mod reason {
 }
 
 /// The conditions of a status, in their order.
-pub type Conditions = Option<Vec<DeploymentCondition>>;
+pub type DeploymentConditions = Option<Vec<DeploymentCondition>>;
 
 /// A condition as of `now`.
 pub fn condition(kind: &str, status: &str, reason: &str, message: String, now: Timestamp) -> DeploymentCondition {
@@ -47,7 +47,7 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: String, now: T
 }
 
 /// The condition of a kind.
-pub fn find<'a>(conditions: &'a Conditions, kind: &str) -> Option<&'a DeploymentCondition> {
+pub fn find<'a>(conditions: &'a DeploymentConditions, kind: &str) -> Option<&'a DeploymentCondition> {
     conditions.iter().flatten().find(|condition| condition.type_.as_deref() == Some(kind))
 }
 
@@ -58,7 +58,7 @@ pub fn reason_of(condition: &DeploymentCondition) -> &str {
 
 /// Sets a condition. One with the same status and reason stays as it is; one with the same status keeps its time of
 /// transition. A condition that is replaced goes to the end.
-pub fn set(conditions: &mut Conditions, mut new: DeploymentCondition) {
+pub fn set(conditions: &mut DeploymentConditions, mut new: DeploymentCondition) {
     let kind = new.type_.clone().unwrap_or_default();
     if let Some(present) = find(conditions, &kind)
         && present.status == new.status
@@ -73,7 +73,7 @@ pub fn set(conditions: &mut Conditions, mut new: DeploymentCondition) {
 }
 
 /// Removes a condition.
-pub fn remove(conditions: &mut Conditions, kind: &str) {
+pub fn remove(conditions: &mut DeploymentConditions, kind: &str) {
     if let Some(list) = conditions {
         list.retain(|condition| condition.type_.as_deref() != Some(kind));
         if list.is_empty() {

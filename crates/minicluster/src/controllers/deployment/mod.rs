@@ -19,14 +19,14 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer};
+use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 pub use sizes::{Rounding, scaled};
 
 /// How many Deployments are looked at side by side.
@@ -44,7 +44,7 @@ struct Deployments {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Deployments {
         context: context.clone(),
         recorder: context.recorder.speaking_as("deployment-controller"),
@@ -62,7 +62,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.pods.on_change(move |change| {
-        if let Change::Deleted(pod) = change {
+        if let CacheChange::Deleted(pod) = change {
             this.pod_gone(pod);
         }
     });

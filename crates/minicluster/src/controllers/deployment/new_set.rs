@@ -14,14 +14,14 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, annotation, name_of, uid_of};
 use crate::controllers::ownership::{controller_reference, is_controlled_by};
-use crate::controllers::template::{HASH_LABEL, Meaning};
+use crate::controllers::template::{CanonicalTemplate, HASH_LABEL};
 
 /// A ReplicaSet's name is at most this long.
 const LONGEST_NAME: usize = 253;
 
 /// Whether the new ReplicaSet is made if it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Creation {
+pub enum ReplicaSetCreation {
     /// It is.
     Yes,
     /// It is not.
@@ -30,12 +30,12 @@ pub enum Creation {
 
 impl Rollout<'_> {
     /// Finds the new ReplicaSet and brings its annotations, and the Deployment's revision, up to date.
-    pub async fn find_new_set(&mut self, creation: Creation) -> Result<(), Error> {
+    pub async fn find_new_set(&mut self, creation: ReplicaSetCreation) -> Result<(), Error> {
         let target = self.sets.greatest_old_revision().saturating_add(1);
         match (self.sets.new.clone(), creation) {
             (Some(set), _) => self.keep(&set, target).await,
-            (None, Creation::Yes) => self.make(target).await,
-            (None, Creation::No) => Ok(()),
+            (None, ReplicaSetCreation::Yes) => self.make(target).await,
+            (None, ReplicaSetCreation::No) => Ok(()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Rollout<'_> {
     /// since; any other is a collision of hashes, and the next try gets another name.
     async fn resolve_clash(&mut self, key: &Key, target: i64, error: Error) -> Result<(), Error> {
         let there: ReplicaSet = self.controller.context.requests.get(key).await?;
-        let wanted = Meaning::of(&self.deployment.spec.template);
+        let wanted = CanonicalTemplate::of(&self.deployment.spec.template);
         if is_controlled_by(&there.metadata, uid_of(&self.deployment.metadata)) && has_template(&there, &wanted) {
             self.sets.new = Some(Arc::new(there));
             return if self.set_revision(&target.to_string()) { self.write_status().await } else { Ok(()) };
@@ -120,7 +120,7 @@ impl Rollout<'_> {
         let metadata = &self.deployment.metadata;
         let spec = &self.deployment.spec;
         let collisions = self.deployment.status.as_ref().and_then(|status| status.collision_count);
-        let hash = Meaning::of(&spec.template).hash(collisions);
+        let hash = CanonicalTemplate::of(&spec.template).hash(collisions);
         let mut template = spec.template.clone();
         let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
         labels.insert(HASH_LABEL.to_owned(), hash.clone());

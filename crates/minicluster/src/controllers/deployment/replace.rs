@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-use super::new_set::Creation;
+use super::new_set::ReplicaSetCreation;
 use super::rollout::Rollout;
 use super::sets::{available, size};
 use super::sizes::{self, Set, room_for_removal, without_dispensable, without_unavailable};
@@ -14,7 +14,7 @@ use crate::controllers::key::uid_of;
 impl Rollout<'_> {
     /// One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink.
     pub async fn roll(&mut self) -> Result<(), Error> {
-        self.find_new_set(Creation::Yes).await?;
+        self.find_new_set(ReplicaSetCreation::Yes).await?;
         if self.grow_new().await? || self.shrink_old().await {
             return self.write_progress().await;
         }
@@ -24,7 +24,7 @@ impl Rollout<'_> {
 
     /// One step of recreating: the old pods go, all of them, and then the new ones come.
     pub async fn recreate(&mut self) -> Result<(), Error> {
-        self.find_new_set(Creation::No).await?;
+        self.find_new_set(ReplicaSetCreation::No).await?;
         let mut shrunk = false;
         for set in self.sets.old.clone() {
             shrunk |= self.resize(&set, 0).await?;
@@ -33,7 +33,7 @@ impl Rollout<'_> {
             return self.write_progress().await;
         }
         if self.sets.new.is_none() {
-            self.find_new_set(Creation::Yes).await?;
+            self.find_new_set(ReplicaSetCreation::Yes).await?;
         }
         if let Some(new) = self.sets.new.clone() {
             self.resize(&new, self.plan.size).await?;

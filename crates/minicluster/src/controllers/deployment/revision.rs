@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::sizes::Plan;
+use super::sizes::ScalePlan;
 use crate::controllers::key::annotation;
 
 /// The revision's number.
@@ -65,7 +65,13 @@ pub enum Presence {
 
 /// Brings the annotations of the new ReplicaSet up to date: the Deployment's own are copied, its number is raised to
 /// `target` (never lowered), a number that it had before goes to its history. Returns whether something changed.
-pub fn annotate(deployment: &ObjectMeta, set: &mut ObjectMeta, target: i64, presence: Presence, plan: &Plan) -> bool {
+pub fn annotate(
+    deployment: &ObjectMeta,
+    set: &mut ObjectMeta,
+    target: i64,
+    presence: Presence,
+    plan: &ScalePlan,
+) -> bool {
     let mut changed = copy(deployment, set);
     let annotations = set.annotations.get_or_insert_default();
     let before = annotations.get(REVISION).cloned();
@@ -128,7 +134,7 @@ fn remember(annotations: &mut BTreeMap<String, String>, number: &str) {
 }
 
 /// Notes the Deployment's sizes on a ReplicaSet. Returns whether that changed something.
-pub fn set_sizes(set: &mut ObjectMeta, plan: &Plan) -> bool {
+pub fn set_sizes(set: &mut ObjectMeta, plan: &ScalePlan) -> bool {
     let needed = sizes_differ(set, plan);
     if needed {
         let annotations = set.annotations.get_or_insert_default();
@@ -139,7 +145,7 @@ pub fn set_sizes(set: &mut ObjectMeta, plan: &Plan) -> bool {
 }
 
 /// Whether the sizes noted on a ReplicaSet are not the Deployment's.
-pub fn sizes_differ(set: &ObjectMeta, plan: &Plan) -> bool {
+pub fn sizes_differ(set: &ObjectMeta, plan: &ScalePlan) -> bool {
     annotation(set, DESIRED) != Some(plan.size.to_string().as_str())
         || annotation(set, MAX) != Some(plan.max_size().to_string().as_str())
 }
@@ -155,10 +161,10 @@ pub fn annotations_after_rollback(deployment: &ObjectMeta, set: &ObjectMeta) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{DESIRED, HISTORY, LAST_APPLIED, LONGEST_HISTORY, MAX, ObjectMeta, Plan, Presence, REVISION};
+    use super::{DESIRED, HISTORY, LAST_APPLIED, LONGEST_HISTORY, MAX, ObjectMeta, Presence, REVISION, ScalePlan};
     use super::{annotate, annotations_after_rollback, greatest, second_greatest};
 
-    const PLAN: Plan = Plan { size: 3, rolling: None };
+    const PLAN: ScalePlan = ScalePlan { size: 3, rolling: None };
 
     fn annotated(pairs: &[(&str, &str)]) -> ObjectMeta {
         let annotations = pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
-use super::new_set::Creation;
+use super::new_set::ReplicaSetCreation;
 use super::revision::{self, ROLLBACK_TO};
 use super::rollout::Rollout;
 use super::sets::has_template;
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{annotation, name_of};
-use crate::controllers::template::{HASH_LABEL, Meaning};
+use crate::controllers::template::{CanonicalTemplate, HASH_LABEL};
 
 /// The revision that the Deployment shall go back to, if it asks for one; 0 for the one before.
 pub fn wished(deployment: &Deployment) -> Option<i64> {
@@ -19,7 +19,7 @@ pub fn wished(deployment: &Deployment) -> Option<i64> {
 impl Rollout<'_> {
     /// Goes back to a revision. Whatever comes of it, the wish is taken off the Deployment.
     pub async fn roll_back(&mut self, wished: i64) -> Result<(), Error> {
-        self.find_new_set(Creation::Yes).await?;
+        self.find_new_set(ReplicaSetCreation::Yes).await?;
         let wished = match wished {
             0 => revision::second_greatest(self.sets.all().map(|set| &set.metadata)),
             revision => revision,
@@ -37,7 +37,7 @@ impl Rollout<'_> {
             return self.clear_wish().await;
         };
         let name = name_of(&self.deployment.metadata).to_owned();
-        if has_template(&target, &Meaning::of(&self.deployment.spec.template)) {
+        if has_template(&target, &CanonicalTemplate::of(&self.deployment.spec.template)) {
             let message = format!("The rollback revision contains the same template as current deployment \"{name}\"");
             self.say(EventType::Warning, "DeploymentRollbackTemplateUnchanged", message);
             return self.clear_wish().await;

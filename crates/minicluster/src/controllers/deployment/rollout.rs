@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::sets::{Sets, size};
-use super::sizes::Plan;
+use super::sizes::ScalePlan;
 use super::status::{self, counted, of_rollout};
 use super::{Deployments, cleanup, revision};
 use crate::controllers::error::Error;
@@ -18,7 +18,7 @@ pub struct Rollout<'a> {
     pub controller: &'a Deployments,
     /// The Deployment, with the status as last written.
     pub deployment: Deployment,
-    pub plan: Plan,
+    pub plan: ScalePlan,
     pub sets: Sets,
     /// Whether the Deployment was written in this look.
     wrote: bool,
@@ -27,7 +27,7 @@ pub struct Rollout<'a> {
 impl<'a> Rollout<'a> {
     /// Begins a look.
     pub fn new(controller: &'a Deployments, deployment: Deployment, sets: Sets) -> Rollout<'a> {
-        let plan = Plan::of(&deployment);
+        let plan = ScalePlan::of(&deployment);
         Rollout { controller, deployment, plan, sets, wrote: false }
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
-use super::new_set::Creation;
+use super::new_set::ReplicaSetCreation;
 use super::revision::{self, DESIRED, MAX};
 use super::rollback;
 use super::rollout::Rollout;
 use super::sets::{Direction, Sets, available, by_age, size, sort_for_shares};
-use super::sizes::{self, Plan, Share, proportional};
+use super::sizes::{self, ScalePlan, Share, proportional};
 use crate::controllers::error::Error;
 
 /// Whether the Deployment was scaled since its ReplicaSets were: one with pods was last scaled for another size.
@@ -21,7 +21,7 @@ pub fn is_scaling(deployment: &Deployment, sets: &Sets) -> bool {
 impl Rollout<'_> {
     /// Scales without rolling out: no new ReplicaSet is made, and progress is not judged.
     pub async fn scale_all(&mut self) -> Result<(), Error> {
-        self.find_new_set(Creation::No).await?;
+        self.find_new_set(ReplicaSetCreation::No).await?;
         self.share_out().await?;
         if self.is_paused() && rollback::wished(&self.deployment).is_none() {
             self.clean_up().await?;
@@ -69,7 +69,7 @@ impl Rollout<'_> {
 }
 
 /// Whether the new ReplicaSet has all the pods that there shall be, and they are available.
-fn is_saturated(new: &ReplicaSet, plan: &Plan) -> bool {
+fn is_saturated(new: &ReplicaSet, plan: &ScalePlan) -> bool {
     size(new) == plan.size
         && revision::annotated(&new.metadata, DESIRED) == Some(plan.size)
         && available(new) == plan.size

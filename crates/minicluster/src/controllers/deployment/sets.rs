@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::revision;
-use crate::controllers::template::Meaning;
+use crate::controllers::template::CanonicalTemplate;
 
 /// A Deployment's ReplicaSets.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ impl Sets {
     /// Tells the new one from the others: the oldest whose template means the same as the Deployment's.
     pub fn of(deployment: &Deployment, mut claimed: Vec<Arc<ReplicaSet>>) -> Sets {
         claimed.sort_by(|one, other| by_age(one, other));
-        let wanted = Meaning::of(&deployment.spec.template);
+        let wanted = CanonicalTemplate::of(&deployment.spec.template);
         let new = claimed.iter().position(|set| has_template(set, &wanted));
         let new = new.map(|index| claimed.remove(index));
         Sets { new, old: claimed }
@@ -52,8 +52,8 @@ impl Sets {
 }
 
 /// Whether a ReplicaSet's template means this.
-pub fn has_template(set: &ReplicaSet, wanted: &Meaning) -> bool {
-    set.spec.template.as_ref().is_some_and(|template| Meaning::of(template) == *wanted)
+pub fn has_template(set: &ReplicaSet, wanted: &CanonicalTemplate) -> bool {
+    set.spec.template.as_ref().is_some_and(|template| CanonicalTemplate::of(template) == *wanted)
 }
 
 /// How many pods a ReplicaSet shall have.

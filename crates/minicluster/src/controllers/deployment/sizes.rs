@@ -51,23 +51,23 @@ impl FencePosts {
 
 /// How a Deployment replaces its pods, for its present size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ScalePlan {
     /// The wanted size.
     pub size: i32,
     /// `None` for Recreate.
     pub rolling: Option<FencePosts>,
 }
 
-impl Plan {
+impl ScalePlan {
     /// The plan of a Deployment.
-    pub fn of(deployment: &Deployment) -> Plan {
+    pub fn of(deployment: &Deployment) -> ScalePlan {
         let size = deployment.spec.replicas.unwrap_or(1);
         let strategy = deployment.spec.strategy.as_ref();
         let is_rolling = strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("Recreate");
         let block = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
         let surge = block.and_then(|block| block.max_surge.as_ref());
         let unavailable = block.and_then(|block| block.max_unavailable.as_ref());
-        Plan { size, rolling: is_rolling.then(|| FencePosts::of(surge, unavailable, size)) }
+        ScalePlan { size, rolling: is_rolling.then(|| FencePosts::of(surge, unavailable, size)) }
     }
 
     /// How many pods may be missing.
@@ -105,7 +105,7 @@ pub struct Set {
 }
 
 /// How many pods old ReplicaSets may lose in this step, before it is asked which.
-pub fn room_for_removal(plan: &Plan, old: &[Set], new: Set) -> i32 {
+pub fn room_for_removal(plan: &ScalePlan, old: &[Set], new: Set) -> i32 {
     let total = sum(old.iter().map(|set| set.size).chain([new.size]));
     total.saturating_sub(plan.min_available()).saturating_sub(new.size.saturating_sub(new.available))
 }
@@ -131,7 +131,7 @@ pub fn without_unavailable(old: &[Set], room: i32) -> (Vec<i32>, bool) {
 }
 
 /// The sizes of the old ReplicaSets, oldest first, after those pods were removed that the new one makes dispensable.
-pub fn without_dispensable(plan: &Plan, old: &[Set], new: Set) -> Vec<i32> {
+pub fn without_dispensable(plan: &ScalePlan, old: &[Set], new: Set) -> Vec<i32> {
     let available = sum(old.iter().map(|set| set.available).chain([new.available]));
     let mut left = (available - plan.min_available()).max(0);
     let cut = |set: &Set| {
@@ -153,7 +153,7 @@ pub struct Share {
 
 /// The sizes of active ReplicaSets after the Deployment was scaled, in the order given: largest first, and among equals
 /// the newest first when growing, the oldest first when shrinking. What rounding leaves over goes to the first.
-pub fn proportional(plan: &Plan, active: &[Share]) -> Vec<i32> {
+pub fn proportional(plan: &ScalePlan, active: &[Share]) -> Vec<i32> {
     let allowed = if plan.size > 0 { plan.max_size() } else { 0 };
     let to_add = allowed - sum(active.iter().map(|share| share.size));
     let mut sizes: Vec<i32> = active.iter().map(|share| share.size).collect();
@@ -181,7 +181,7 @@ pub fn sum(sizes: impl Iterator<Item = i32>) -> i32 {
 }
 
 /// By how much a ReplicaSet would change if it kept its share exactly.
-fn fraction(plan: &Plan, share: &Share) -> i32 {
+fn fraction(plan: &ScalePlan, share: &Share) -> i32 {
     if plan.size == 0 {
         return -share.size;
     }
@@ -196,7 +196,7 @@ fn fraction(plan: &Plan, share: &Share) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{FencePosts, IntOrString, Plan, Set, Share, proportional, room_for_removal};
+    use super::{FencePosts, IntOrString, ScalePlan, Set, Share, proportional, room_for_removal};
     use super::{without_dispensable, without_unavailable};
 
     fn value(text: &str) -> Option<IntOrString> {
@@ -207,9 +207,9 @@ mod tests {
         }
     }
 
-    fn plan(size: i32, surge: &str, unavailable: &str) -> Plan {
+    fn plan(size: i32, surge: &str, unavailable: &str) -> ScalePlan {
         let posts = FencePosts::of(value(surge).as_ref(), value(unavailable).as_ref(), size);
-        Plan { size, rolling: Some(posts) }
+        ScalePlan { size, rolling: Some(posts) }
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
             let plan = plan(size, surge, unavailable);
             assert_eq!((plan.max_size(), plan.min_available()), (most, least), "{size} {surge} {unavailable}");
         }
-        assert_eq!(Plan { size: 3, rolling: None }.max_unavailable(), 0);
+        assert_eq!(ScalePlan { size: 3, rolling: None }.max_unavailable(), 0);
     }
 
     #[test]
@@ -248,11 +248,11 @@ mod tests {
             let size_of_new = plan(size, surge, "0").new_size(old + new, new);
             assert_eq!(size_of_new, expected, "{size} {surge} {old} {new}");
         }
-        assert_eq!(Plan { size: 3, rolling: None }.new_size(1, 1), 3);
+        assert_eq!(ScalePlan { size: 3, rolling: None }.new_size(1, 1), 3);
     }
 
     /// One step of scaling old ReplicaSets down, as the controller does it.
-    fn step(plan: &Plan, old: &[(i32, i32)], new: (i32, i32)) -> Vec<i32> {
+    fn step(plan: &ScalePlan, old: &[(i32, i32)], new: (i32, i32)) -> Vec<i32> {
         let set = |(size, available): (i32, i32)| Set { size, available };
         let sets: Vec<Set> = old.iter().map(|&pair| set(pair)).collect();
         let new = set(new);

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStat
 
 use super::conditions::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE, reason, reason_of};
 use super::sets::{Sets, available, size};
-use super::sizes::{Plan, sum};
+use super::sizes::{ScalePlan, sum};
 use crate::controllers::key::name_of;
 
 /// A deadline of this many seconds is none.
@@ -32,7 +32,7 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Timestamp) -> Deployme
     let before = deployment.status.clone().unwrap_or_default();
     let of = |count: fn(&ReplicaSet) -> i32| sum(sets.all().map(count));
     let available_now = of(available);
-    let plan = Plan::of(deployment);
+    let plan = ScalePlan::of(deployment);
     let mut status = DeploymentStatus {
         observed_generation: deployment.metadata.generation,
         replicas: present(of(actual)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 
 use super::conditions::{self, PROGRESSING, reason, reason_of};
-use super::new_set::Creation;
+use super::new_set::ReplicaSetCreation;
 use super::rollout::Rollout;
 use super::scale::is_scaling;
 use super::sets::Sets;
@@ -61,7 +61,7 @@ impl Reconciler for Deployments {
         let sets = Sets::of(&deployment, claimed.objects);
         let mut rollout = Rollout::new(self, deployment, sets);
         if is_terminating(&rollout.deployment.metadata) {
-            rollout.find_new_set(Creation::No).await?;
+            rollout.find_new_set(ReplicaSetCreation::No).await?;
             return rollout.write_counters().await;
         }
         note_pause(&mut rollout).await?;

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 use serde_json::Value;
 
-use super::{Counted, Disruption, size_of};
+use super::{CountedPods, Disruption, size_of};
 use crate::controllers::deployment::{Rounding, scaled};
 use crate::controllers::discovery;
 use crate::controllers::error::Error;
@@ -21,23 +21,23 @@ use crate::controllers::pod::Pod;
 
 impl Disruption {
     /// How many pods there should be, and how many of them must be healthy.
-    pub(super) async fn expected(&self, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> Result<Counted, Error> {
+    pub(super) async fn expected(&self, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> Result<CountedPods, Error> {
         let spec = budget.spec.clone().unwrap_or_default();
         match (&spec.max_unavailable, &spec.min_available) {
             (Some(most), _) => {
                 let (expected, unmanaged) = self.sizes(pods).await?;
                 let most = scaled(Some(most), expected, Rounding::Up);
-                Ok(Counted { expected, needed: expected.saturating_sub(most).max(0), unmanaged })
+                Ok(CountedPods { expected, needed: expected.saturating_sub(most).max(0), unmanaged })
             }
             (None, Some(IntOrString::Int(needed))) => {
                 let expected = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-                Ok(Counted { expected, needed: *needed, unmanaged: Vec::new() })
+                Ok(CountedPods { expected, needed: *needed, unmanaged: Vec::new() })
             }
             (None, Some(share)) => {
                 let (expected, unmanaged) = self.sizes(pods).await?;
-                Ok(Counted { expected, needed: scaled(Some(share), expected, Rounding::Up), unmanaged })
+                Ok(CountedPods { expected, needed: scaled(Some(share), expected, Rounding::Up), unmanaged })
             }
-            (None, None) => Ok(Counted::default()),
+            (None, None) => Ok(CountedPods::default()),
         }
     }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::events::{EventType, Recorder};
-use super::informer::{Cached, Change, Informer, Tag};
+use super::informer::{CacheChange, Cached, Informer, Tag};
 use super::key::{Key, is_terminating, name_of, namespace_of};
 use super::pod::Pod;
 use super::pod_control::Pods;
@@ -21,7 +21,7 @@ use super::requests::Ignored;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
+use super::{Context, ControllerStart};
 
 /// How many budgets are looked at side by side.
 const WORKERS: usize = 1;
@@ -38,7 +38,7 @@ struct Disruption {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Disruption {
         context: context.clone(),
         recorder: context.recorder.speaking_as("controllermanager"),
@@ -48,14 +48,14 @@ pub fn prepare(context: &Context) -> Start {
     context.informers.replica_sets.want();
     let this = controller.clone();
     controller.budgets.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) {
+        if !matches!(change, CacheChange::Deleted(_)) {
             this.queue.add(Key::of(&change.object().metadata));
         }
     });
     let this = controller.clone();
     context.informers.pods.on_change(move |change| match change {
-        Change::Added(pod) | Change::Deleted(pod) => this.add_budget_of(pod),
-        Change::Modified { old, new } => {
+        CacheChange::Added(pod) | CacheChange::Deleted(pod) => this.add_budget_of(pod),
+        CacheChange::Modified { old, new } => {
             if old.metadata.labels != new.metadata.labels {
                 this.add_budget_of(old);
             }
@@ -187,7 +187,7 @@ impl Reconciler for Disruption {
 
 /// How many healthy pods are needed, and of how many.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct CountedPods {
     /// All pods that there should be.
     pub expected: i32,
     /// How many of them must be healthy.
@@ -198,7 +198,7 @@ pub struct Counted {
 
 fn status(
     budget: &PodDisruptionBudget,
-    counted: Counted,
+    counted: CountedPods,
     healthy: i32,
     evicted: BTreeMap<String, Time>,
     now: Timestamp,

@@ -8,7 +8,7 @@ use crate::controllers::pod::Pod;
 
 /// A port as it is on the pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
+pub struct ServedPort {
     /// Its name; empty where the Service has but one.
     pub name: String,
     /// Its number on the pods.
@@ -35,11 +35,11 @@ pub fn tell_the_same(old: &Pod, new: &Pod) -> bool {
 }
 
 /// The ports of a Service on one of its pods; ports whose name the pod does not know are left out.
-pub fn ports(service: &Service, pod: &Pod) -> Vec<Port> {
+pub fn ports(service: &Service, pod: &Pod) -> Vec<ServedPort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     ports
         .filter_map(|port| {
-            Some(Port {
+            Some(ServedPort {
                 name: port.name.clone().unwrap_or_default(),
                 number: number(port, pod)?,
                 protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),

@@ -12,12 +12,12 @@ use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::informer::{Cached, Change, Informer, Tag};
+use super::informer::{CacheChange, Cached, Informer, Tag};
 use super::key::{Key, namespace_of, uid_of};
 use super::pod::Pod;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 use triggers::Triggers;
 
 /// How many Services are looked at side by side.
@@ -44,7 +44,7 @@ struct Old {
 }
 
 /// Prepares the controller of EndpointSlices.
-pub fn slices(context: &Context) -> Start {
+pub fn slices(context: &Context) -> ControllerStart {
     let slices = context.informers.endpoint_slices.clone();
     let controller = Arc::new(Slices { watched: Watched::new(context), slices });
     context.informers.nodes.want();
@@ -52,7 +52,7 @@ pub fn slices(context: &Context) -> Start {
     let this = controller.clone();
     controller.slices.on_change(move |change| {
         // Somebody else may have changed or deleted what we wrote.
-        if matches!(change, Change::Added(_)) {
+        if matches!(change, CacheChange::Added(_)) {
             return;
         }
         let metadata = &change.object().metadata;
@@ -64,7 +64,7 @@ pub fn slices(context: &Context) -> Start {
 }
 
 /// Prepares the controller of Endpoints.
-pub fn old(context: &Context) -> Start {
+pub fn old(context: &Context) -> ControllerStart {
     let endpoints = context.informers.endpoints.clone();
     let controller = Arc::new(Old { watched: Watched::new(context), endpoints });
     follow(&controller.watched);
@@ -78,8 +78,8 @@ fn follow(watched: &Watched) {
     watched.services.on_change(move |change| queue.add(Key::of(&change.object().metadata)));
     let (queue, services) = (watched.queue.clone(), watched.services.clone());
     watched.context.informers.pods.on_change(move |change| match change {
-        Change::Added(pod) | Change::Deleted(pod) => add_services(&queue, &services, pod),
-        Change::Modified { old, new } => {
+        CacheChange::Added(pod) | CacheChange::Deleted(pod) => add_services(&queue, &services, pod),
+        CacheChange::Modified { old, new } => {
             if addresses::tell_the_same(old, new) {
                 return;
             }

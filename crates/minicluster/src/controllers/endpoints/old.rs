@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
-use super::addresses::{self, Port};
+use super::addresses::{self, ServedPort};
 use super::triggers::annotated;
 use super::{Old, is_headless, is_told};
 use crate::controllers::error::Error;
@@ -84,7 +84,7 @@ impl Old {
     /// Addresses by ports, those that are ready apart from the others.
     fn subsets(&self, service: &Service) -> Vec<EndpointSubset> {
         let all_count = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
-        let mut by_ports: BTreeMap<Vec<Port>, (Vec<EndpointAddress>, Vec<EndpointAddress>)> = BTreeMap::new();
+        let mut by_ports: BTreeMap<Vec<ServedPort>, (Vec<EndpointAddress>, Vec<EndpointAddress>)> = BTreeMap::new();
         let pods = self.watched.pods(service);
         let counted = pods.iter().filter(|pod| all_count || !is_terminating(&pod.metadata));
         for pod in counted.take(MOST) {
@@ -96,7 +96,7 @@ impl Old {
             list.sort_by_key(|one| (one.ip.clone(), one.target_ref.as_ref().and_then(|pod| pod.uid.clone())));
             Some(list).filter(|list| !list.is_empty())
         };
-        let subset = |(ports, (ready, others)): (Vec<Port>, (Vec<_>, Vec<_>))| EndpointSubset {
+        let subset = |(ports, (ready, others)): (Vec<ServedPort>, (Vec<_>, Vec<_>))| EndpointSubset {
             addresses: listed(ready),
             not_ready_addresses: listed(others),
             ports: Some(ports.iter().map(port).collect::<Vec<_>>()).filter(|ports| !ports.is_empty()),
@@ -114,7 +114,7 @@ fn address(service: &Service, pod: &Pod) -> EndpointAddress {
     }
 }
 
-fn port(port: &Port) -> EndpointPort {
+fn port(port: &ServedPort) -> EndpointPort {
     EndpointPort {
         name: Some(port.name.clone()).filter(|name| !name.is_empty()),
         port: port.number,

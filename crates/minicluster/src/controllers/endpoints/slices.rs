@@ -8,7 +8,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
-use super::addresses::{self, Port};
+use super::addresses::{self, ServedPort};
 use super::triggers::annotated;
 use super::{Slices, is_headless, is_told};
 use crate::controllers::error::Error;
@@ -98,7 +98,7 @@ impl Slices {
 
     /// The slices that there should be; an empty one where there are no pods.
     fn wanted(&self, service: &Service) -> Vec<EndpointSlice> {
-        let mut by_ports: BTreeMap<Vec<Port>, Vec<Endpoint>> = BTreeMap::new();
+        let mut by_ports: BTreeMap<Vec<ServedPort>, Vec<Endpoint>> = BTreeMap::new();
         for pod in self.watched.pods(service) {
             by_ports.entry(addresses::ports(service, &pod)).or_default().push(self.endpoint(service, &pod));
         }
@@ -170,7 +170,7 @@ fn has_ports_of(one: &EndpointSlice, other: &EndpointSlice) -> bool {
     one.ports.as_deref().unwrap_or_default() == other.ports.as_deref().unwrap_or_default()
 }
 
-fn port(port: &Port) -> EndpointPort {
+fn port(port: &ServedPort) -> EndpointPort {
     EndpointPort {
         name: Some(port.name.clone()),
         port: Some(port.number),

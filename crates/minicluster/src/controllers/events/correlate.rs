@@ -26,11 +26,11 @@ type Talker = Arc<(&'static str, String, String, String, String)>;
 /// What sort of event.
 type Sort = (Talker, EventType, &'static str);
 /// Which event exactly: the sort and, unless combined, the message.
-pub type Place = (Sort, Option<String>);
+pub type EventPlace = (Sort, Option<String>);
 
 /// What is to be done about an occurrence.
 #[derive(Debug)]
-pub enum Step {
+pub enum CorrelationStep {
     /// Nothing: too much talk.
     Drop,
     /// A new event.
@@ -38,7 +38,7 @@ pub enum Step {
         /// What it says.
         occurrence: Occurrence,
         /// Where to remember it.
-        place: Place,
+        place: EventPlace,
     },
     /// One that is there already happened again.
     Count {
@@ -49,7 +49,7 @@ pub enum Step {
         /// How often it has happened.
         count: i32,
         /// Where it is remembered.
-        place: Place,
+        place: EventPlace,
     },
 }
 
@@ -57,7 +57,7 @@ pub enum Step {
 #[derive(Debug, Default)]
 pub struct Correlator {
     similar: Recent<Sort, Similar>,
-    told: Recent<Place, Told>,
+    told: Recent<EventPlace, CorrelatedEvent>,
     talk: Recent<Talker, Talk>,
 }
 
@@ -68,7 +68,7 @@ struct Similar {
 }
 
 #[derive(Debug)]
-struct Told {
+struct CorrelatedEvent {
     event: Option<Key>,
     count: i32,
 }
@@ -81,7 +81,7 @@ struct Talk {
 
 impl Correlator {
     /// Decides what becomes of an occurrence.
-    pub fn take(&mut self, mut occurrence: Occurrence) -> Step {
+    pub fn take(&mut self, mut occurrence: Occurrence) -> CorrelationStep {
         let object = &occurrence.object;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let (name, uid) = (part(&object.name), part(&object.uid));
@@ -93,21 +93,21 @@ impl Correlator {
         } else {
             (sort, Some(occurrence.message.clone()))
         };
-        let told = self.told.entry(place.clone(), || Told { event: None, count: 0 });
+        let told = self.told.entry(place.clone(), || CorrelatedEvent { event: None, count: 0 });
         told.count = told.count.saturating_add(1);
         let (event, count) = (told.event.clone(), told.count);
         if !self.may_talk(talker, occurrence.at) {
-            return Step::Drop;
+            return CorrelationStep::Drop;
         }
         match event {
-            Some(event) => Step::Count { occurrence, event, count, place },
-            None => Step::Create { occurrence, place },
+            Some(event) => CorrelationStep::Count { occurrence, event, count, place },
+            None => CorrelationStep::Create { occurrence, place },
         }
     }
 
     /// The event at `place` is now the object `event`.
-    pub fn created(&mut self, place: Place, event: Key) {
-        self.told.entry(place, || Told { event: None, count: 1 }).event = Some(event);
+    pub fn created(&mut self, place: EventPlace, event: Key) {
+        self.told.entry(place, || CorrelatedEvent { event: None, count: 1 }).event = Some(event);
     }
 
     fn are_too_many(&mut self, sort: &Sort, occurrence: &Occurrence) -> bool {
@@ -176,7 +176,7 @@ impl<K: Ord, V> Recent<K, V> {
 #[cfg(test)]
 mod tests {
     use super::super::{EventType, Occurrence};
-    use super::{Correlator, Key, Step};
+    use super::{CorrelationStep, Correlator, Key};
     use jiff::Timestamp;
     use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -193,12 +193,12 @@ mod tests {
 
     fn tell(correlator: &mut Correlator, message: &str, second: i64) -> String {
         match correlator.take(occurrence(message, second)) {
-            Step::Drop => "dropped".to_owned(),
-            Step::Create { occurrence, place } => {
+            CorrelationStep::Drop => "dropped".to_owned(),
+            CorrelationStep::Create { occurrence, place } => {
                 correlator.created(place, Key::new("shop", "event"));
                 format!("new: {}", occurrence.message)
             }
-            Step::Count { occurrence, count, .. } => format!("{count}: {}", occurrence.message),
+            CorrelationStep::Count { occurrence, count, .. } => format!("{count}: {}", occurrence.message),
         }
     }
 

@@ -17,7 +17,7 @@ use super::key::Key;
 use super::requests::{Requests, Written};
 use super::template::fnv1;
 use crate::Clock;
-use correlate::{Correlator, Step};
+use correlate::{CorrelationStep, Correlator};
 
 /// Events are written side by side by so many writers; those about one object by one, in order.
 const WRITERS: usize = 8;
@@ -98,20 +98,20 @@ impl Recorder {
 }
 
 /// Writes what recorders take.
-pub struct Writer {
+pub struct EventWriter {
     receiver: mpsc::Receiver<Occurrence>,
     correlator: Correlator,
     last_name: i128,
 }
 
 /// A recorder, and the writers that belong to it.
-pub fn channel(clock: Clock) -> (Recorder, Vec<Writer>) {
+pub fn channel(clock: Clock) -> (Recorder, Vec<EventWriter>) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..WRITERS).map(|_| mpsc::channel(WAITING)).unzip();
-    let writer = |receiver| Writer { receiver, correlator: Correlator::default(), last_name: 0 };
+    let writer = |receiver| EventWriter { receiver, correlator: Correlator::default(), last_name: 0 };
     (Recorder { component: "", clock, senders: senders.into() }, receivers.into_iter().map(writer).collect())
 }
 
-impl Writer {
+impl EventWriter {
     /// Writes events until `stop`.
     pub async fn run(mut self, requests: Requests, stop: CancellationToken) {
         loop {
@@ -127,11 +127,11 @@ impl Writer {
 
     async fn write(&mut self, requests: &Requests, occurrence: Occurrence) {
         match self.correlator.take(occurrence) {
-            Step::Drop => {}
-            Step::Create { occurrence, place } => {
+            CorrelationStep::Drop => {}
+            CorrelationStep::Create { occurrence, place } => {
                 self.create(requests, &occurrence, place).await;
             }
-            Step::Count { occurrence, event, count, place } => {
+            CorrelationStep::Count { occurrence, event, count, place } => {
                 let changed = json!({
                     "count": count, "lastTimestamp": Time(occurrence.at), "message": occurrence.message,
                 });
@@ -145,7 +145,7 @@ impl Writer {
         }
     }
 
-    async fn create(&mut self, requests: &Requests, occurrence: &Occurrence, place: correlate::Place) {
+    async fn create(&mut self, requests: &Requests, occurrence: &Occurrence, place: correlate::EventPlace) {
         let event = self.event(occurrence);
         match requests.create::<Event, Written>(&event).await {
             Ok(written) => self.correlator.created(place, Key::of(&written.metadata)),

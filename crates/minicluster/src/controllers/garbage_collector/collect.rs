@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
 use super::GarbageCollector;
-use super::graph::{FOREGROUND, Node, ORPHAN, Task};
+use super::graph::{FOREGROUND, GraphNode, ORPHAN, Task};
 use crate::controllers::error::Error;
 use crate::controllers::key::Key;
 
@@ -57,7 +57,7 @@ impl GarbageCollector {
         self.drop_finalizer(&node, ORPHAN).await
     }
 
-    async fn wait_or_go(&self, node: &Node) -> Result<(), Error> {
+    async fn wait_or_go(&self, node: &GraphNode) -> Result<(), Error> {
         let blocking = self.graph().blocking(&node.uid);
         if blocking.is_empty() {
             return self.drop_finalizer(node, FOREGROUND).await;
@@ -68,7 +68,7 @@ impl GarbageCollector {
         Ok(())
     }
 
-    async fn delete(&self, node: &Node, policy: &str) -> Result<(), Error> {
+    async fn delete(&self, node: &GraphNode, policy: &str) -> Result<(), Error> {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy,
             "preconditions": { "uid": node.uid, "resourceVersion": node.version },
@@ -85,10 +85,10 @@ impl GarbageCollector {
         }
     }
 
-    async fn see_again(&self, node: &Node) -> Result<(), Error> {
+    async fn see_again(&self, node: &GraphNode) -> Result<(), Error> {
         match self.context.requests.metadata(&place_of(node)).await {
             Ok(live) if live.uid.as_deref() == Some(&node.uid) => {
-                let tasks = self.graph().put(Node::of(&node.path, &live));
+                let tasks = self.graph().put(GraphNode::of(&node.path, &live));
                 tasks.into_iter().for_each(|task| self.queue.add(task));
                 Ok(())
             }
@@ -100,14 +100,14 @@ impl GarbageCollector {
     }
 
     /// Takes owners off an object.
-    async fn drop_owners(&self, node: &Node, uids: &[String]) -> Result<(), Error> {
+    async fn drop_owners(&self, node: &GraphNode, uids: &[String]) -> Result<(), Error> {
         let off = |uid: &String| json!({ "$patch": "delete", "uid": uid });
         let references: Vec<Value> = uids.iter().map(off).collect();
         self.change_owners(node, &references, |owners| owners.retain(|owner| !uids.contains(&owner.uid))).await
     }
 
     /// Lets an object's owners go without waiting for it.
-    async fn unblock_owners(&self, node: &Node) -> Result<(), Error> {
+    async fn unblock_owners(&self, node: &GraphNode) -> Result<(), Error> {
         let free = |uid: &String| json!({ "uid": uid, "blockOwnerDeletion": false });
         let references: Vec<Value> = node.owners.iter().map(|owner| free(&owner.uid)).collect();
         let unblock = |owners: &mut Vec<OwnerReference>| {
@@ -120,7 +120,7 @@ impl GarbageCollector {
     /// patches, by the whole list.
     async fn change_owners(
         &self,
-        node: &Node,
+        node: &GraphNode,
         strategic: &[Value],
         change: impl Fn(&mut Vec<OwnerReference>),
     ) -> Result<(), Error> {
@@ -142,7 +142,7 @@ impl GarbageCollector {
         self.send("patch", "PATCH", node, MERGE, &json!({ "metadata": metadata })).await
     }
 
-    async fn drop_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {
+    async fn drop_finalizer(&self, node: &GraphNode, finalizer: &str) -> Result<(), Error> {
         let mut last = None;
         for _ in 0..TRIES {
             let live = match self.context.requests.metadata(&place_of(node)).await {
@@ -171,7 +171,7 @@ impl GarbageCollector {
         &self,
         action: &'static str,
         method: &str,
-        node: &Node,
+        node: &GraphNode,
         media_type: &str,
         body: &Value,
     ) -> Result<(), Error> {
@@ -180,7 +180,7 @@ impl GarbageCollector {
 }
 
 /// Where an object is: the path of its kind with its namespace and name.
-fn place_of(node: &Node) -> String {
+fn place_of(node: &GraphNode) -> String {
     let Key { namespace, name } = &node.key;
     match node.path.rsplit_once('/') {
         Some((root, plural)) if !namespace.is_empty() => format!("{root}/namespaces/{namespace}/{plural}/{name}"),

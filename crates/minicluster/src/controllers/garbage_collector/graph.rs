@@ -15,7 +15,7 @@ const GONE_REMEMBERED: usize = 2000;
 
 /// One object.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct GraphNode {
     /// The path of its kind, `/apis/apps/v1/deployments`.
     pub path: String,
     /// Its namespace and name.
@@ -34,12 +34,12 @@ pub struct Node {
     pub orphans_dependents: bool,
 }
 
-impl Node {
+impl GraphNode {
     /// The node of an object with this metadata.
-    pub fn of(path: &str, metadata: &ObjectMeta) -> Node {
+    pub fn of(path: &str, metadata: &ObjectMeta) -> GraphNode {
         let has = |name: &str| metadata.finalizers.iter().flatten().any(|finalizer| finalizer == name);
         let going = is_terminating(metadata);
-        Node {
+        GraphNode {
             path: path.to_owned(),
             key: Key::of(metadata),
             uid: uid_of(metadata).to_owned(),
@@ -73,7 +73,7 @@ impl std::fmt::Display for Task {
 /// All objects.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, GraphNode>,
     /// By the owner's uid; the owner need not be known.
     dependents: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeSet<String>,
@@ -82,7 +82,7 @@ pub struct Graph {
 
 impl Graph {
     /// The object with this uid.
-    pub fn get(&self, uid: &str) -> Option<&Node> {
+    pub fn get(&self, uid: &str) -> Option<&GraphNode> {
         self.nodes.get(uid)
     }
 
@@ -104,14 +104,14 @@ impl Graph {
     }
 
     /// The objects that name an owner.
-    pub fn dependents(&self, owner: &str) -> Vec<Node> {
+    pub fn dependents(&self, owner: &str) -> Vec<GraphNode> {
         let uids = self.dependents.get(owner).into_iter().flatten();
         uids.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
     }
 
     /// The dependents that keep an owner from going.
-    pub fn blocking(&self, owner: &str) -> Vec<Node> {
-        let blocks = |node: &Node| {
+    pub fn blocking(&self, owner: &str) -> Vec<GraphNode> {
+        let blocks = |node: &GraphNode| {
             node.owners.iter().any(|reference| reference.uid == owner && reference.block_owner_deletion == Some(true))
         };
         self.dependents(owner).into_iter().filter(blocks).collect()
@@ -130,7 +130,7 @@ impl Graph {
     }
 
     /// An object was added or changed; returns what has to be looked at.
-    pub fn put(&mut self, node: Node) -> Vec<Task> {
+    pub fn put(&mut self, node: GraphNode) -> Vec<Task> {
         let before = self.nodes.get(&node.uid).cloned();
         let mut tasks = Vec::new();
         let old_owners = before.as_ref().map(|before| before.owners.clone()).unwrap_or_default();
@@ -204,11 +204,11 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOREGROUND, Graph, Node, ORPHAN, Task};
+    use super::{FOREGROUND, Graph, GraphNode, ORPHAN, Task};
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
-    fn object(uid: &str, owners: &[(&str, bool)], finalizer: Option<&str>) -> Node {
+    fn object(uid: &str, owners: &[(&str, bool)], finalizer: Option<&str>) -> GraphNode {
         let reference = |&(uid, blocks): &(&str, bool)| OwnerReference {
             uid: uid.to_owned(),
             block_owner_deletion: Some(blocks),
@@ -222,7 +222,7 @@ mod tests {
             deletion_timestamp: finalizer.map(|_| Time(Timestamp::UNIX_EPOCH)),
             ..ObjectMeta::default()
         };
-        Node::of("/api/v1/things", &metadata)
+        GraphNode::of("/api/v1/things", &metadata)
     }
 
     fn check(uid: &str) -> Task {

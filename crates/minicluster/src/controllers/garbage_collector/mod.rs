@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::discovery::{self, Kind};
+use super::discovery::{self, DiscoveredKind};
 use super::error::Error;
 use super::events::Recorder;
-use super::informer::{Cached, Change, Informer};
+use super::informer::{CacheChange, Cached, Informer};
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start};
-use graph::{Graph, Node, Task};
+use super::{Context, ControllerStart};
+use graph::{Graph, GraphNode, Task};
 
 /// How many objects are looked at side by side.
 const WORKERS: usize = 10;
@@ -43,7 +43,7 @@ pub struct GarbageCollector {
     recorder: Recorder,
     graph: Mutex<Graph>,
     /// The kinds that are followed.
-    kinds: Mutex<BTreeSet<Kind>>,
+    kinds: Mutex<BTreeSet<DiscoveredKind>>,
     /// Paths that other controllers' informers follow.
     shared: Mutex<BTreeSet<String>>,
     /// Paths that are followed here, and what ends that.
@@ -53,7 +53,7 @@ pub struct GarbageCollector {
 }
 
 /// Prepares the controller. To be called after the others, since it joins their informers.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(GarbageCollector {
         context: context.clone(),
         recorder: context.recorder.speaking_as("garbage-collector-controller"),
@@ -90,19 +90,19 @@ impl GarbageCollector {
         }
     }
 
-    fn take<K: Cached>(&self, path: &str, change: &Change<K>) {
+    fn take<K: Cached>(&self, path: &str, change: &CacheChange<K>) {
         if path == DEFINITIONS {
             self.definitions_changed.notify_one();
         }
         let tasks = match change {
-            Change::Added(object) => self.put(path, object.metadata()),
-            Change::Modified { old, new } if says_the_same(old.metadata(), new.metadata()) => {
+            CacheChange::Added(object) => self.put(path, object.metadata()),
+            CacheChange::Modified { old, new } if says_the_same(old.metadata(), new.metadata()) => {
                 let version = new.metadata().resource_version.clone().unwrap_or_default();
                 self.graph().set_version(new.metadata().uid.as_deref().unwrap_or_default(), version);
                 return;
             }
-            Change::Modified { new, .. } => self.put(path, new.metadata()),
-            Change::Deleted(object) => {
+            CacheChange::Modified { new, .. } => self.put(path, new.metadata()),
+            CacheChange::Deleted(object) => {
                 let uid = object.metadata().uid.clone().unwrap_or_default();
                 lock(&self.graph).remove(&uid)
             }
@@ -113,7 +113,7 @@ impl GarbageCollector {
     }
 
     fn put(&self, path: &str, metadata: &ObjectMeta) -> Vec<Task> {
-        lock(&self.graph).put(Node::of(path, metadata))
+        lock(&self.graph).put(GraphNode::of(path, metadata))
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {

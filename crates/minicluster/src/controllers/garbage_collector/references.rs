@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::graph::{FOREGROUND, Node};
+use super::graph::{FOREGROUND, GraphNode};
 use super::{GarbageCollector, lock};
-use crate::controllers::discovery::Kind;
+use crate::controllers::discovery::DiscoveredKind;
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{is_terminating, uid_of};
@@ -22,7 +22,7 @@ pub struct Owners {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReferenceState {
     Solid,
     Dangling,
     Waiting,
@@ -33,7 +33,7 @@ impl GarbageCollector {
     ///
     /// # Errors
     /// An owner of an unknown kind, or one that can't be asked for now: then nothing may be deleted.
-    pub async fn owners_of(&self, node: &Node) -> Result<Owners, Error> {
+    pub async fn owners_of(&self, node: &GraphNode) -> Result<Owners, Error> {
         let mut owners = Owners::default();
         for owner in &node.owners {
             let state = match self.known_state(node, owner) {
@@ -41,61 +41,61 @@ impl GarbageCollector {
                 None => self.live_state(node, owner).await?,
             };
             match state {
-                State::Solid => owners.solid.push(owner.clone()),
-                State::Dangling => owners.dangling.push(owner.clone()),
-                State::Waiting => owners.waiting.push(owner.clone()),
+                ReferenceState::Solid => owners.solid.push(owner.clone()),
+                ReferenceState::Dangling => owners.dangling.push(owner.clone()),
+                ReferenceState::Waiting => owners.waiting.push(owner.clone()),
             }
         }
         Ok(owners)
     }
 
     /// What the graph says of an owner; `None` if it says nothing.
-    fn known_state(&self, node: &Node, owner: &OwnerReference) -> Option<State> {
+    fn known_state(&self, node: &GraphNode, owner: &OwnerReference) -> Option<ReferenceState> {
         let graph = self.graph();
         if graph.is_gone(&owner.uid) {
-            return Some(State::Dangling);
+            return Some(ReferenceState::Dangling);
         }
         let there = graph.get(&owner.uid)?;
         let elsewhere = !there.key.namespace.is_empty() && there.key.namespace != node.key.namespace;
         if elsewhere {
             if node.key.namespace.is_empty() {
                 // An object of the whole cluster can't be owned from within a namespace: left alone.
-                return Some(State::Solid);
+                return Some(ReferenceState::Solid);
             }
             drop(graph);
             self.tell_of_wrong_namespace(node, owner);
-            return Some(State::Dangling);
+            return Some(ReferenceState::Dangling);
         }
-        Some(if there.awaits_dependents { State::Waiting } else { State::Solid })
+        Some(if there.awaits_dependents { ReferenceState::Waiting } else { ReferenceState::Solid })
     }
 
-    async fn live_state(&self, node: &Node, owner: &OwnerReference) -> Result<State, Error> {
+    async fn live_state(&self, node: &GraphNode, owner: &OwnerReference) -> Result<ReferenceState, Error> {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-        let is_it = |kind: &&Kind| kind.group == group && kind.kind == owner.kind;
+        let is_it = |kind: &&DiscoveredKind| kind.group == group && kind.kind == owner.kind;
         let kind = lock(&self.kinds).iter().find(is_it).cloned();
         let Some(kind) = kind else {
             let why = format!("nothing is known of the kind {} of {} of its owner", owner.kind, owner.api_version);
             return Err(Error::NotYet { what: node.key.to_string(), why });
         };
         if kind.namespaced && node.key.namespace.is_empty() {
-            return Ok(State::Solid);
+            return Ok(ReferenceState::Solid);
         }
         let path = format!("{}/{}", kind.path_in(&node.key.namespace), owner.name);
         match self.context.requests.metadata(&path).await {
             Ok(live) if uid_of(&live) == owner.uid => {
                 let waits = live.finalizers.iter().flatten().any(|finalizer| finalizer == FOREGROUND);
-                Ok(if is_terminating(&live) && waits { State::Waiting } else { State::Solid })
+                Ok(if is_terminating(&live) && waits { ReferenceState::Waiting } else { ReferenceState::Solid })
             }
             Ok(_) => {
                 self.graph().note_gone(&owner.uid);
-                Ok(State::Dangling)
+                Ok(ReferenceState::Dangling)
             }
-            Err(error) if error.is_not_found() => Ok(State::Dangling),
+            Err(error) if error.is_not_found() => Ok(ReferenceState::Dangling),
             Err(error) => Err(error),
         }
     }
 
-    fn tell_of_wrong_namespace(&self, node: &Node, owner: &OwnerReference) {
+    fn tell_of_wrong_namespace(&self, node: &GraphNode, owner: &OwnerReference) {
         let kind = lock(&self.kinds).iter().find(|kind| kind.path() == node.path).cloned();
         let Some(kind) = kind else { return };
         let namespace = &node.key.namespace;

@@ -49,7 +49,7 @@ async fn follow_kinds(collector: &Arc<GarbageCollector>, tasks: &Tasks, stop: &S
     kinds.retain(|kind| !IGNORED.contains(&(kind.group.as_str(), kind.plural.as_str())));
     let known: BTreeSet<String> = lock(&collector.followed).keys().cloned().collect();
     let mut fresh: Vec<Informer<OwnerInfo>> = Vec::new();
-    for path in kinds.iter().map(discovery::Kind::path) {
+    for path in kinds.iter().map(discovery::DiscoveredKind::path) {
         if known.contains(&path) || lock(&collector.shared).contains(&path) {
             continue;
         }
@@ -64,7 +64,7 @@ async fn follow_kinds(collector: &Arc<GarbageCollector>, tasks: &Tasks, stop: &S
         tasks.spawn(async move { runner.run(client, random, until).await });
         fresh.push(informer);
     }
-    let present: BTreeSet<String> = kinds.iter().map(discovery::Kind::path).collect();
+    let present: BTreeSet<String> = kinds.iter().map(discovery::DiscoveredKind::path).collect();
     lock(&collector.followed).retain(|path, until| {
         let stays = present.contains(path);
         if !stays {

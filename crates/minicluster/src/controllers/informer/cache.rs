@@ -18,7 +18,7 @@ pub struct Cache<K> {
 
 /// What happened to an object.
 #[derive(Debug)]
-pub enum Change<K> {
+pub enum CacheChange<K> {
     /// It is there now.
     Added(Arc<K>),
     /// It was `old`, and is `new`.
@@ -32,11 +32,13 @@ pub enum Change<K> {
     Deleted(Arc<K>),
 }
 
-impl<K> Change<K> {
+impl<K> CacheChange<K> {
     /// The object as it is, or last was.
     pub fn object(&self) -> &Arc<K> {
         match self {
-            Change::Added(object) | Change::Deleted(object) | Change::Modified { new: object, .. } => object,
+            CacheChange::Added(object) | CacheChange::Deleted(object) | CacheChange::Modified { new: object, .. } => {
+                object
+            }
         }
     }
 }
@@ -77,7 +79,7 @@ impl<K: Cached> Cache<K> {
 
     /// An object was added or modified: what that changes goes to `changes`. An object of the same name with another
     /// uid is another object: the old one is gone.
-    pub fn put(&mut self, object: K, changes: &mut Vec<Change<K>>) {
+    pub fn put(&mut self, object: K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(object.metadata()));
         let key = Key::of(object.metadata());
         let new = Arc::new(object);
@@ -92,23 +94,23 @@ impl<K: Cached> Cache<K> {
             self.tagged.entry(tag).or_default().insert(key.clone(), new.clone());
         }
         match old {
-            Some(old) if old.metadata().uid == new.metadata().uid => changes.push(Change::Modified { old, new }),
-            Some(old) => changes.extend([Change::Deleted(old), Change::Added(new)]),
-            None => changes.push(Change::Added(new)),
+            Some(old) if old.metadata().uid == new.metadata().uid => changes.push(CacheChange::Modified { old, new }),
+            Some(old) => changes.extend([CacheChange::Deleted(old), CacheChange::Added(new)]),
+            None => changes.push(CacheChange::Added(new)),
         }
     }
 
     /// An object was deleted. `last` is its last state.
-    pub fn remove(&mut self, last: &K, changes: &mut Vec<Change<K>>) {
+    pub fn remove(&mut self, last: &K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(last.metadata()));
         changes.extend(self.take(&Key::of(last.metadata())));
     }
 
     /// The whole kind was read anew: `objects`, as of `version`.
-    pub fn replace(&mut self, objects: Vec<K>, version: u64) -> Vec<Change<K>> {
+    pub fn replace(&mut self, objects: Vec<K>, version: u64) -> Vec<CacheChange<K>> {
         let present: BTreeSet<Key> = objects.iter().map(|object| Key::of(object.metadata())).collect();
         let gone: Vec<Key> = self.objects.keys().filter(|key| !present.contains(*key)).cloned().collect();
-        let mut changes: Vec<Change<K>> = gone.iter().filter_map(|key| self.take(key)).collect();
+        let mut changes: Vec<CacheChange<K>> = gone.iter().filter_map(|key| self.take(key)).collect();
         for object in objects {
             self.put(object, &mut changes);
         }
@@ -116,10 +118,10 @@ impl<K: Cached> Cache<K> {
         changes
     }
 
-    fn take(&mut self, key: &Key) -> Option<Change<K>> {
+    fn take(&mut self, key: &Key) -> Option<CacheChange<K>> {
         let old = self.objects.remove(key)?;
         self.untag(key, &old);
-        Some(Change::Deleted(old))
+        Some(CacheChange::Deleted(old))
     }
 
     fn untag(&mut self, key: &Key, object: &K) {

@@ -8,7 +8,7 @@ use kube::core::{Request, Status, WatchEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Cached, Change, Extent, Informer, lock};
+use super::{CacheChange, Cached, Extent, Informer, lock};
 use crate::Random;
 use crate::unmanaged::Unmanaged;
 
@@ -26,7 +26,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 #[serde(bound = "K: DeserializeOwned")]
-struct Page<K> {
+struct ListPage<K> {
     metadata: PageMeta,
     /// Null where there is nothing, on a real server.
     items: Option<Vec<K>>,
@@ -42,7 +42,7 @@ struct PageMeta {
 }
 
 /// Why a watch came to its end.
-enum End {
+enum FollowEnd {
     /// It ran its time; go on from the last version.
     Ran,
     /// The last version is too old, or makes no sense to the server: list again.
@@ -71,12 +71,12 @@ pub async fn follow<K: Cached>(informer: &Informer<K>, client: &kube::Client, ra
                 pause.reset();
             }
             match end {
-                End::Ran => pause.reset(),
-                End::Expired => {
+                FollowEnd::Ran => pause.reset(),
+                FollowEnd::Expired => {
                     pause.take().await;
                     break;
                 }
-                End::Failed(error) => {
+                FollowEnd::Failed(error) => {
                     tracing::debug!(path = informer.path(), %error, "a watch broke; taking it up again");
                     pause.take().await;
                 }
@@ -97,7 +97,7 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
             Extent::Metadata => request.list_metadata(&params),
         };
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = tokio::time::timeout(LIST_PATIENCE, client.request::<Page<Unmanaged<K>>>(request)).await;
+        let answer = tokio::time::timeout(LIST_PATIENCE, client.request::<ListPage<Unmanaged<K>>>(request)).await;
         let page = match answer {
             Ok(Ok(page)) => page,
             Ok(Err(kube::Error::Api(status))) if status.code == 410 && params.continue_token.is_some() => {
@@ -121,12 +121,17 @@ async fn list<K: Cached>(informer: &Informer<K>, client: &kube::Client) -> Resul
 }
 
 /// Follows one watch to its end; `version` is kept at the last event's.
-async fn watch<K: Cached>(informer: &Informer<K>, client: &kube::Client, random: &Random, version: &mut String) -> End {
+async fn watch<K: Cached>(
+    informer: &Informer<K>,
+    client: &kube::Client,
+    random: &Random,
+    version: &mut String,
+) -> FollowEnd {
     let seconds = WATCH_SECONDS + u32::try_from(random.below(u64::from(WATCH_SECONDS))).unwrap_or(0);
     let limit = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
     match tokio::time::timeout(limit, watch_for(informer, client, seconds, version)).await {
         Ok(end) => end,
-        Err(_) => End::Ran,
+        Err(_) => FollowEnd::Ran,
     }
 }
 
@@ -135,7 +140,7 @@ async fn watch_for<K: Cached>(
     client: &kube::Client,
     seconds: u32,
     version: &mut String,
-) -> End {
+) -> FollowEnd {
     let mut params = WatchParams::default().timeout(seconds);
     params.field_selector = selector(informer);
     let request = Request::new(informer.path());
@@ -145,7 +150,7 @@ async fn watch_for<K: Cached>(
     };
     let request = match request {
         Ok(request) => request,
-        Err(error) => return End::Failed(kube::Error::BuildRequest(error)),
+        Err(error) => return FollowEnd::Failed(kube::Error::BuildRequest(error)),
     };
     let events = match client.request_events::<Unmanaged<K>>(request).await {
         Ok(events) => events,
@@ -160,14 +165,14 @@ async fn watch_for<K: Cached>(
                 lock(&informer.0.cache).reached(version.parse().unwrap_or(0));
             }
             Ok(Some(event)) => take(informer, event, version),
-            Ok(None) => return End::Ran,
+            Ok(None) => return FollowEnd::Ran,
             Err(error) => return ended(error),
         }
     }
 }
 
 fn take<K: Cached>(informer: &Informer<K>, event: WatchEvent<Unmanaged<K>>, version: &mut String) {
-    let mut changes: Vec<Change<K>> = Vec::with_capacity(1);
+    let mut changes: Vec<CacheChange<K>> = Vec::with_capacity(1);
     match event {
         WatchEvent::Added(Unmanaged(object)) | WatchEvent::Modified(Unmanaged(object)) => {
             let object = trimmed(object);
@@ -193,10 +198,10 @@ fn note<K: Cached>(version: &mut String, object: &K) {
     }
 }
 
-fn ended(error: kube::Error) -> End {
+fn ended(error: kube::Error) -> FollowEnd {
     match error {
-        kube::Error::Api(status) if is_expired(&status) => End::Expired,
-        error => End::Failed(error),
+        kube::Error::Api(status) if is_expired(&status) => FollowEnd::Expired,
+        error => FollowEnd::Failed(error),
     }
 }
 

@@ -20,7 +20,7 @@ use super::ownership::controller_of;
 use super::selector::Selector;
 use crate::Random;
 use cache::Cache;
-pub use cache::Change;
+pub use cache::CacheChange;
 
 /// What an informer keeps of an object.
 pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
@@ -92,7 +92,7 @@ pub enum Extent {
     Metadata,
 }
 
-type Handler<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
+type Handler<K> = Box<dyn Fn(&CacheChange<K>) + Send + Sync>;
 
 /// An object of which only the metadata is kept, and of that only what says who owns it and whether it goes.
 #[derive(Clone, Debug, Deserialize)]
@@ -126,7 +126,7 @@ impl Cached for OwnerInfo {
 }
 
 /// The watch of one kind. Cheap to clone.
-pub struct Informer<K>(Arc<Shared<K>>);
+pub struct Informer<K>(Arc<InformerShared<K>>);
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Informer<K> {
@@ -134,7 +134,7 @@ impl<K> Clone for Informer<K> {
     }
 }
 
-struct Shared<K> {
+struct InformerShared<K> {
     /// The path of the kind, `/apis/apps/v1/deployments`.
     path: String,
     extent: Extent,
@@ -155,7 +155,7 @@ impl<K: Cached> Informer<K> {
 
     /// An informer of those objects only that a field selector takes.
     pub fn of_some(path: impl Into<String>, extent: Extent, fields: &'static str) -> Informer<K> {
-        Informer(Arc::new(Shared {
+        Informer(Arc::new(InformerShared {
             path: path.into(),
             extent,
             fields,
@@ -178,7 +178,7 @@ impl<K: Cached> Informer<K> {
 
     /// Calls `handler` on every change. To be called before the informer runs; the objects that are there first arrive
     /// as added.
-    pub fn on_change(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) {
+    pub fn on_change(&self, handler: impl Fn(&CacheChange<K>) + Send + Sync + 'static) {
         self.want();
         lock(&self.0.handlers).push(Box::new(handler));
     }
@@ -263,7 +263,7 @@ impl<K: Cached> Informer<K> {
         }
     }
 
-    fn announce(&self, changes: &[Change<K>]) {
+    fn announce(&self, changes: &[CacheChange<K>]) {
         let handlers = lock(&self.0.handlers);
         for change in changes {
             for handler in handlers.iter() {

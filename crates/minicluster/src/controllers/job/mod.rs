@@ -22,7 +22,7 @@ use serde_json::json;
 use super::error::Error;
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Change, Informer};
+use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
@@ -30,7 +30,7 @@ use super::requests::Written;
 use super::routing::{add_takers, owner_among};
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 pub use outcome::finished;
 pub use ttl::prepare as time_to_live;
 
@@ -52,7 +52,7 @@ struct Jobs {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Jobs {
         context: context.clone(),
         recorder: context.recorder.speaking_as("job-controller"),
@@ -62,7 +62,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.jobs.on_change(move |change| {
-        if let Change::Deleted(gone) = change {
+        if let CacheChange::Deleted(gone) = change {
             // Its pods are nobody's to count any more.
             for pod in this.context.informers.pods.controlled_by(uid_of(&gone.metadata)) {
                 this.queue.add(orphan(&pod));
@@ -76,10 +76,10 @@ pub fn prepare(context: &Context) -> Start {
 }
 
 impl Jobs {
-    fn pod_changed(&self, change: &Change<Pod>) {
+    fn pod_changed(&self, change: &CacheChange<Pod>) {
         match change {
-            Change::Added(pod) | Change::Deleted(pod) => self.add_owner(pod),
-            Change::Modified { old, new } => {
+            CacheChange::Added(pod) | CacheChange::Deleted(pod) => self.add_owner(pod),
+            CacheChange::Modified { old, new } => {
                 if controller_of(&old.metadata) != controller_of(&new.metadata) {
                     self.add_owner(old);
                 }

@@ -11,7 +11,7 @@ use crate::controllers::pod::Pod;
 
 /// How a Job ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct JobOutcome {
     /// Whether it did what it should.
     pub succeeded: bool,
     /// Why, in one word.
@@ -20,10 +20,10 @@ pub struct Outcome {
     pub message: String,
 }
 
-impl Outcome {
+impl JobOutcome {
     /// Enough pods have succeeded.
-    pub fn complete() -> Outcome {
-        Outcome {
+    pub fn complete() -> JobOutcome {
+        JobOutcome {
             succeeded: true,
             reason: "CompletionsReached".to_owned(),
             message: "Reached expected number of succeeded pods".to_owned(),
@@ -31,8 +31,8 @@ impl Outcome {
     }
 
     /// Too many pods have failed.
-    pub fn too_many_failures() -> Outcome {
-        Outcome {
+    pub fn too_many_failures() -> JobOutcome {
+        JobOutcome {
             succeeded: false,
             reason: "BackoffLimitExceeded".to_owned(),
             message: "Job has reached the specified backoff limit".to_owned(),
@@ -40,8 +40,8 @@ impl Outcome {
     }
 
     /// It took too long.
-    pub fn too_late() -> Outcome {
-        Outcome {
+    pub fn too_late() -> JobOutcome {
+        JobOutcome {
             succeeded: false,
             reason: "DeadlineExceeded".to_owned(),
             message: "Job was active longer than specified deadline".to_owned(),
@@ -49,13 +49,13 @@ impl Outcome {
     }
 
     /// A pod failed in a way that the Job's own rules call its end.
-    pub fn by_failure_policy(why: String) -> Outcome {
-        Outcome { succeeded: false, reason: "PodFailurePolicy".to_owned(), message: why }
+    pub fn by_failure_policy(why: String) -> JobOutcome {
+        JobOutcome { succeeded: false, reason: "PodFailurePolicy".to_owned(), message: why }
     }
 
     /// More indexes have failed than may.
-    pub fn too_many_indexes() -> Outcome {
-        Outcome {
+    pub fn too_many_indexes() -> JobOutcome {
+        JobOutcome {
             succeeded: false,
             reason: "MaxFailedIndexesExceeded".to_owned(),
             message: "Job has exceeded the specified maximal number of failed indexes".to_owned(),
@@ -63,22 +63,26 @@ impl Outcome {
     }
 
     /// Every index has ended, and some of them failed.
-    pub fn failed_indexes() -> Outcome {
-        Outcome { succeeded: false, reason: "FailedIndexes".to_owned(), message: "Job has failed indexes".to_owned() }
+    pub fn failed_indexes() -> JobOutcome {
+        JobOutcome {
+            succeeded: false,
+            reason: "FailedIndexes".to_owned(),
+            message: "Job has failed indexes".to_owned(),
+        }
     }
 
     /// What the rule at this place of the Job's own asks for has succeeded.
-    pub fn by_success_policy(rule: usize) -> Outcome {
+    pub fn by_success_policy(rule: usize) -> JobOutcome {
         let message = format!("Matched rules at index {rule}");
-        Outcome { succeeded: true, reason: "SuccessPolicy".to_owned(), message }
+        JobOutcome { succeeded: true, reason: "SuccessPolicy".to_owned(), message }
     }
 
     /// What has been decided before, though it may not be finished.
-    pub fn decided(status: &JobStatus) -> Option<Outcome> {
+    pub fn decided(status: &JobStatus) -> Option<JobOutcome> {
         let of = |kind: &str, succeeded: bool| {
             let condition = condition(status, kind).filter(|condition| condition.status == "True")?;
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            Some(Outcome { succeeded, reason: text(&condition.reason), message: text(&condition.message) })
+            Some(JobOutcome { succeeded, reason: text(&condition.reason), message: text(&condition.message) })
         };
         of("FailureTarget", false).or_else(|| of("SuccessCriteriaMet", true))
     }

@@ -11,9 +11,9 @@ use k8s_openapi::api::batch::v1::Job;
 
 use super::has_finalizer;
 use super::indexes::{self, Indexes};
-use super::outcome::Outcome;
+use super::outcome::JobOutcome;
 use super::plan;
-use super::policy::{self, Meaning};
+use super::policy::{self, FailureAction};
 use super::track::has_failed;
 use crate::controllers::key::annotation;
 use crate::controllers::pod::Pod;
@@ -47,7 +47,7 @@ impl Failures {
         let Some(pod) = failed else { return Failures::default() };
         let before = Failures::before(pod);
         match policy::meaning(job, pod) {
-            Meaning::Ignored => Failures { ignored: before.ignored.saturating_add(1), ..before },
+            FailureAction::Ignored => Failures { ignored: before.ignored.saturating_add(1), ..before },
             _ => Failures { counted: before.counted.saturating_add(1), ..before },
         }
     }
@@ -85,9 +85,9 @@ impl PerIndex {
             .collect();
         for (index, pod) in &ended {
             let is_last = match policy::meaning(job, pod) {
-                Meaning::FailsIndex => true,
-                Meaning::Ignored => false,
-                Meaning::Counts | Meaning::FailsJob(_) => Failures::before(pod).counted >= limit,
+                FailureAction::FailsIndex => true,
+                FailureAction::Ignored => false,
+                FailureAction::Counts | FailureAction::FailsJob(_) => Failures::before(pod).counted >= limit,
             };
             if is_last {
                 failed.add(*index);
@@ -113,13 +113,13 @@ impl PerIndex {
     }
 
     /// How the Job ends because of them: too many have failed, or all have ended and some failed.
-    pub fn verdict(&self, job: &Job, done: &Indexes) -> Option<Outcome> {
+    pub fn verdict(&self, job: &Job, done: &Indexes) -> Option<JobOutcome> {
         let spec = job.spec.as_ref()?;
         if spec.max_failed_indexes.is_some_and(|most| self.failed.count() > most) {
-            return Some(Outcome::too_many_indexes());
+            return Some(JobOutcome::too_many_indexes());
         }
         let ended = self.failed.count().saturating_add(done.count());
-        (self.failed.count() > 0 && ended >= spec.completions.unwrap_or(0)).then(Outcome::failed_indexes)
+        (self.failed.count() > 0 && ended >= spec.completions.unwrap_or(0)).then(JobOutcome::failed_indexes)
     }
 
     /// Which of these indexes get a pod now, and when to look again if none does: each waits twice as long after each of

@@ -17,7 +17,7 @@ const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 const LAST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 
 /// All that counts.
-pub struct View<'a> {
+pub struct JobView<'a> {
     /// The Job.
     pub job: &'a Job,
     /// Its pods that are neither finished nor going.
@@ -38,7 +38,7 @@ pub struct View<'a> {
 
 /// What to do.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct JobChanges {
     /// How many pods to make.
     pub create: usize,
     /// With which indexes, where there are indexes.
@@ -49,12 +49,12 @@ pub struct Changes {
     pub again: Option<SignedDuration>,
 }
 
-impl View<'_> {
+impl JobView<'_> {
     /// What to do next.
-    pub fn changes(&self) -> Changes {
-        let Some(spec) = &self.job.spec else { return Changes::default() };
+    pub fn changes(&self) -> JobChanges {
+        let Some(spec) = &self.job.spec else { return JobChanges::default() };
         if spec.suspend == Some(true) {
-            return Changes { delete: self.active.to_vec(), ..Changes::default() };
+            return JobChanges { delete: self.active.to_vec(), ..JobChanges::default() };
         }
         let active = count(self.active.len());
         let parallelism = spec.parallelism.unwrap_or(1);
@@ -66,21 +66,21 @@ impl View<'_> {
         };
         let delete = self.too_many(active.saturating_sub(wanted).max(0));
         if !delete.is_empty() {
-            return Changes { delete, ..Changes::default() };
+            return JobChanges { delete, ..JobChanges::default() };
         }
         // Pods that are going may have to be gone before others come in their place.
         let waits_for_failed = spec.pod_replacement_policy.as_deref() == Some("Failed");
         let going = if waits_for_failed { count(self.leaving.len()) } else { 0 };
         let missing = wanted.saturating_sub(active).saturating_sub(going);
         if missing <= 0 {
-            return Changes::default();
+            return JobChanges::default();
         }
         if self.per_index.is_none() && self.pause > SignedDuration::ZERO {
-            return Changes { again: Some(self.pause), ..Changes::default() };
+            return JobChanges { again: Some(self.pause), ..JobChanges::default() };
         }
         let create = usize::try_from(missing).unwrap_or(0);
         let Some(completions) = spec.completions.filter(|_| is_indexed(self.job)) else {
-            return Changes { create, ..Changes::default() };
+            return JobChanges { create, ..JobChanges::default() };
         };
         let leaving = if waits_for_failed { self.leaving } else { &[] };
         let mut taken = self.done.clone();
@@ -91,7 +91,7 @@ impl View<'_> {
         }
         let wanted = taken.missing(create, completions);
         let (indexes, again) = self.per_index.map_or((wanted.clone(), None), |limits| limits.due(&wanted, self.now));
-        Changes { create: indexes.len(), indexes, again, ..Changes::default() }
+        JobChanges { create: indexes.len(), indexes, again, ..JobChanges::default() }
     }
 
     /// Pods that share an index, and `more`; pods without an index go first.
@@ -163,7 +163,7 @@ fn count(number: usize) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, Indexes, View, pause};
+    use super::{Indexes, JobChanges, JobView, pause};
     use crate::controllers::pod::Pod;
     use jiff::{SignedDuration, Timestamp};
     use serde_json::{Value, json};
@@ -181,13 +181,13 @@ mod tests {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    fn changes(spec: Value, active: &[Arc<Pod>], succeeded: i32, done: &str) -> Changes {
+    fn changes(spec: Value, active: &[Arc<Pod>], succeeded: i32, done: &str) -> JobChanges {
         let mut job = json!({ "metadata": { "name": "job" }, "spec": { "template": {} } });
         job["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let job = serde_json::from_value(job).unwrap();
         let done = Indexes::read(done, 100);
         let (pause, now) = (SignedDuration::ZERO, Timestamp::UNIX_EPOCH);
-        View { job: &job, active, leaving: &[], succeeded, done: &done, per_index: None, pause, now }.changes()
+        JobView { job: &job, active, leaving: &[], succeeded, done: &done, per_index: None, pause, now }.changes()
     }
 
     #[test]

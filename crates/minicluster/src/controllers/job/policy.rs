@@ -10,7 +10,7 @@ use crate::controllers::pod::Pod;
 
 /// What a failed pod means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum FailureAction {
     /// One failure more, as without rules.
     Counts,
     /// The end of its index, whatever the index's limit; one failure more for the Job.
@@ -22,19 +22,19 @@ pub enum Meaning {
 }
 
 /// What the first rule that a failed pod matches makes of it.
-pub fn meaning(job: &Job, pod: &Pod) -> Meaning {
+pub fn meaning(job: &Job, pod: &Pod) -> FailureAction {
     let policy = job.spec.as_ref().and_then(|spec| spec.pod_failure_policy.as_ref());
     let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
         let Some(what) = matched(rule, pod) else { continue };
         return match rule.action.as_str() {
-            "Ignore" => Meaning::Ignored,
-            "FailIndex" => Meaning::FailsIndex,
-            "FailJob" => Meaning::FailsJob(format!("{what} matching FailJob rule at index {index}")),
-            _ => Meaning::Counts,
+            "Ignore" => FailureAction::Ignored,
+            "FailIndex" => FailureAction::FailsIndex,
+            "FailJob" => FailureAction::FailsJob(format!("{what} matching FailJob rule at index {index}")),
+            _ => FailureAction::Counts,
         };
     }
-    Meaning::Counts
+    FailureAction::Counts
 }
 
 /// The first of a Job's success rules that these succeeded indexes fulfil.
@@ -84,7 +84,7 @@ fn takes(wanted: &PodFailurePolicyOnExitCodesRequirement, code: i32) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Meaning, fulfilled, meaning};
+    use super::{FailureAction, fulfilled, meaning};
     use crate::controllers::job::indexes::Indexes;
     use crate::controllers::pod::Pod;
 
@@ -113,11 +113,11 @@ mod tests {
             { "action": "FailJob", "onExitCodes": { "containerName": "other", "operator": "NotIn", "values": [1] } },
             { "action": "Count", "onExitCodes": { "operator": "NotIn", "values": [0] } },
         ] } }));
-        assert_eq!(meaning(&job, &pod(42, "DisruptionTarget")), Meaning::Ignored);
+        assert_eq!(meaning(&job, &pod(42, "DisruptionTarget")), FailureAction::Ignored);
         let why = "Container app for pod default/work-1 failed with exit code 42 matching FailJob rule at index 1";
-        assert_eq!(meaning(&job, &pod(42, "Ready")), Meaning::FailsJob(why.to_owned()));
-        assert_eq!(meaning(&job, &pod(7, "Ready")), Meaning::Counts);
-        assert_eq!(meaning(&job, &pod(0, "Ready")), Meaning::Counts);
+        assert_eq!(meaning(&job, &pod(42, "Ready")), FailureAction::FailsJob(why.to_owned()));
+        assert_eq!(meaning(&job, &pod(7, "Ready")), FailureAction::Counts);
+        assert_eq!(meaning(&job, &pod(0, "Ready")), FailureAction::Counts);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::outcome::{self, Outcome};
+use super::outcome::{self, JobOutcome};
 use super::per_index::{Failures, PerIndex};
-use super::plan::{self, Changes, View};
-use super::policy::{self, Meaning};
+use super::plan::{self, JobChanges, JobView};
+use super::policy::{self, FailureAction};
 use super::template::Turn;
 use super::track::{self, Over, Tally};
 use super::{FINALIZER, Jobs, ORPHAN, has_finalizer, is_indexed, selector, template};
@@ -116,7 +116,7 @@ impl Jobs {
             active: pods.iter().filter(|pod| pod.is_active()).cloned().collect(),
             leaving: pods.iter().filter(|pod| pod.is_leaving()).cloned().collect(),
         };
-        let has_succeeded = Outcome::decided(&status).is_some_and(|decided| decided.succeeded);
+        let has_succeeded = JobOutcome::decided(&status).is_some_and(|decided| decided.succeeded);
         let so_far = if has_succeeded { Over::Succeeded } else { Over::NotYet };
         let tally = track::name_ended(job, &mut status, pods, so_far);
         let mut verdict = self.verdict(job, &status, pods, &sorted, &tally);
@@ -131,7 +131,7 @@ impl Jobs {
         } else if !is_terminating(&job.metadata) {
             failure = self.manage(key, job, &mut sorted, pods, &tally).await;
             if is_complete(job, &tally, &sorted) {
-                verdict = Some(Outcome::complete());
+                verdict = Some(JobOutcome::complete());
             } else {
                 self.tell_of_suspension(job, &mut status, is_suspended);
             }
@@ -159,7 +159,7 @@ impl Jobs {
         mut status: JobStatus,
         sorted: &Sorted,
         tally: Tally,
-        verdict: Option<Outcome>,
+        verdict: Option<JobOutcome>,
     ) -> Result<(), Error> {
         let now = self.context.clock.now();
         if let Some(verdict) = &verdict {
@@ -201,33 +201,33 @@ impl Jobs {
         pods: &[Arc<Pod>],
         sorted: &Sorted,
         tally: &Tally,
-    ) -> Option<Outcome> {
-        if let Some(decided) = Outcome::decided(status) {
+    ) -> Option<JobOutcome> {
+        if let Some(decided) = JobOutcome::decided(status) {
             return Some(decided);
         }
         let failed = pods.iter().filter(|pod| pod.phase() == "Failed");
         let ends = failed.map(|pod| policy::meaning(job, pod)).find_map(|meaning| match meaning {
-            Meaning::FailsJob(why) => Some(why),
+            FailureAction::FailsJob(why) => Some(why),
             _ => None,
         });
         if let Some(why) = ends {
-            return Some(Outcome::by_failure_policy(why));
+            return Some(JobOutcome::by_failure_policy(why));
         }
         let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit).unwrap_or(6);
         if tally.failed > limit || outcome::restarts_exceed(job, &sorted.active) {
-            return Some(Outcome::too_many_failures());
+            return Some(JobOutcome::too_many_failures());
         }
         let left = outcome::time_left(job, status, self.context.clock.now());
         if left.is_some_and(|left| left <= SignedDuration::ZERO) {
-            return Some(Outcome::too_late());
+            return Some(JobOutcome::too_late());
         }
         if let Some(verdict) = tally.per_index.as_ref().and_then(|limits| limits.verdict(job, &tally.done)) {
             return Some(verdict);
         }
-        policy::fulfilled(job, &tally.done).map(Outcome::by_success_policy)
+        policy::fulfilled(job, &tally.done).map(JobOutcome::by_success_policy)
     }
 
-    fn tell_of_failure(&self, job: &Job, verdict: &Outcome) {
+    fn tell_of_failure(&self, job: &Job, verdict: &JobOutcome) {
         // The reasons are few, and events want them for good.
         let reason = match verdict.reason.as_str() {
             "DeadlineExceeded" => "DeadlineExceeded",
@@ -266,7 +266,7 @@ impl Jobs {
     ) -> Option<Error> {
         let now = self.context.clock.now();
         let finished: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_finished()).cloned().collect();
-        let view = View {
+        let view = JobView {
             job,
             active: &sorted.active,
             leaving: &sorted.leaving,
@@ -290,7 +290,7 @@ impl Jobs {
         &self,
         key: &Key,
         job: &Job,
-        changes: &Changes,
+        changes: &JobChanges,
         per_index: Option<&PerIndex>,
     ) -> (Vec<Pod>, Option<Error>) {
         let control = PodControl { requests: &self.context.requests, recorder: &self.recorder, owner: job };

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::indexes::{self, Indexes};
 use super::per_index::PerIndex;
-use super::policy::{self, Meaning};
+use super::policy::{self, FailureAction};
 use super::{Jobs, has_finalizer, is_indexed};
 use crate::controllers::error::Error;
 use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
@@ -93,7 +93,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
             continue;
         }
         if !is_over && per_index.as_ref().is_some_and(|limits| limits.keeps(pod)) {
-            kept += i32::from(policy::meaning(job, pod) != Meaning::Ignored);
+            kept += i32::from(policy::meaning(job, pod) != FailureAction::Ignored);
             continue;
         }
         if ended.len() >= AT_ONCE {
@@ -102,7 +102,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
         }
         ended.push(pod.clone());
         let counts_as_failed = failed || over == Over::Failed;
-        if !counts_as_failed || policy::meaning(job, pod) != Meaning::Ignored {
+        if !counts_as_failed || policy::meaning(job, pod) != FailureAction::Ignored {
             name_one(job, pod, counts_as_failed, completions, &mut done, &mut named);
         }
     }

@@ -9,11 +9,11 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 
 use super::outcome;
 use crate::controllers::error::Error;
-use crate::controllers::informer::{Change, Informer};
+use crate::controllers::informer::{CacheChange, Informer};
 use crate::controllers::key::{Key, is_terminating};
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::{self, Reconciler};
-use crate::controllers::{Context, Start};
+use crate::controllers::{Context, ControllerStart};
 
 /// How many Jobs are looked at side by side.
 const WORKERS: usize = 5;
@@ -25,7 +25,7 @@ struct TimeToLive {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(TimeToLive {
         context: context.clone(),
         jobs: context.informers.jobs.clone(),
@@ -33,7 +33,7 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.jobs.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) && ends(change.object()).is_some() {
+        if !matches!(change, CacheChange::Deleted(_)) && ends(change.object()).is_some() {
             this.queue.add(Key::of(&change.object().metadata));
         }
     });

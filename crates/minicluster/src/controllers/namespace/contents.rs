@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::controllers::discovery::Kind;
+use crate::controllers::discovery::DiscoveredKind;
 use crate::controllers::error::Error;
 use crate::controllers::requests::Requests;
 
@@ -39,8 +39,8 @@ impl Remains {
 }
 
 /// Deletes everything in a namespace and returns what is left. Pods go first: while there are any, what they use stays.
-pub async fn remove(requests: &Requests, kinds: &BTreeSet<Kind>, namespace: &str) -> Remains {
-    let (pods, rest): (Vec<&Kind>, Vec<&Kind>) =
+pub async fn remove(requests: &Requests, kinds: &BTreeSet<DiscoveredKind>, namespace: &str) -> Remains {
+    let (pods, rest): (Vec<&DiscoveredKind>, Vec<&DiscoveredKind>) =
         kinds.iter().filter(|kind| kind.namespaced).partition(|kind| kind.group.is_empty() && kind.plural == "pods");
     let mut remains = Remains::default();
     for kind in pods {
@@ -57,14 +57,14 @@ pub async fn remove(requests: &Requests, kinds: &BTreeSet<Kind>, namespace: &str
     remains
 }
 
-async fn remove_kind(requests: &Requests, kind: &Kind, namespace: &str) -> Remains {
+async fn remove_kind(requests: &Requests, kind: &DiscoveredKind, namespace: &str) -> Remains {
     match try_to_remove_kind(requests, kind, namespace).await {
         Ok(remains) => remains,
         Err(error) => Remains { errors: vec![error.message()], ..Remains::default() },
     }
 }
 
-async fn try_to_remove_kind(requests: &Requests, kind: &Kind, namespace: &str) -> Result<Remains, Error> {
+async fn try_to_remove_kind(requests: &Requests, kind: &DiscoveredKind, namespace: &str) -> Result<Remains, Error> {
     let path = kind.path_in(namespace);
     let Some(present) = requests.list_metadata(&path).await? else { return Ok(Remains::default()) };
     if present.is_empty() {

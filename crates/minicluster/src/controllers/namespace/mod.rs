@@ -14,7 +14,7 @@ use super::key::{Key, is_terminating};
 use super::requests::Written;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start, discovery};
+use super::{Context, ControllerStart, discovery};
 use contents::Remains;
 
 /// How many namespaces are emptied side by side.
@@ -32,7 +32,7 @@ struct Namespaces {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(Namespaces {
         context: context.clone(),
         namespaces: context.informers.namespaces.clone(),

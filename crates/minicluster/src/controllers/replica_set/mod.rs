@@ -14,13 +14,13 @@ use k8s_openapi::api::core::v1::ReplicationController;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
-use super::informer::{Cached, Change, Informer};
+use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 pub use kind::Replicated;
 pub use rank::{Candidate, choose};
 
@@ -37,16 +37,16 @@ struct ReplicaSets<K> {
 }
 
 /// Prepares the controller of ReplicaSets.
-pub fn replica_sets(context: &Context) -> Start {
+pub fn replica_sets(context: &Context) -> ControllerStart {
     prepare::<ReplicaSet>(context)
 }
 
 /// Prepares the controller of ReplicationControllers.
-pub fn replication_controllers(context: &Context) -> Start {
+pub fn replication_controllers(context: &Context) -> ControllerStart {
     prepare::<ReplicationController>(context)
 }
 
-fn prepare<K: Replicated>(context: &Context) -> Start {
+fn prepare<K: Replicated>(context: &Context) -> ControllerStart {
     let controller = Arc::new(ReplicaSets {
         context: context.clone(),
         recorder: context.recorder.speaking_as(K::COMPONENT),
@@ -56,7 +56,7 @@ fn prepare<K: Replicated>(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.objects.on_change(move |change| {
-        if let Change::Deleted(gone) = change {
+        if let CacheChange::Deleted(gone) = change {
             this.expectations.forget(&Key::of(Cached::metadata(gone.as_ref())));
         }
         this.queue.add(Key::of(Cached::metadata(change.object().as_ref())));
@@ -67,9 +67,9 @@ fn prepare<K: Replicated>(context: &Context) -> Start {
 }
 
 impl<K: Replicated> ReplicaSets<K> {
-    fn pod_changed(&self, change: &Change<Pod>) {
+    fn pod_changed(&self, change: &CacheChange<Pod>) {
         route(change, &self.objects, K::selector, &self.queue);
-        if let Change::Modified { old, new } = change {
+        if let CacheChange::Modified { old, new } = change {
             self.look_again_when_available(old, new);
         }
     }

@@ -54,7 +54,7 @@ pub enum Managed {
 }
 
 /// What is counted.
-pub struct Counted<'a> {
+pub struct ReplicaCounts<'a> {
     /// The pods that count.
     pub active: &'a Pods,
     /// How many are going away; `None` where they are not counted.
@@ -68,7 +68,7 @@ pub struct Counted<'a> {
 }
 
 /// The status that follows from the pods, `before` and how managing them went.
-pub fn compute(counted: &Counted<'_>, before: &Status, managed: &Managed, now: Timestamp) -> Status {
+pub fn compute(counted: &ReplicaCounts<'_>, before: &Status, managed: &Managed, now: Timestamp) -> Status {
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let wanted = counted.template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
     let fully_labeled = counted.active.iter().filter(|pod| {

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
 use super::rank::{self, Candidate};
-use super::status::{Counted, Managed, Status, compute};
+use super::status::{Managed, ReplicaCounts, Status, compute};
 use super::{ReplicaSets, Replicated};
 use crate::controllers::error::Error;
 use crate::controllers::informer::Cached;
@@ -56,7 +56,7 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
             self.queue.add_after(key.clone(), EXPECTING);
         }
         let now = self.context.clock.now();
-        let counted = Counted {
+        let counted = ReplicaCounts {
             active: &active,
             terminating: K::COUNTS_TERMINATING.then(|| i32::try_from(leaving).unwrap_or(i32::MAX)),
             template: object.template(),

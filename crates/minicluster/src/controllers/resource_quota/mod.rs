@@ -11,14 +11,14 @@ use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 
 use super::error::Error;
-use super::informer::{Cached, Change, Informer};
+use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, namespace_of};
 use super::pod::Pod;
 use super::quantity::Quantity;
 use super::requests::Ignored;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, Start, discovery};
+use super::{Context, ControllerStart, discovery};
 
 /// How many quotas are looked at side by side.
 const WORKERS: usize = 5;
@@ -35,7 +35,7 @@ struct ResourceQuotas {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(ResourceQuotas {
         context: context.clone(),
         quotas: context.informers.resource_quotas.clone(),
@@ -43,17 +43,17 @@ pub fn prepare(context: &Context) -> Start {
     });
     let this = controller.clone();
     controller.quotas.on_change(move |change| match change {
-        Change::Added(quota) => this.queue.add(Key::of(&quota.metadata)),
-        Change::Modified { old, new } if old.spec != new.spec => this.queue.add(Key::of(&new.metadata)),
-        Change::Modified { .. } | Change::Deleted(_) => {}
+        CacheChange::Added(quota) => this.queue.add(Key::of(&quota.metadata)),
+        CacheChange::Modified { old, new } if old.spec != new.spec => this.queue.add(Key::of(&new.metadata)),
+        CacheChange::Modified { .. } | CacheChange::Deleted(_) => {}
     });
     let informers = &context.informers;
     let this = controller.clone();
     informers.pods.on_change(move |change| {
         let frees = match change {
-            Change::Added(_) => false,
-            Change::Modified { old, new } => !old.is_finished() && new.is_finished(),
-            Change::Deleted(_) => true,
+            CacheChange::Added(_) => false,
+            CacheChange::Modified { old, new } => !old.is_finished() && new.is_finished(),
+            CacheChange::Deleted(_) => true,
         };
         if frees {
             this.count_anew(namespace_of(&change.object().metadata));
@@ -75,7 +75,7 @@ impl ResourceQuotas {
     fn count_when_gone<K: Cached>(self: &Arc<Self>, informer: &Informer<K>) {
         let this = self.clone();
         informer.on_change(move |change| {
-            if let Change::Deleted(gone) = change {
+            if let CacheChange::Deleted(gone) = change {
                 this.count_anew(namespace_of(gone.metadata()));
             }
         });

@@ -119,18 +119,18 @@ fn is_best_effort(pod: &Pod) -> bool {
         .all(|amounts| amounts.is_none_or(BTreeMap::is_empty))
 }
 
-type Resources = BTreeMap<String, Written>;
+type ResourceUsage = BTreeMap<String, Written>;
 
-fn requests(container: &PodContainer) -> Option<&Resources> {
+fn requests(container: &PodContainer) -> Option<&ResourceUsage> {
     container.resources.as_ref()?.requests.as_ref()
 }
 
-fn limits(container: &PodContainer) -> Option<&Resources> {
+fn limits(container: &PodContainer) -> Option<&ResourceUsage> {
     container.resources.as_ref()?.limits.as_ref()
 }
 
 /// The sum over the containers and those that run beside them, or what is needed on the way there if that is more.
-fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&Resources>) -> Amounts {
+fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&ResourceUsage>) -> Amounts {
     let mut running = Amounts::new();
     for container in &pod.spec.containers {
         add(&mut running, part(container));
@@ -155,7 +155,7 @@ fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&Resources>) -> Am
     running
 }
 
-fn add(sum: &mut Amounts, more: Option<&Resources>) {
+fn add(sum: &mut Amounts, more: Option<&ResourceUsage>) {
     for (name, amount) in more.into_iter().flatten() {
         if let Some(amount) = Quantity::parse(&amount.0) {
             let sum = sum.entry(name.clone()).or_insert(Quantity::ZERO);

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch};
 use serde_json::json;
 
 use super::plan::{Act, REVISION_LABEL};
-use super::revisions::Versions;
+use super::revisions::StatefulSetVersions;
 use super::{StatefulSets, claims, ordinal};
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
@@ -26,7 +26,7 @@ const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
 /// What an act did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum ActionResult {
     /// What there was to do.
     Act,
     /// Nothing: an earlier pod's claim has to go first.
@@ -35,7 +35,12 @@ pub enum Done {
 
 impl StatefulSets {
     /// Does what the plan says about one pod.
-    pub async fn act(&self, set: &StatefulSet, versions: &Versions, act: &Act) -> Result<Done, Error> {
+    pub async fn act(
+        &self,
+        set: &StatefulSet,
+        versions: &StatefulSetVersions,
+        act: &Act,
+    ) -> Result<ActionResult, Error> {
         match act {
             Act::Create(number) => return self.create(set, versions, *number).await,
             Act::Mend(pod) => self.mend(set, pod).await?,
@@ -45,14 +50,19 @@ impl StatefulSets {
             }
             Act::Recreate(pod) | Act::Update(pod) => self.delete(set, pod).await?,
         }
-        Ok(Done::Act)
+        Ok(ActionResult::Act)
     }
 
-    async fn create(&self, set: &StatefulSet, versions: &Versions, number: i32) -> Result<Done, Error> {
+    async fn create(
+        &self,
+        set: &StatefulSet,
+        versions: &StatefulSetVersions,
+        number: i32,
+    ) -> Result<ActionResult, Error> {
         let name = ordinal::pod_name(set, number);
         for claim in claims::of(set, number) {
             if self.claim(&Key::of(&claim.metadata)).is_some_and(|claim| claims::is_stale(&claim, &name, None)) {
-                return Ok(Done::Waits);
+                return Ok(ActionResult::Waits);
             }
         }
         if let Err(error) = self.make_claims(set, number).await {
@@ -67,7 +77,7 @@ impl StatefulSets {
             Ok(pod) => {
                 self.expectations.wrote(&Key::of(&set.metadata), version_of(&pod.metadata));
                 self.tell(set, "Create", &name, None);
-                Ok(Done::Act)
+                Ok(ActionResult::Act)
             }
             // Made before, and not seen since.
             Err(error) if error.is_already_exists() => Err(error),

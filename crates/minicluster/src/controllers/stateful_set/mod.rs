@@ -19,7 +19,7 @@ use super::key::Key;
 use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, Start, worker};
+use super::{Context, ControllerStart, worker};
 
 /// How many sets are looked at side by side.
 const WORKERS: usize = 5;
@@ -34,7 +34,7 @@ struct StatefulSets {
 }
 
 /// Prepares the controller.
-pub fn prepare(context: &Context) -> Start {
+pub fn prepare(context: &Context) -> ControllerStart {
     let controller = Arc::new(StatefulSets {
         context: context.clone(),
         recorder: context.recorder.speaking_as("statefulset-controller"),

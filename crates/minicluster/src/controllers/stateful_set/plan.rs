@@ -15,7 +15,7 @@ pub const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// A place for a pod.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct PodPlace {
     /// Its number.
     pub number: i32,
     /// The pod that is there.
@@ -38,11 +38,11 @@ pub enum Act {
 }
 
 /// All that counts.
-pub struct View<'a> {
+pub struct StatefulSetView<'a> {
     /// The set.
     pub set: &'a StatefulSet,
     /// Its places, in order.
-    pub places: &'a [Place],
+    pub places: &'a [PodPlace],
     /// Pods that are too many, the highest number first.
     pub condemned: &'a [Arc<Pod>],
     /// The name of the revision that pods shall have.
@@ -60,7 +60,7 @@ pub struct Phase {
     pub ends_here: bool,
 }
 
-impl View<'_> {
+impl StatefulSetView<'_> {
     /// Whether pods come and go one after the other.
     pub fn is_ordered(&self) -> bool {
         self.set.spec.pod_management_policy.as_deref() != Some("Parallel")
@@ -168,7 +168,7 @@ impl View<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Act, Place, StatefulSet, View};
+    use super::{Act, PodPlace, StatefulSet, StatefulSetView};
     use crate::controllers::pod::Pod;
     use jiff::Timestamp;
     use serde_json::{Value, json};
@@ -209,9 +209,9 @@ mod tests {
         let set: StatefulSet = serde_json::from_value(set).unwrap();
         let pods: Vec<Arc<Pod>> = pods.iter().map(|word| pod(word)).collect();
         let find = |number: i32| pods.iter().find(|pod| pod.metadata.name == Some(format!("web-{number}"))).cloned();
-        let places: Vec<Place> = (0..3).map(|number| Place { number, pod: find(number) }).collect();
+        let places: Vec<PodPlace> = (0..3).map(|number| PodPlace { number, pod: find(number) }).collect();
         let condemned: Vec<Arc<Pod>> = (3..9).rev().filter_map(find).collect();
-        let view = View {
+        let view = StatefulSetView {
             set: &set,
             places: &places,
             condemned: &condemned,

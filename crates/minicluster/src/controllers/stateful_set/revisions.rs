@@ -16,7 +16,7 @@ use crate::controllers::pod::Pod;
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 
 /// A set's revisions.
-pub struct Versions {
+pub struct StatefulSetVersions {
     /// All, the lowest number first.
     pub all: Vec<Arc<ControllerRevision>>,
     /// The one that pods have that were not updated.
@@ -29,7 +29,11 @@ pub struct Versions {
 
 impl StatefulSets {
     /// Finds the set's revisions, and makes or renumbers the one that its template asks for.
-    pub async fn versions(&self, set: &StatefulSet, mut all: Vec<Arc<ControllerRevision>>) -> Result<Versions, Error> {
+    pub async fn versions(
+        &self,
+        set: &StatefulSet,
+        mut all: Vec<Arc<ControllerRevision>>,
+    ) -> Result<StatefulSetVersions, Error> {
         let history = History::of::<StatefulSet>(&self.context, &set.metadata);
         let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
         let data = history::data_of(&set.spec.template)?;
@@ -60,11 +64,16 @@ impl StatefulSets {
         let current = set.status.as_ref().and_then(|status| status.current_revision.as_deref());
         let is_current = |revision: &&Arc<ControllerRevision>| Some(name_of(&revision.metadata)) == current;
         let current = all.iter().find(is_current).unwrap_or(&update).clone();
-        Ok(Versions { all, current, update, collisions })
+        Ok(StatefulSetVersions { all, current, update, collisions })
     }
 
     /// Deletes revisions beyond the history's limit that no pod has.
-    pub async fn forget_old(&self, set: &StatefulSet, versions: &Versions, pods: &[Arc<Pod>]) -> Result<(), Error> {
+    pub async fn forget_old(
+        &self,
+        set: &StatefulSet,
+        versions: &StatefulSetVersions,
+        pods: &[Arc<Pod>],
+    ) -> Result<(), Error> {
         let of_pods = pods.iter().filter_map(|pod| label(&pod.metadata, REVISION_LABEL));
         let present = [&versions.current, &versions.update].map(|revision| name_of(&revision.metadata));
         let used: BTreeSet<&str> = of_pods.chain(present).collect();

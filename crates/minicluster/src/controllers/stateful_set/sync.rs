@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 
-use super::act::Done;
-use super::plan::{Act, Phase, Place, View};
-use super::revisions::Versions;
+use super::act::ActionResult;
+use super::plan::{Act, Phase, PodPlace, StatefulSetView};
+use super::revisions::StatefulSetVersions;
 use super::status::{self, Revisions};
 use super::{StatefulSets, ordinal};
 use crate::controllers::error::Error;
@@ -89,15 +89,20 @@ impl StatefulSets {
     }
 
     /// Does what there is to do. Returns how many pods of the current revision were deleted to be updated.
-    async fn manage(&self, set: &StatefulSet, versions: &Versions, pods: &[Arc<Pod>]) -> (i32, Option<Error>) {
+    async fn manage(
+        &self,
+        set: &StatefulSet,
+        versions: &StatefulSetVersions,
+        pods: &[Arc<Pod>],
+    ) -> (i32, Option<Error>) {
         if is_terminating(&set.metadata) {
             return (0, None);
         }
         let first = ordinal::first(set);
         let find = |number: i32| pods.iter().find(|pod| ordinal::of(set, pod) == Some(number)).cloned();
-        let places: Vec<Place> = (0..ordinal::count(set))
+        let places: Vec<PodPlace> = (0..ordinal::count(set))
             .map(|place| first + place)
-            .map(|number| Place { number, pod: find(number) })
+            .map(|number| PodPlace { number, pod: find(number) })
             .collect();
         let number = |pod: &Arc<Pod>| ordinal::of(set, pod).unwrap_or(0);
         let mut condemned: Vec<Arc<Pod>> =
@@ -105,10 +110,10 @@ impl StatefulSets {
         condemned.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
         let update_revision = name_of(&versions.update.metadata);
         let now = self.context.clock.now();
-        let view = View { set, places: &places, condemned: &condemned, update_revision, now };
+        let view = StatefulSetView { set, places: &places, condemned: &condemned, update_revision, now };
         for phase in [view.fill(), view.shrink()] {
             match self.carry_out(set, versions, &view, &phase).await {
-                Ok(Done::Act) if !phase.ends_here => {}
+                Ok(ActionResult::Act) if !phase.ends_here => {}
                 Ok(_) => return (0, None),
                 Err(error) => return (0, Some(error)),
             }
@@ -126,21 +131,21 @@ impl StatefulSets {
     async fn carry_out(
         &self,
         set: &StatefulSet,
-        versions: &Versions,
-        view: &View<'_>,
+        versions: &StatefulSetVersions,
+        view: &StatefulSetView<'_>,
         phase: &Phase,
-    ) -> Result<Done, Error> {
+    ) -> Result<ActionResult, Error> {
         if view.is_ordered() {
             for act in &phase.acts {
-                if self.act(set, versions, act).await? == Done::Waits {
-                    return Ok(Done::Waits);
+                if self.act(set, versions, act).await? == ActionResult::Waits {
+                    return Ok(ActionResult::Waits);
                 }
             }
-            return Ok(Done::Act);
+            return Ok(ActionResult::Act);
         }
         let acts: Vec<&Act> = phase.acts.iter().collect();
         let (_, errors) = slow_start(acts.len(), |index| self.act(set, versions, acts[index])).await;
-        Error::first_of(errors).map_or(Ok(Done::Act), Err)
+        Error::first_of(errors).map_or(Ok(ActionResult::Act), Err)
     }
 
     async fn write_status(&self, set: &StatefulSet, status: StatefulSetStatus) -> Result<(), Error> {

@@ -16,14 +16,14 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A template in the form in which templates are compared. Equal for templates that mean the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meaning(Vec<u8>);
+pub struct CanonicalTemplate(Vec<u8>);
 
-impl Meaning {
+impl CanonicalTemplate {
     /// What a template means, without the hash label.
-    pub fn of(template: &PodTemplateSpec) -> Meaning {
+    pub fn of(template: &PodTemplateSpec) -> CanonicalTemplate {
         let mut bytes = canonical::bytes(&template.metadata, HASH_LABEL);
         bytes.extend(canonical::bytes(&template.spec, ""));
-        Meaning(bytes)
+        CanonicalTemplate(bytes)
     }
 
     /// The hash of this meaning: up to ten letters. Another number of collisions gives another hash.
@@ -68,12 +68,12 @@ pub fn fnv1(bytes: &[&[u8]]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{HASH_LABEL, Meaning};
+    use super::{CanonicalTemplate, HASH_LABEL};
     use k8s_openapi::api::core::v1::PodTemplateSpec;
     use serde_json::{Value, json};
 
-    fn meaning(template: Value) -> Meaning {
-        Meaning::of(&serde_json::from_value::<PodTemplateSpec>(template).unwrap())
+    fn meaning(template: Value) -> CanonicalTemplate {
+        CanonicalTemplate::of(&serde_json::from_value::<PodTemplateSpec>(template).unwrap())
     }
 
     fn template(container: Value) -> Value {

@@ -35,7 +35,7 @@ use std::time::Duration;
 pub use parse::Fates;
 #[cfg(test)]
 pub use parse::duration;
-pub use rules::{Rules, Script, ScriptError};
+pub use rules::{FateRules, Script, ScriptError};
 
 /// How long a container takes to be created when nothing else is said, its image's pull included.
 pub const CREATION: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub struct Fate {
     /// When its node evicts the pod, counted from when the pod came to the node.
     pub evict_after: Option<Duration>,
     /// How it stops when it is told to.
-    pub stop: Stop,
+    pub stop: FateStop,
     /// A line that it writes: when it crashes, if it does, else when it starts.
     pub log: Option<String>,
     /// What it writes into its termination message.
@@ -95,12 +95,12 @@ pub struct End {
     /// The exit code.
     pub code: u8,
     /// Why.
-    pub cause: Cause,
+    pub cause: FateCause,
 }
 
 /// Why a container ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FateCause {
     /// It is done, well or badly.
     Exit,
     /// It crashes.
@@ -111,7 +111,7 @@ pub enum Cause {
 
 /// How a container stops when it is told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum FateStop {
     /// So long after.
     After(Duration),
     /// Only when it is killed.
@@ -128,7 +128,7 @@ impl Default for Fate {
             unhealthy_after: None,
             end: None,
             evict_after: None,
-            stop: Stop::After(STOP),
+            stop: FateStop::After(STOP),
             log: None,
             message: None,
         }
@@ -139,7 +139,7 @@ impl Fate {
     /// Ends well by itself unless something else is said about how it goes.
     pub fn or_finite(mut self) -> Fate {
         if self.ready.is_none() {
-            self.end.get_or_insert(End { after: RUN, code: 0, cause: Cause::Exit });
+            self.end.get_or_insert(End { after: RUN, code: 0, cause: FateCause::Exit });
         }
         self
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{CREATION, Cause, End, Fate, Pull, Readiness, Stop};
+use super::{CREATION, End, Fate, FateCause, FateStop, Pull, Readiness};
 
 /// No text is longer, so that a fate can't be made to cost much.
 const LONGEST: usize = 4096;
@@ -85,7 +85,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// One container's fate.
 fn fate(text: &str) -> Result<Fate, String> {
-    let mut items = Items::default();
+    let mut items = FateItems::default();
     for item in split(text, ',')? {
         items.add(item.trim())?;
     }
@@ -94,7 +94,7 @@ fn fate(text: &str) -> Result<Fate, String> {
 
 /// What is said of a container's readiness.
 #[derive(Clone, Copy)]
-enum Said {
+enum ParsedFate {
     Ready,
     ReadyAfter(Duration),
     NeverReady,
@@ -102,17 +102,17 @@ enum Said {
 
 /// What a fate says, before it is put together.
 #[derive(Default)]
-struct Items {
-    ready: Option<Said>,
-    end: Option<(Cause, Duration)>,
-    stop: Option<Stop>,
+struct FateItems {
+    ready: Option<ParsedFate>,
+    end: Option<(FateCause, Duration)>,
+    stop: Option<FateStop>,
     pull_fails: bool,
     texts: BTreeMap<&'static str, String>,
     durations: BTreeMap<&'static str, Duration>,
     code: Option<u8>,
 }
 
-impl Items {
+impl FateItems {
     fn add(&mut self, item: &str) -> Result<(), String> {
         let (word, value) = match item.split_once('=') {
             Some((word, value)) => (word.trim(), Some(value.trim())),
@@ -126,20 +126,20 @@ impl Items {
         match word {
             "ready" => {
                 alone(value)?;
-                once(&mut self.ready, Said::Ready, "when it is ready")
+                once(&mut self.ready, ParsedFate::Ready, "when it is ready")
             }
-            "ready-after" => once(&mut self.ready, Said::ReadyAfter(time(value)?), "when it is ready"),
+            "ready-after" => once(&mut self.ready, ParsedFate::ReadyAfter(time(value)?), "when it is ready"),
             "never-ready" => {
                 alone(value)?;
-                once(&mut self.ready, Said::NeverReady, "when it is ready")
+                once(&mut self.ready, ParsedFate::NeverReady, "when it is ready")
             }
-            "crash-after" => once(&mut self.end, (Cause::Crash, time(value)?), "how it ends"),
-            "exit-after" => once(&mut self.end, (Cause::Exit, time(value)?), "how it ends"),
-            "oom-after" => once(&mut self.end, (Cause::OutOfMemory, time(value)?), "how it ends"),
-            "stop-after" => once(&mut self.stop, Stop::After(time(value)?), "how it stops"),
+            "crash-after" => once(&mut self.end, (FateCause::Crash, time(value)?), "how it ends"),
+            "exit-after" => once(&mut self.end, (FateCause::Exit, time(value)?), "how it ends"),
+            "oom-after" => once(&mut self.end, (FateCause::OutOfMemory, time(value)?), "how it ends"),
+            "stop-after" => once(&mut self.stop, FateStop::After(time(value)?), "how it stops"),
             "hang" => {
                 alone(value)?;
-                once(&mut self.stop, Stop::Hang, "how it stops")
+                once(&mut self.stop, FateStop::Hang, "how it stops")
             }
             "image-pull-error" => {
                 alone(value)?;
@@ -177,15 +177,17 @@ impl Items {
     fn fate(mut self) -> Result<Fate, String> {
         let end = match (self.end, self.code) {
             (None, Some(_)) => return Err("code needs crash-after or exit-after beside it".to_owned()),
-            (Some((Cause::OutOfMemory, _)), Some(_)) => return Err("oom-after always ends with code 137".to_owned()),
-            (Some((Cause::Crash, _)), Some(0)) => {
+            (Some((FateCause::OutOfMemory, _)), Some(_)) => {
+                return Err("oom-after always ends with code 137".to_owned());
+            }
+            (Some((FateCause::Crash, _)), Some(0)) => {
                 return Err("a crash can't end with code 0; use exit-after".to_owned());
             }
             (end, code) => end.map(|(cause, after)| {
                 let usual = match cause {
-                    Cause::Exit => 0,
-                    Cause::Crash => 1,
-                    Cause::OutOfMemory => 137,
+                    FateCause::Exit => 0,
+                    FateCause::Crash => 1,
+                    FateCause::OutOfMemory => 137,
                 };
                 End { after, code: code.unwrap_or(usual), cause }
             }),
@@ -197,13 +199,13 @@ impl Items {
         // `ready-after` counts from when its creation begins, which is what someone sees who waits for it.
         let start = self.durations.remove("start-after");
         let start_after = match (start, self.ready) {
-            (None, Some(Said::ReadyAfter(wait))) => CREATION.min(wait),
+            (None, Some(ParsedFate::ReadyAfter(wait))) => CREATION.min(wait),
             (start, _) => start.unwrap_or(CREATION),
         };
         let ready = self.ready.map(|said| match said {
-            Said::Ready => Readiness::After(Duration::ZERO),
-            Said::ReadyAfter(wait) => Readiness::After(wait.saturating_sub(start_after)),
-            Said::NeverReady => Readiness::Never,
+            ParsedFate::Ready => Readiness::After(Duration::ZERO),
+            ParsedFate::ReadyAfter(wait) => Readiness::After(wait.saturating_sub(start_after)),
+            ParsedFate::NeverReady => Readiness::Never,
         });
         Ok(Fate {
             start_after,
@@ -271,7 +273,7 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cause, End, Fate, Fates, Pull, Readiness, Stop, duration};
+    use super::{End, Fate, FateCause, FateStop, Fates, Pull, Readiness, duration};
     use std::time::Duration;
 
     fn all(text: &str) -> Fate {
@@ -287,13 +289,13 @@ mod tests {
         let early = all("ready-after=200ms");
         assert_eq!((early.start_after.as_millis(), early.ready), (200, Some(Readiness::After(Duration::ZERO))));
         assert_eq!(all("never-ready").ready, Some(Readiness::Never));
-        assert_eq!(all("crash-after=3s").end, Some(End { after: seconds(3), code: 1, cause: Cause::Crash }));
-        assert_eq!(all("exit-after=3s,code=1").end, Some(End { after: seconds(3), code: 1, cause: Cause::Exit }));
-        assert_eq!(all("oom-after=1m").end, Some(End { after: seconds(60), code: 137, cause: Cause::OutOfMemory }));
+        assert_eq!(all("crash-after=3s").end, Some(End { after: seconds(3), code: 1, cause: FateCause::Crash }));
+        assert_eq!(all("exit-after=3s,code=1").end, Some(End { after: seconds(3), code: 1, cause: FateCause::Exit }));
+        assert_eq!(all("oom-after=1m").end, Some(End { after: seconds(60), code: 137, cause: FateCause::OutOfMemory }));
         assert_eq!(all("image-pull-error").pull, Pull::Fails(None));
         assert_eq!(all("image-pull-error, for=20s").pull, Pull::Fails(Some(seconds(20))));
         assert_eq!(all("evict-after=10s").evict_after, Some(seconds(10)));
-        assert_eq!(all("hang").stop, Stop::Hang);
+        assert_eq!(all("hang").stop, FateStop::Hang);
     }
 
     #[test]

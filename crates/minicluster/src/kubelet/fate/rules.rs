@@ -138,20 +138,20 @@ impl Rule {
 
 /// Rules at work: a script's first, then the kubelet's own.
 #[derive(Debug)]
-pub struct Rules {
+pub struct FateRules {
     rules: Vec<Rule>,
     /// When each rule was first asked.
     first: Vec<Option<Timestamp>>,
 }
 
-impl Rules {
+impl FateRules {
     /// The rules of `script`, if there is one, before those that come with the kubelet.
     #[must_use]
-    pub fn new(script: Option<Script>) -> Rules {
+    pub fn new(script: Option<Script>) -> FateRules {
         let mut rules = script.unwrap_or_default().0;
         // The file is part of the program, and a test reads it.
         rules.extend(Script::parse(OWN).unwrap_or_default().0);
-        Rules { first: vec![None; rules.len()], rules }
+        FateRules { first: vec![None; rules.len()], rules }
     }
 
     /// The fate that the rules give a container at `now`, if any rule says so. `speed` is how much faster than told
@@ -192,8 +192,8 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OWN, Rules, Script, matches};
-    use crate::kubelet::fate::{Cause, Pull};
+    use super::{FateRules, OWN, Script, matches};
+    use crate::kubelet::fate::{FateCause, Pull};
     use jiff::Timestamp;
 
     #[test]
@@ -214,12 +214,12 @@ mod tests {
     #[test]
     fn the_rules_that_come_along_can_be_read_and_know_bad_images() {
         assert!(!Script::parse(OWN).unwrap().0.is_empty());
-        let mut rules = Rules::new(None);
+        let mut rules = FateRules::new(None);
         let mut fate = |image: &str| rules.fate(image, "default", "web", Timestamp::UNIX_EPOCH, 1.0);
         for image in ["nginx:404", "foo:non-existent", "nonexistent/app", "webserver:does-not-exist", "app:broken"] {
             assert_eq!(fate(image).unwrap().pull, Pull::Fails(None), "{image}");
         }
-        assert_eq!(fate("app:crash").unwrap().end.unwrap().cause, Cause::Crash);
+        assert_eq!(fate("app:crash").unwrap().end.unwrap().cause, FateCause::Crash);
         for image in ["nginx", "nginx:1.27", "crashlytics/app:v1", "example.com:5000/a/b@sha256:00"] {
             assert_eq!(fate(image), None, "{image}");
         }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_script_goes_first_and_may_change_over_time() {
         let script = "rules:\n- image: 'web:*'\n  fates:\n  - {for: 20s, fate: image-pull-error}\n  - {fate: ready}\n";
-        let mut rules = Rules::new(Some(Script::parse(script).unwrap()));
+        let mut rules = FateRules::new(Some(Script::parse(script).unwrap()));
         let mut pull = |second: i64| {
             let now = Timestamp::from_second(second).unwrap();
             rules.fate("web:404", "default", "web", now, 1.0).unwrap().pull

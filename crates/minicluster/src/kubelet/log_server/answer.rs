@@ -13,10 +13,10 @@ use super::Archive;
 use super::query::{Wanted, decode};
 use crate::{LogLine, PodLogs};
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
+type LogBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Answers a request.
-pub fn answer(method: &Method, uri: &Uri, archive: &Archive) -> Response<Body> {
+pub fn answer(method: &Method, uri: &Uri, archive: &Archive) -> Response<LogBody> {
     if method != Method::GET {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "this node only answers GET");
     }
@@ -37,7 +37,7 @@ pub fn answer(method: &Method, uri: &Uri, archive: &Archive) -> Response<Body> {
     }
 }
 
-fn log(namespace: &str, name: &str, container: &str, mut wanted: Wanted, archive: &Archive) -> Response<Body> {
+fn log(namespace: &str, name: &str, container: &str, mut wanted: Wanted, archive: &Archive) -> Response<LogBody> {
     let Some(pod) = archive.directory.find(namespace, name) else {
         return plain(StatusCode::NOT_FOUND, &format!("pod {namespace}/{name} does not exist"));
     };
@@ -65,7 +65,7 @@ fn log(namespace: &str, name: &str, container: &str, mut wanted: Wanted, archive
 }
 
 /// What there is and what comes, until the run is over or the pod is gone.
-fn follow(logs: PodLogs, uid: String, container: String, wanted: Wanted) -> Response<Body> {
+fn follow(logs: PodLogs, uid: String, container: String, wanted: Wanted) -> Response<LogBody> {
     let start = (logs.subscribe(), None, wanted, false);
     let frames = stream::unfold(start, move |(mut changes, from, mut wanted, ended)| {
         let (logs, uid, container) = (logs.clone(), uid.clone(), container.clone());
@@ -92,15 +92,15 @@ fn follow(logs: PodLogs, uid: String, container: String, wanted: Wanted) -> Resp
     respond(StatusCode::OK, StreamBody::new(frames).boxed_unsync())
 }
 
-fn text(text: String) -> Response<Body> {
+fn text(text: String) -> Response<LogBody> {
     respond(StatusCode::OK, Full::from(text).boxed_unsync())
 }
 
-fn plain(status: StatusCode, text: &str) -> Response<Body> {
+fn plain(status: StatusCode, text: &str) -> Response<LogBody> {
     respond(status, Full::from(text.to_owned()).boxed_unsync())
 }
 
-fn respond(status: StatusCode, body: Body) -> Response<Body> {
+fn respond(status: StatusCode, body: LogBody) -> Response<LogBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let kind = http::HeaderValue::from_static("text/plain; charset=utf-8");
@@ -113,7 +113,7 @@ mod tests {
     use super::answer;
     use crate::Clock;
     use crate::PodLogs;
-    use crate::kubelet::directory::{Directory, Listed};
+    use crate::kubelet::directory::{Directory, ListedObjects};
     use crate::kubelet::log_server::Archive;
     use http::Method;
     use http_body_util::BodyExt;
@@ -122,7 +122,7 @@ mod tests {
     fn archive() -> Archive {
         let (logs, directory) = (PodLogs::default(), Directory::default());
         let containers = [("app".to_owned(), None), ("late".to_owned(), Some("ContainerCreating".to_owned()))];
-        directory.list("shop", "web", Listed { uid: "uid".to_owned(), containers: containers.into() });
+        directory.list("shop", "web", ListedObjects { uid: "uid".to_owned(), containers: containers.into() });
         for text in ["one", "two"] {
             logs.begin("uid", "app");
             logs.append("uid", "app", Timestamp::UNIX_EPOCH, text);

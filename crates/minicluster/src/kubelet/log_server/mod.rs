@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::directory::Directory;
-use super::nodes::Place;
+use super::nodes::SpecPlace;
 use crate::Clock;
 use crate::PodLogs;
 
@@ -59,7 +59,7 @@ pub struct Archive {
 ///
 /// # Errors
 /// Why a port could not be opened.
-pub async fn open(places: &mut [Place], archive: Archive) -> Result<BoxFuture<'static, ()>, Error> {
+pub async fn open(places: &mut [SpecPlace], archive: Archive) -> Result<BoxFuture<'static, ()>, Error> {
     let tls = TlsAcceptor::from(Arc::new(certificate()?));
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     let mut accepting = Vec::new();

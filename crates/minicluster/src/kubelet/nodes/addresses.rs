@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::Place;
+use super::SpecPlace;
 
 /// The addresses that are taken.
 #[derive(Debug)]
@@ -15,12 +15,12 @@ pub struct Addresses {
 
 impl Addresses {
     /// None is taken.
-    pub fn new(place: &Place) -> Addresses {
+    pub fn new(place: &SpecPlace) -> Addresses {
         Addresses { taken: BTreeSet::new(), next: 0, count: place.pod_addresses() }
     }
 
     /// Takes the one that a pod had before, if it is still free, else the next. Where all are taken, two pods share one.
-    pub fn take(&mut self, before: Option<&str>, place: &Place) -> u32 {
+    pub fn take(&mut self, before: Option<&str>, place: &SpecPlace) -> u32 {
         let before = before.and_then(|text| text.parse::<IpAddr>().ok()).and_then(|ip| place.pod_index(ip));
         let index = before.filter(|index| !self.taken.contains(index)).unwrap_or_else(|| {
             let mut free = (self.next..self.count).chain(0..self.next).filter(|index| !self.taken.contains(index));
@@ -40,11 +40,11 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::Addresses;
-    use crate::kubelet::nodes::{NodeSpec, Place};
+    use crate::kubelet::nodes::{NodeSpec, SpecPlace};
 
     #[test]
     fn each_in_turn_and_the_one_before_where_it_is_free() {
-        let place = Place::new(0, &NodeSpec::several(1));
+        let place = SpecPlace::new(0, &NodeSpec::several(1));
         let mut addresses = Addresses::new(&place);
         let taken: Vec<u32> = (0..3).map(|_| addresses.take(None, &place)).collect();
         assert_eq!(taken, [0, 1, 2]);

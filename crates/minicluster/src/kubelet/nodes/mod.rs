@@ -6,4 +6,4 @@ mod spec;
 
 pub use addresses::Addresses;
 pub use registration::{heartbeat, register};
-pub use spec::{NodeSpec, Place};
+pub use spec::{NodeSpec, SpecPlace};

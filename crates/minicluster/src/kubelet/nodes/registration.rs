@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 
-use super::spec::{self, NodeSpec, Place};
+use super::spec::{self, NodeSpec, SpecPlace};
 use crate::Clock;
 use crate::kubelet::requests::{Error, Requests};
 
@@ -18,7 +18,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 ///
 /// # Errors
 /// What the API server refused.
-pub async fn register(requests: &Requests, spec: &NodeSpec, place: &Place, clock: &Clock) -> Result<(), Error> {
+pub async fn register(requests: &Requests, spec: &NodeSpec, place: &SpecPlace, clock: &Clock) -> Result<(), Error> {
     let now = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let object = spec::object(spec, place, &now).map_err(|error| Error::Refused(kube::Error::SerdeError(error)))?;
     let stored = match requests.create_node(&object).await {

@@ -53,7 +53,7 @@ impl NodeSpec {
 
 /// Where a node is: its own address and the network of its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpecPlace {
     /// The node's address, in 127.0.0.0/8 so that the node can really be reached there.
     pub address: IpAddr,
     /// The port of its kubelet.
@@ -62,9 +62,9 @@ pub struct Place {
     bits: u32,
 }
 
-impl Place {
+impl SpecPlace {
     /// The place of the node at `index` of all, which are `specs`.
-    pub fn new(index: usize, specs: &[NodeSpec]) -> Place {
+    pub fn new(index: usize, specs: &[NodeSpec]) -> SpecPlace {
         let most = specs.iter().map(|spec| spec.pods).max().unwrap_or(0);
         let bits = POD_BITS.max(32 - (most + 2).leading_zeros()).min(24);
         let index = u32::try_from(index).unwrap_or(u32::MAX);
@@ -72,7 +72,7 @@ impl Place {
         let first_pod = base.wrapping_add(index.wrapping_shl(bits)) & 0x00ff_ffff | 0x0a00_0000;
         let address =
             Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST).wrapping_add(index + 1) & 0x00ff_ffff | 0x7f00_0000);
-        Place { address: address.into(), port: PORT, first_pod, bits }
+        SpecPlace { address: address.into(), port: PORT, first_pod, bits }
     }
 
     /// How many addresses there are for pods.
@@ -80,7 +80,7 @@ impl Place {
         (1 << self.bits) - 3
     }
 
-    /// The address of the pod at `index`, which is below [`Place::pod_addresses`].
+    /// The address of the pod at `index`, which is below [`SpecPlace::pod_addresses`].
     pub fn pod_address(&self, index: u32) -> IpAddr {
         IpAddr::V4(Ipv4Addr::from(self.first_pod + 2 + index))
     }
@@ -98,7 +98,7 @@ impl Place {
 }
 
 /// The object that registers a node.
-pub fn object(spec: &NodeSpec, place: &Place, now: &str) -> Result<Node, serde_json::Error> {
+pub fn object(spec: &NodeSpec, place: &SpecPlace, now: &str) -> Result<Node, serde_json::Error> {
     let mut labels: BTreeMap<String, String> = [
         ("beta.kubernetes.io/arch", "amd64"),
         ("beta.kubernetes.io/os", "linux"),
@@ -123,7 +123,7 @@ pub fn object(spec: &NodeSpec, place: &Place, now: &str) -> Result<Node, serde_j
 }
 
 /// A node's status.
-pub fn status(spec: &NodeSpec, place: &Place, now: &str) -> Value {
+pub fn status(spec: &NodeSpec, place: &SpecPlace, now: &str) -> Value {
     let mut resources = json!({
         "cpu": spec.cpu, "memory": spec.memory, "pods": spec.pods.to_string(),
         "ephemeral-storage": "100Gi", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
@@ -181,12 +181,12 @@ fn uuid(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{NodeSpec, Place};
+    use super::{NodeSpec, SpecPlace};
 
     #[test]
     fn nodes_and_pods_have_addresses_of_their_own() {
         let specs = NodeSpec::several(300);
-        let (first, last) = (Place::new(0, &specs), Place::new(299, &specs));
+        let (first, last) = (SpecPlace::new(0, &specs), SpecPlace::new(299, &specs));
         assert_eq!(first.address.to_string(), "127.0.0.2");
         assert_eq!(first.pod_network(), "10.244.0.0/24");
         assert_eq!(first.pod_address(0).to_string(), "10.244.0.2");
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_node_for_many_pods_has_a_larger_network() {
         let specs = vec![NodeSpec { pods: 5000, ..NodeSpec::new("large") }];
-        let place = Place::new(0, &specs);
+        let place = SpecPlace::new(0, &specs);
         assert!(place.pod_addresses() >= 5000);
         assert_eq!(place.pod_network(), "10.244.0.0/19");
     }

@@ -2,7 +2,7 @@
 
 use super::container::{Container, Role};
 use super::needs::Missing;
-use super::world::{Effect, World};
+use super::world::{PodEffect, World};
 use crate::kubelet::fate::{Fate, Fates};
 use crate::kubelet::pod::SeenPod;
 
@@ -70,9 +70,9 @@ impl About<'_> {
     /// Asks for what of the pod's configuration exists, unless that is under way; whether it did.
     pub fn ask(&self, world: &mut World<'_>) -> bool {
         // Others of the pod's containers may have asked in the same step.
-        let asks = !self.asked && world.effects.last() != Some(&Effect::LookUp);
+        let asks = !self.asked && world.effects.last() != Some(&PodEffect::LookUp);
         if asks {
-            world.effects.push(Effect::LookUp);
+            world.effects.push(PodEffect::LookUp);
         }
         asks
     }

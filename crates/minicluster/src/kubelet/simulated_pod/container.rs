@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Container as Spec;
 use super::about::About;
 use super::backoff::Backoff;
 use super::timeline::Timeline;
-use super::world::{Effect, World};
+use super::world::{PodEffect, World};
 use crate::kubelet::fate::Fate;
 use crate::kubelet::image::Image;
 
@@ -70,9 +70,9 @@ pub enum State {
     /// Something keeps it from running.
     Held(Held),
     /// It runs.
-    Running(Run),
+    Running(ContainerRun),
     /// It has ended; what comes next, if anything.
-    Ended(Exit, Option<(Timestamp, Next)>),
+    Ended(Exit, Option<(Timestamp, NextContainerState)>),
 }
 
 /// A container's creation.
@@ -94,12 +94,12 @@ pub struct Held {
     /// A sentence.
     pub message: String,
     /// What comes next, if anything.
-    pub next: Option<(Timestamp, Next)>,
+    pub next: Option<(Timestamp, NextContainerState)>,
 }
 
 /// What a container does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextContainerState {
     /// It is started, or started again.
     Attempt,
     /// Its image is not pulled again before this moment.
@@ -110,7 +110,7 @@ pub enum Next {
 
 /// One run of a container.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ContainerRun {
     /// When it began.
     pub since: Timestamp,
     /// What happens when.
@@ -205,10 +205,10 @@ impl Container {
             {
                 match *next {
                     // What it was shows until it can start, so that nothing is written in between.
-                    Next::Attempt if about.missing.is_none() => return about.ask(world),
-                    Next::Attempt => self.attempt(about, world),
-                    Next::PullBackoff(until) => self.back_off_pull(until, world),
-                    Next::CrashLoop(until) => self.loop_back(until, about, world),
+                    NextContainerState::Attempt if about.missing.is_none() => return about.ask(world),
+                    NextContainerState::Attempt => self.attempt(about, world),
+                    NextContainerState::PullBackoff(until) => self.back_off_pull(until, world),
+                    NextContainerState::CrashLoop(until) => self.loop_back(until, about, world),
                 }
                 true
             }
@@ -254,12 +254,17 @@ impl Container {
         }
     }
 
-    pub(super) fn hold(&mut self, reason: &'static str, message: String, next: Option<(Timestamp, Next)>) {
+    pub(super) fn hold(
+        &mut self,
+        reason: &'static str,
+        message: String,
+        next: Option<(Timestamp, NextContainerState)>,
+    ) {
         self.remember();
         self.state = State::Held(Held { reason, message, next });
     }
 
     pub(super) fn log(&self, world: &mut World<'_>, text: impl Into<String>) {
-        world.effects.push(Effect::Log { container: self.name.clone(), text: text.into() });
+        world.effects.push(PodEffect::Log { container: self.name.clone(), text: text.into() });
     }
 }

@@ -34,7 +34,7 @@ use super::io::after;
 use super::pod::SeenPod;
 
 pub use needs::{Found, Missing, Name, Needs};
-pub use world::{Effect, Told, Tone, World};
+pub use world::{PodEffect, ReportedState, Tone, World};
 
 /// A step that changes something more often than this is cut short; the next one goes on.
 const CHANGES_AT_ONCE: usize = 1000;
@@ -171,13 +171,13 @@ impl SimulatedPod {
         }
     }
 
-    /// What was asked for with [`Effect::LookUp`] was found, or not.
+    /// What was asked for with [`PodEffect::LookUp`] was found, or not.
     pub fn found(&mut self, found: &Found, now: Timestamp) {
         let missing = self.needs.missing(found, &self.pod.namespace);
         self.configuration = Configuration::Known(now, missing);
     }
 
-    /// What was asked for with [`Effect::LookUp`] could not be found out; it will be asked for again.
+    /// What was asked for with [`PodEffect::LookUp`] could not be found out; it will be asked for again.
     pub fn not_found_out(&mut self) {
         if matches!(self.configuration, Configuration::Asked) {
             self.configuration = Configuration::Unknown;
@@ -256,7 +256,7 @@ impl SimulatedPod {
             }
         }
         self.sandbox |= self.containers.iter().any(|c| !matches!(c.state, State::Idle | State::Creating(..)));
-        if world.effects[effects..].contains(&Effect::LookUp) {
+        if world.effects[effects..].contains(&PodEffect::LookUp) {
             self.configuration = Configuration::Asked;
         }
         changed || self.finish(world)
@@ -273,7 +273,7 @@ impl SimulatedPod {
         match &self.configuration {
             Configuration::Asked => false,
             Configuration::Unknown => {
-                world.effects.push(Effect::LookUp);
+                world.effects.push(PodEffect::LookUp);
                 self.configuration = Configuration::Asked;
                 false
             }

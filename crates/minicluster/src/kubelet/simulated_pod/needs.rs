@@ -6,30 +6,30 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, PodSpec, Volume};
 
 /// The kinds that hold configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum NeedKind {
     ConfigMap,
     Secret,
 }
 
-impl Kind {
+impl NeedKind {
     /// Its name in paths.
     pub fn resource(self) -> &'static str {
         match self {
-            Kind::ConfigMap => "configmaps",
-            Kind::Secret => "secrets",
+            NeedKind::ConfigMap => "configmaps",
+            NeedKind::Secret => "secrets",
         }
     }
 
     fn singular(self) -> &'static str {
         match self {
-            Kind::ConfigMap => "configmap",
-            Kind::Secret => "secret",
+            NeedKind::ConfigMap => "configmap",
+            NeedKind::Secret => "secret",
         }
     }
 }
 
 /// An object of the pod's namespace.
-pub type Name = (Kind, String);
+pub type Name = (NeedKind, String);
 
 /// The keys of each object, `None` for one that does not exist.
 pub type Found = BTreeMap<Name, Option<BTreeSet<String>>>;
@@ -84,10 +84,10 @@ impl Needs {
         let mut missing = Missing::default();
         for (volume, need) in &self.volumes {
             let problem = need.problem(found).map(|problem| match problem {
-                Problem::NoObject(text) => text,
-                Problem::NoKey(kind, key) => match kind {
-                    Kind::ConfigMap => format!("references non-existent config key: {key}"),
-                    Kind::Secret => format!("references non-existent secret key: {key}"),
+                NeedProblem::NoObject(text) => text,
+                NeedProblem::NoKey(kind, key) => match kind {
+                    NeedKind::ConfigMap => format!("references non-existent config key: {key}"),
+                    NeedKind::Secret => format!("references non-existent secret key: {key}"),
                 },
             });
             if let Some(problem) = problem.filter(|_| missing.of_volumes.is_none()) {
@@ -96,8 +96,8 @@ impl Needs {
         }
         for (container, need) in &self.containers {
             let problem = need.problem(found).map(|problem| match problem {
-                Problem::NoObject(text) => text,
-                Problem::NoKey(kind, key) => {
+                NeedProblem::NoObject(text) => text,
+                NeedProblem::NoKey(kind, key) => {
                     format!("couldn't find key {key} in {kind:?} {namespace}/{}", need.object.1)
                 }
             });
@@ -116,19 +116,19 @@ impl Needs {
             }
         };
         if let Some(source) = &volume.config_map {
-            add(Kind::ConfigMap, &source.name, source.items.as_ref(), source.optional);
+            add(NeedKind::ConfigMap, &source.name, source.items.as_ref(), source.optional);
         }
         if let Some(source) = &volume.secret {
             let name = source.secret_name.as_deref().unwrap_or_default();
-            add(Kind::Secret, name, source.items.as_ref(), source.optional);
+            add(NeedKind::Secret, name, source.items.as_ref(), source.optional);
         }
         let projected = volume.projected.as_ref().and_then(|projected| projected.sources.as_ref());
         for source in projected.into_iter().flatten() {
             if let Some(source) = &source.config_map {
-                add(Kind::ConfigMap, &source.name, source.items.as_ref(), source.optional);
+                add(NeedKind::ConfigMap, &source.name, source.items.as_ref(), source.optional);
             }
             if let Some(source) = &source.secret {
-                add(Kind::Secret, &source.name, source.items.as_ref(), source.optional);
+                add(NeedKind::Secret, &source.name, source.items.as_ref(), source.optional);
             }
         }
     }
@@ -142,37 +142,37 @@ impl Needs {
         };
         for source in container.env_from.iter().flatten() {
             if let Some(source) = &source.config_map_ref {
-                add(Kind::ConfigMap, &source.name, None, source.optional);
+                add(NeedKind::ConfigMap, &source.name, None, source.optional);
             }
             if let Some(source) = &source.secret_ref {
-                add(Kind::Secret, &source.name, None, source.optional);
+                add(NeedKind::Secret, &source.name, None, source.optional);
             }
         }
         for EnvVar { value_from, .. } in container.env.iter().flatten() {
             let Some(source) = value_from else { continue };
             if let Some(source) = &source.config_map_key_ref {
-                add(Kind::ConfigMap, &source.name, Some(&source.key), source.optional);
+                add(NeedKind::ConfigMap, &source.name, Some(&source.key), source.optional);
             }
             if let Some(source) = &source.secret_key_ref {
-                add(Kind::Secret, &source.name, Some(&source.key), source.optional);
+                add(NeedKind::Secret, &source.name, Some(&source.key), source.optional);
             }
         }
     }
 }
 
-enum Problem {
+enum NeedProblem {
     NoObject(String),
-    NoKey(Kind, String),
+    NoKey(NeedKind, String),
 }
 
 impl Need {
-    fn problem(&self, found: &Found) -> Option<Problem> {
+    fn problem(&self, found: &Found) -> Option<NeedProblem> {
         let (kind, name) = &self.object;
         match found.get(&self.object) {
-            None | Some(None) => Some(Problem::NoObject(format!("{} {name:?} not found", kind.singular()))),
+            None | Some(None) => Some(NeedProblem::NoObject(format!("{} {name:?} not found", kind.singular()))),
             Some(Some(keys)) => {
                 let key = self.keys.iter().find(|key| !keys.contains(*key))?;
-                Some(Problem::NoKey(*kind, key.clone()))
+                Some(NeedProblem::NoKey(*kind, key.clone()))
             }
         }
     }
@@ -180,7 +180,7 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Kind, Needs};
+    use super::{Found, NeedKind, Needs};
     use k8s_openapi::api::core::v1::PodSpec;
     use serde_json::json;
 
@@ -200,21 +200,25 @@ mod tests {
         .unwrap();
         let needs = Needs::of(&spec);
         let name = |kind, name: &str| (kind, name.to_owned());
-        let objects =
-            [(Kind::ConfigMap, "all"), (Kind::ConfigMap, "env"), (Kind::Secret, "files"), (Kind::Secret, "gone")];
+        let objects = [
+            (NeedKind::ConfigMap, "all"),
+            (NeedKind::ConfigMap, "env"),
+            (NeedKind::Secret, "files"),
+            (NeedKind::Secret, "gone"),
+        ];
         assert_eq!(needs.objects(), objects.map(|(kind, text)| name(kind, text)).into());
         let keys = |keys: &[&str]| Some(keys.iter().map(|key| (*key).to_owned()).collect());
         let mut found = Found::from([
-            (name(Kind::ConfigMap, "all"), keys(&[])),
-            (name(Kind::ConfigMap, "env"), keys(&["b"])),
-            (name(Kind::Secret, "files"), keys(&["b"])),
+            (name(NeedKind::ConfigMap, "all"), keys(&[])),
+            (name(NeedKind::ConfigMap, "env"), keys(&["b"])),
+            (name(NeedKind::Secret, "files"), keys(&["b"])),
         ]);
         let missing = needs.missing(&found, "shop");
         let text = "MountVolume.SetUp failed for volume \"files\" : references non-existent secret key: a";
         assert_eq!(missing.of_volumes.as_deref(), Some(text));
         assert_eq!(missing.of_containers["app"], "couldn't find key a in ConfigMap shop/env");
-        found.insert(name(Kind::ConfigMap, "env"), keys(&["a"]));
-        found.insert(name(Kind::Secret, "files"), keys(&["a"]));
+        found.insert(name(NeedKind::ConfigMap, "env"), keys(&["a"]));
+        found.insert(name(NeedKind::Secret, "files"), keys(&["a"]));
         let missing = needs.missing(&found, "shop");
         assert_eq!(missing.of_volumes, None);
         assert_eq!(missing.of_containers["app"], "secret \"gone\" not found");

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Conta
 
 use super::about::About;
 use super::backoff::Backoff;
-use super::container::{Container, Exit, Held, Next, Run, State};
+use super::container::{Container, ContainerRun, Exit, Held, NextContainerState, State};
 use super::timeline::Timeline;
 use super::world::World;
 use super::{Home, Mount, SimulatedPod};
@@ -57,7 +57,7 @@ impl Container {
                 let Some(spec) = self.spec(about) else { return };
                 let since = running.started_at.map_or(world.now, |time| time.0);
                 let timeline = Timeline::new(spec, &self.fate, since, world);
-                self.state = State::Running(Run { since, timeline, stop: None, failing: None });
+                self.state = State::Running(ContainerRun { since, timeline, stop: None, failing: None });
                 (self.ready, self.started) = (status.ready, status.started == Some(true));
             }
             ContainerState { terminated: Some(terminated), .. } => {
@@ -65,15 +65,15 @@ impl Container {
                 let again = !about.ending && about.restart(self).after(exit.code);
                 let finished = exit.finished.unwrap_or(world.now);
                 let next = again.then(|| match self.restarting.wait(finished, world) {
-                    None => (world.now, Next::Attempt),
-                    Some(wait) => (world.now, Next::CrashLoop(world.after(finished, wait))),
+                    None => (world.now, NextContainerState::Attempt),
+                    Some(wait) => (world.now, NextContainerState::CrashLoop(world.after(finished, wait))),
                 });
                 self.state = State::Ended(exit, next);
             }
             ContainerState { waiting: Some(waiting), .. } if waiting.reason.as_deref() == Some("CrashLoopBackOff") => {
                 let finished = last.unwrap_or(world.now);
                 let wait = self.restarting.wait(finished, world).unwrap_or_default();
-                let next = Some((world.after(finished, wait), Next::Attempt));
+                let next = Some((world.after(finished, wait), NextContainerState::Attempt));
                 let message = waiting.message.unwrap_or_default();
                 self.state = State::Held(Held { reason: "CrashLoopBackOff", message, next });
             }

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Probe;
 
 use super::about::About;
-use super::container::{Container, Exit, Next, Role, Run, State};
+use super::container::{Container, ContainerRun, Exit, NextContainerState, Role, State};
 use super::timeline::Probed;
-use super::world::{Effect, Told, Tone, World};
-use crate::kubelet::fate::{Cause, End, Stop};
+use super::world::{PodEffect, ReportedState, Tone, World};
+use crate::kubelet::fate::{End, FateCause, FateStop};
 use crate::kubelet::io::scaled;
 
 /// How long an end is shown before what follows it.
@@ -60,8 +60,8 @@ impl Container {
         let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
         let wish = match self.fate.stop {
-            Stop::After(wait) => Some(world.later(hook.saturating_add(wait))),
-            Stop::Hang => None,
+            FateStop::After(wait) => Some(world.later(hook.saturating_add(wait))),
+            FateStop::Hang => None,
         };
         let State::Running(run) = &mut self.state else { return };
         let by_itself = wish.filter(|at| *at <= deadline);
@@ -104,26 +104,26 @@ impl Container {
 
     /// It ends now, as `end` says or because it was told to.
     fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, world: &mut World<'_>) {
-        let State::Running(Run { since, .. }) = self.state else { return };
+        let State::Running(ContainerRun { since, .. }) = self.state else { return };
         let line = match end {
-            Some(End { cause: Cause::Crash, .. }) => {
+            Some(End { cause: FateCause::Crash, .. }) => {
                 let said = self.fate.log.clone();
                 Some(said.unwrap_or_else(|| format!("fatal: unexpected error, exiting with code {code}")))
             }
-            Some(End { cause: Cause::Exit, .. }) if code == 0 => Some("done".to_owned()),
-            Some(End { cause: Cause::Exit, .. }) => Some(format!("failed with exit code {code}")),
+            Some(End { cause: FateCause::Exit, .. }) if code == 0 => Some("done".to_owned()),
+            Some(End { cause: FateCause::Exit, .. }) => Some(format!("failed with exit code {code}")),
             _ => None,
         };
         if let Some(line) = &line {
             self.log(world, line);
         }
-        world.effects.push(Effect::LogEnds { container: self.name.clone() });
+        world.effects.push(PodEffect::LogEnds { container: self.name.clone() });
         let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy.as_deref());
         let last_line = line.filter(|_| code != 0 && falls_back == Some("FallbackToLogsOnError"));
         let exit = Exit {
             code,
             reason: match end {
-                Some(End { cause: Cause::OutOfMemory, .. }) => "OOMKilled",
+                Some(End { cause: FateCause::OutOfMemory, .. }) => "OOMKilled",
                 _ if code == 0 => "Completed",
                 _ => "Error",
             },
@@ -137,8 +137,8 @@ impl Container {
         let next = again.then(|| {
             let shown = world.later(SHOWN);
             match self.restarting.wait(world.now, world) {
-                None => (shown, Next::Attempt),
-                Some(wait) => (shown, Next::CrashLoop(world.later(wait))),
+                None => (shown, NextContainerState::Attempt),
+                Some(wait) => (shown, NextContainerState::CrashLoop(world.later(wait))),
             }
         });
         self.state = State::Ended(exit, next);
@@ -162,7 +162,7 @@ impl Container {
         let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
         let deadline = world.later(grace.map_or(USUAL_GRACE, Duration::from_secs));
         self.stop(deadline, about, world);
-        if let State::Running(Run { stop: Some((_, code)), .. }) = &mut self.state {
+        if let State::Running(ContainerRun { stop: Some((_, code)), .. }) = &mut self.state {
             *code = KILLED;
         }
     }
@@ -195,13 +195,13 @@ impl Container {
         } else {
             ""
         };
-        let told = Told {
+        let told = ReportedState {
             tone: Tone::Warning,
             reason: "Unhealthy".into(),
             message: format!("{} probe failed: {detail}", probed.as_str()),
             field: Some(self.field.clone()),
             count,
         };
-        world.effects.push(Effect::Event(told));
+        world.effects.push(PodEffect::Event(told));
     }
 }

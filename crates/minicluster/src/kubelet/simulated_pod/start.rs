@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::about::About;
-use super::container::{Container, Creation, Next, Run, State};
+use super::container::{Container, ContainerRun, Creation, NextContainerState, State};
 use super::timeline::Timeline;
-use super::world::{Effect, Tone, World};
-use crate::kubelet::fate::{Cause, Pull};
+use super::world::{PodEffect, Tone, World};
+use crate::kubelet::fate::{FateCause, Pull};
 use crate::kubelet::image::{Image, hex};
 
 /// How long a failure is shown before the wait for the next try is.
@@ -84,7 +84,7 @@ impl Container {
         self.tell_pulled(world);
         if let Some(message) = about.missing.and_then(|missing| missing.of_containers.get(&self.name)) {
             world.tell_of(&self.field, Tone::Warning, "Failed", format!("Error: {message}"));
-            let next = (world.later(LOOK_AGAIN), Next::Attempt);
+            let next = (world.later(LOOK_AGAIN), NextContainerState::Attempt);
             return self.hold("CreateContainerConfigError", message.clone(), Some(next));
         }
         if self.last.is_some() {
@@ -94,12 +94,13 @@ impl Container {
         let Some(spec) = self.spec(about) else { return };
         let timeline = Timeline::new(spec, &self.fate, world.now, world);
         self.id = Some(format!("containerd://{}", new_id(world)));
-        self.state = State::Running(Run { since: world.now, failing: timeline.first_failure(), timeline, stop: None });
+        self.state =
+            State::Running(ContainerRun { since: world.now, failing: timeline.first_failure(), timeline, stop: None });
         world.tell_of(&self.field, Tone::Normal, "Created", "Container created");
         world.tell_of(&self.field, Tone::Normal, "Started", "Container started");
-        world.effects.push(Effect::LogBegins { container: self.name.clone() });
+        world.effects.push(PodEffect::LogBegins { container: self.name.clone() });
         self.log(world, format!("starting {}", self.image));
-        let crashes = self.fate.end.is_some_and(|end| end.cause == Cause::Crash);
+        let crashes = self.fate.end.is_some_and(|end| end.cause == FateCause::Crash);
         if let Some(text) = self.fate.log.clone().filter(|_| !crashes) {
             self.log(world, text);
         }
@@ -115,7 +116,7 @@ impl Container {
             Err(problem) => problem,
         };
         let message = format!("{message}: ErrImagePull: {failure}");
-        self.hold("ImagePullBackOff", message, Some((until, Next::Attempt)));
+        self.hold("ImagePullBackOff", message, Some((until, NextContainerState::Attempt)));
     }
 
     /// It keeps ending, and is not started again for a while.
@@ -127,7 +128,7 @@ impl Container {
         let wait = self.restarting.wait(world.now, world).unwrap_or_default();
         let wait = go_duration(wait);
         let message = format!("back-off {wait} restarting failed container={name} pod={place}");
-        self.hold("CrashLoopBackOff", message, Some((until, Next::Attempt)));
+        self.hold("CrashLoopBackOff", message, Some((until, NextContainerState::Attempt)));
     }
 
     fn fail_pull(&mut self, image: &Image, world: &mut World<'_>) {
@@ -137,7 +138,7 @@ impl Container {
         world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ErrImagePull");
         self.pulling.tried(world);
         let wait = self.pulling.wait(world.now, world).unwrap_or_default();
-        let next = (world.later(SHOWN), Next::PullBackoff(world.later(wait)));
+        let next = (world.later(SHOWN), NextContainerState::PullBackoff(world.later(wait)));
         self.hold("ErrImagePull", failure, Some(next));
     }
 

@@ -12,12 +12,12 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::needs::Kind;
+use super::needs::NeedKind;
 use super::promises::check;
-use super::{Effect, Found, Home, Rejection, SimulatedPod, World};
+use super::{Found, Home, PodEffect, Rejection, SimulatedPod, World};
 use crate::Random;
-use crate::kubelet::fate::{Rules, Script, duration};
-use crate::kubelet::pod::{Deletion, SeenPod, ToldFate};
+use crate::kubelet::fate::{FateRules, Script, duration};
+use crate::kubelet::pod::{PodDeletion, SeenPod, ToldFate};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,7 +97,7 @@ pub struct Play {
     case: Case,
     pod: SeenPod,
     now: Timestamp,
-    rules: Rules,
+    rules: FateRules,
     random: Random,
     images: BTreeSet<String>,
     status: PodStatus,
@@ -119,7 +119,7 @@ impl Play {
             case,
             pod,
             now: Timestamp::UNIX_EPOCH,
-            rules: Rules::new(script),
+            rules: FateRules::new(script),
             random: Random::new(1),
             images: BTreeSet::new(),
             status: known,
@@ -158,13 +158,13 @@ impl Play {
     fn step(&mut self, life: &mut SimulatedPod) {
         loop {
             let ((), effects) = self.with_world(|world| life.step(world));
-            let asks = effects.contains(&Effect::LookUp);
+            let asks = effects.contains(&PodEffect::LookUp);
             self.tell(effects);
             if !asks {
                 break;
             }
             let found = life.needs().objects().into_iter().map(|(kind, name)| {
-                let key = if kind == Kind::Secret { format!("secret/{name}") } else { format!("configmap/{name}") };
+                let key = if kind == NeedKind::Secret { format!("secret/{name}") } else { format!("configmap/{name}") };
                 let keys = self.case.objects.get(&key).cloned();
                 ((kind, name), keys)
             });
@@ -185,7 +185,7 @@ impl Play {
     fn act(&mut self, act: Act, life: &mut SimulatedPod) {
         if let Some(grace) = act.delete {
             let at = self.now + SignedDuration::from_secs(grace);
-            self.pod.deletion = Some(Deletion { at, grace });
+            self.pod.deletion = Some(PodDeletion { at, grace });
             self.pod.generation = self.pod.generation.map(|generation| generation + 1);
         }
         if let Some(fate) = act.fate {
@@ -220,7 +220,7 @@ impl Play {
         }
     }
 
-    fn with_world<T>(&mut self, act: impl FnOnce(&mut World<'_>) -> T) -> (T, Vec<Effect>) {
+    fn with_world<T>(&mut self, act: impl FnOnce(&mut World<'_>) -> T) -> (T, Vec<PodEffect>) {
         let mut world = self.world();
         let result = act(&mut world);
         (result, world.effects)
@@ -232,16 +232,16 @@ impl Play {
         writeln!(self.trace, "{time:<6} {text}").unwrap();
     }
 
-    fn tell(&mut self, effects: Vec<Effect>) {
+    fn tell(&mut self, effects: Vec<PodEffect>) {
         for effect in effects {
             match effect {
-                Effect::Event(told) => {
+                PodEffect::Event(told) => {
                     let about = told.field.map(|field| format!("{field}: ")).unwrap_or_default();
                     let times = if told.count > 1 { format!(" (x{})", told.count) } else { String::new() };
                     self.say(&format!("  {} {} {about}{}{times}", told.tone.as_str(), told.reason, told.message));
                 }
-                Effect::Log { container, text } => self.say(&format!("  {container}| {text}")),
-                Effect::LogBegins { .. } | Effect::LogEnds { .. } | Effect::LookUp => {}
+                PodEffect::Log { container, text } => self.say(&format!("  {container}| {text}")),
+                PodEffect::LogBegins { .. } | PodEffect::LogEnds { .. } | PodEffect::LookUp => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::Random;
-use crate::kubelet::fate::Rules;
+use crate::kubelet::fate::FateRules;
 use crate::kubelet::io::{after, scaled};
 
 /// What a step of a life may use.
@@ -17,20 +17,20 @@ pub struct World<'a> {
     /// How much faster than told all of this goes.
     pub speed: f64,
     /// The rules about images.
-    pub rules: &'a mut Rules,
+    pub rules: &'a mut FateRules,
     /// Draws container ids.
     pub random: &'a Random,
     /// The full names of the images on the node.
     pub images: &'a mut BTreeSet<String>,
     /// What came of the step, in order.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<PodEffect>,
 }
 
 /// What a step of a life does besides changing the pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum PodEffect {
     /// Something to tell about the pod.
-    Event(Told),
+    Event(ReportedState),
     /// A container starts anew, and its log with it.
     LogBegins { container: String },
     /// A container ends, and its log with it.
@@ -43,7 +43,7 @@ pub enum Effect {
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Told {
+pub struct ReportedState {
     /// Whether all is well.
     pub tone: Tone,
     /// One word.
@@ -88,14 +88,19 @@ impl World<'_> {
 
     /// Tells something about the pod as a whole.
     pub fn tell(&mut self, tone: Tone, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) {
-        let told = Told { tone, reason: reason.into(), message: message.into(), field: None, count: 1 };
-        self.effects.push(Effect::Event(told));
+        let told = ReportedState { tone, reason: reason.into(), message: message.into(), field: None, count: 1 };
+        self.effects.push(PodEffect::Event(told));
     }
 
     /// Tells something about a container.
     pub fn tell_of(&mut self, field: &str, tone: Tone, reason: &'static str, message: impl Into<String>) {
-        let told =
-            Told { tone, reason: reason.into(), message: message.into(), field: Some(field.to_owned()), count: 1 };
-        self.effects.push(Effect::Event(told));
+        let told = ReportedState {
+            tone,
+            reason: reason.into(),
+            message: message.into(),
+            field: Some(field.to_owned()),
+            count: 1,
+        };
+        self.effects.push(PodEffect::Event(told));
     }
 }

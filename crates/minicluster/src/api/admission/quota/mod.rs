@@ -9,9 +9,9 @@ mod usage;
 use serde_json::{Value, json};
 
 use self::usage::{missing, usage};
-use super::resources::{Amounts, add, amounts};
+use super::resources::{ResourceAmounts, add, amounts};
 use super::{forbid, listed};
-use crate::api::object::{self, Quantity, Write};
+use crate::api::object::{self, Quantity, WriteContext};
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};
 use crate::api::write::{own_meaning, text};
@@ -24,7 +24,7 @@ impl ApiServer {
         target: &Target,
         old: Option<&Value>,
         new: Option<&Value>,
-    ) -> Result<Vec<store::Write>, ApiError> {
+    ) -> Result<Vec<store::StoreOp>, ApiError> {
         let Some(namespace) = &target.namespace else { return Ok(Vec::new()) };
         let quotas = self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
         if quotas.is_empty() {
@@ -33,7 +33,7 @@ impl ApiServer {
         let mut changes = Vec::new();
         for stored in quotas {
             let quota = stored.value();
-            let counted = |object: Option<&Value>| -> Amounts {
+            let counted = |object: Option<&Value>| -> ResourceAmounts {
                 let object = object.filter(|object| scopes::covers(&quota, &target.resource, object));
                 object.map(|object| usage(&target.resource, object)).unwrap_or_default()
             };
@@ -58,7 +58,7 @@ impl ApiServer {
     }
 
     /// A quota's status with what has changed.
-    fn charged(&self, stored: &Stored, quota: &Value, delta: &Amounts) -> Option<store::Write> {
+    fn charged(&self, stored: &Stored, quota: &Value, delta: &ResourceAmounts) -> Option<store::StoreOp> {
         let mut next = quota.clone();
         let mut used = amounts(&quota["status"]["used"]);
         add(&mut used, delta);
@@ -68,12 +68,12 @@ impl ApiServer {
         self.quota_status(stored, quota, next, "kube-apiserver")
     }
 
-    fn quota_status(&self, stored: &Stored, old: &Value, next: Value, manager: &str) -> Option<store::Write> {
+    fn quota_status(&self, stored: &Stored, old: &Value, next: Value, manager: &str) -> Option<store::StoreOp> {
         let registry = self.registry();
         let resource = registry.any_version("", "resourcequotas")?;
-        let write = Write { subresource: Some("status"), manager, ..own_meaning(resource, self.now()) };
+        let write = WriteContext { subresource: Some("status"), manager, ..own_meaning(resource, self.now()) };
         let next = object::update(&write, old, next).ok()?.object;
-        (next != *old).then(|| store::Write {
+        (next != *old).then(|| store::StoreOp {
             shelf: resource.shelf.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
@@ -108,10 +108,10 @@ impl ApiServer {
     }
 
     /// All that a quota's namespace uses of what it limits.
-    fn counted(&self, quota: &Value) -> Amounts {
+    fn counted(&self, quota: &Value) -> ResourceAmounts {
         let namespace = text(quota, "/metadata/namespace").to_owned();
         let hard = amounts(&quota["spec"]["hard"]);
-        let mut used = Amounts::new();
+        let mut used = ResourceAmounts::new();
         let registry = self.registry();
         for resource in registry.resources().filter(|resource| resource.is_stored_version()) {
             if !hard.keys().any(|name| usage::may_count(resource, name)) {
@@ -133,7 +133,7 @@ impl ApiServer {
 }
 
 /// What is used more, or less, of what a quota limits.
-fn delta(quota: &Value, before: &Amounts, after: &Amounts) -> Amounts {
+fn delta(quota: &Value, before: &ResourceAmounts, after: &ResourceAmounts) -> ResourceAmounts {
     let zero = Quantity::from_whole(0);
     let hard = amounts(&quota["status"]["hard"]);
     let changed = hard.into_keys().filter_map(|name| {
@@ -145,7 +145,7 @@ fn delta(quota: &Value, before: &Amounts, after: &Amounts) -> Amounts {
 }
 
 /// Why a quota forbids to use more, if it does.
-fn exceeded(quota: &Value, delta: &Amounts) -> Option<String> {
+fn exceeded(quota: &Value, delta: &ResourceAmounts) -> Option<String> {
     let (hard, used) = (amounts(&quota["status"]["hard"]), amounts(&quota["status"]["used"]));
     let zero = Quantity::from_whole(0);
     let mut over = [Vec::new(), Vec::new(), Vec::new()];

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::admission::resources::{Amounts, amount, of_pod};
+use crate::api::admission::resources::{ResourceAmounts, amount, of_pod};
 use crate::api::object::Quantity;
 use crate::api::resource::Resource;
 use crate::api::write::text;
@@ -15,9 +15,9 @@ const PLAIN: [&str; 6] =
 const SHORT: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// What an object uses.
-pub(super) fn usage(resource: &Resource, object: &Value) -> Amounts {
+pub(super) fn usage(resource: &Resource, object: &Value) -> ResourceAmounts {
     let one = || Quantity::from_whole(1);
-    let mut used = Amounts::from([(count_name(resource), one())]);
+    let mut used = ResourceAmounts::from([(count_name(resource), one())]);
     if resource.is("", "pods") {
         if !has_ended(object) {
             used.insert("pods".to_owned(), one());
@@ -87,7 +87,7 @@ fn count_name(resource: &Resource) -> String {
 }
 
 /// Which of the limited amounts a pod's containers do not speak of; `None` if of all.
-pub(super) fn missing(resource: &Resource, object: &Value, hard: &Amounts) -> Option<String> {
+pub(super) fn missing(resource: &Resource, object: &Value, hard: &ResourceAmounts) -> Option<String> {
     if !resource.is("", "pods") {
         return None;
     }
@@ -117,8 +117,8 @@ fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-fn of_running_pod(pod: &Value) -> Amounts {
-    let mut used = Amounts::new();
+fn of_running_pod(pod: &Value) -> ResourceAmounts {
+    let mut used = ResourceAmounts::new();
     for (part, prefix) in [("requests", "requests."), ("limits", "limits.")] {
         for (name, amount) in of_pod(&pod["spec"], part) {
             if part == "requests" && (SHORT.contains(&name.as_str()) || name.starts_with("hugepages-")) {

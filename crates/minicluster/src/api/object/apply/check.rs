@@ -12,7 +12,7 @@ use kube_facts::{ListKind, Scalar, Type};
 
 /// Everything that does not fit, as `.spec.replicas: expected numeric (int or float), got string`.
 pub fn misfits(value: &Value, ty: &Type) -> Vec<String> {
-    let mut walk = Walk { path: String::new(), found: Vec::new() };
+    let mut walk = SchemaWalk { path: String::new(), found: Vec::new() };
     walk.value(value, ty);
     walk.found
 }
@@ -52,12 +52,12 @@ pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
     }
 }
 
-struct Walk {
+struct SchemaWalk {
     path: String,
     found: Vec<String>,
 }
 
-impl Walk {
+impl SchemaWalk {
     fn say(&mut self, what: &str) {
         let path = &self.path;
         self.found.push(format!("{path}: {what}"));

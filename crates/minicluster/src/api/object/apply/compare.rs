@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::value_ext::{entries_of, side_by_side};
-use super::field_set::{FieldSet, Node, field};
+use super::field_set::{FieldNode, FieldSet, field};
 use super::items::Indexed;
-use super::shape::{Atom, Kind, atom, entry_type, is_whole};
+use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::{List, Type};
 
 /// What differs.
@@ -37,7 +37,7 @@ impl Comparison {
 
 /// Compares two values of a type.
 pub fn compare(before: &Value, after: &Value, ty: &Type) -> Comparison {
-    let mut found = Found::default();
+    let mut found = ComparedField::default();
     if before != after {
         found.value(Some(before), Some(after), ty);
     }
@@ -46,10 +46,10 @@ pub fn compare(before: &Value, after: &Value, ty: &Type) -> Comparison {
 
 /// What differs at a place and below it.
 #[derive(Default)]
-struct Found {
-    removed: Node,
-    modified: Node,
-    added: Node,
+struct ComparedField {
+    removed: FieldNode,
+    modified: FieldNode,
+    added: FieldNode,
 }
 
 /// Whether a value was looked at as a whole, or part by part.
@@ -59,7 +59,7 @@ enum Seen {
     Parts,
 }
 
-impl Found {
+impl ComparedField {
     /// Compares two values that differ.
     fn value(&mut self, before: Option<&Value>, after: Option<&Value>, ty: &Type) {
         let (left, right) = (atom(ty, before), atom(ty, after));
@@ -86,7 +86,7 @@ impl Found {
         }
         match atom {
             Atom::List(list) => self.list(before, after, list),
-            Atom::Deduced(Kind::Scalar) => return self.leaf(before, after),
+            Atom::Deduced(ShapeKind::Scalar) => return self.leaf(before, after),
             _ => self.map(before, after, ty),
         }
         Seen::Parts
@@ -107,7 +107,7 @@ impl Found {
                 continue;
             }
             if let Some(inner) = entry_type(ty, name) {
-                let mut found = Found::default();
+                let mut found = ComparedField::default();
                 found.value(left, right, inner);
                 self.put(found, || field(name));
             }
@@ -122,7 +122,7 @@ impl Found {
             if left == right {
                 continue;
             }
-            let mut found = Found::default();
+            let mut found = ComparedField::default();
             match (left.len(), right.len()) {
                 (0 | 1, 0 | 1) => found.value(left.first().copied(), right.first().copied(), &list.items),
                 (2.., 2..) => found.modified.itself = true,
@@ -144,7 +144,7 @@ impl Found {
     }
 
     /// Adds what differs in a part of this place.
-    fn put(&mut self, found: Found, element: impl Fn() -> String) {
+    fn put(&mut self, found: ComparedField, element: impl Fn() -> String) {
         self.removed.within.put(found.removed, &element);
         self.modified.within.put(found.modified, &element);
         self.added.within.put(found.added, &element);

@@ -13,20 +13,20 @@ use kube_facts::Type;
 
 /// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet(BTreeMap<String, Node>);
+pub struct FieldSet(BTreeMap<String, FieldNode>);
 
 /// What of a field is in the set: itself, things in it, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct FieldNode {
     /// Whether it is in the set besides what is in it.
     pub itself: bool,
     /// What of it is in the set.
     pub within: FieldSet,
 }
 
-impl Node {
+impl FieldNode {
     /// Adds everything of another.
-    fn unite(&mut self, other: Node) {
+    fn unite(&mut self, other: FieldNode) {
         self.itself |= other.itself;
         self.within.unite(other.within);
     }
@@ -48,14 +48,14 @@ impl FieldSet {
             let element = normal_element(key)?;
             let within = FieldSet::read(value)?;
             let itself = value.as_object().is_some_and(|fields| fields.is_empty() || fields.contains_key("."));
-            set.0.insert(element, Node { itself, within });
+            set.0.insert(element, FieldNode { itself, within });
         }
         Ok(set)
     }
 
     /// The set as `fieldsV1` has it.
     pub fn write(self) -> Value {
-        let entry = |(element, node): (String, Node)| {
+        let entry = |(element, node): (String, FieldNode)| {
             let beside = node.itself && !node.within.is_empty();
             let mut value = node.within.write();
             if beside {
@@ -72,7 +72,7 @@ impl FieldSet {
 
     /// Whether anything is in both this and what [`FieldSet::write`] wrote.
     pub fn meets(&self, written: &Value) -> bool {
-        let meet = |(element, node): (&String, &Node)| match written.get(element) {
+        let meet = |(element, node): (&String, &FieldNode)| match written.get(element) {
             Some(Value::Object(fields)) if node.itself && (fields.is_empty() || fields.contains_key(".")) => true,
             Some(within) => node.within.meets(within),
             None => false,
@@ -90,7 +90,7 @@ impl FieldSet {
         if let Some((first, rest)) = path.split_first() {
             // Most paths go through what is there already.
             if !self.0.contains_key(first) {
-                self.0.insert(first.clone(), Node::default());
+                self.0.insert(first.clone(), FieldNode::default());
             }
             if let Some(node) = self.0.get_mut(first) {
                 if rest.is_empty() {
@@ -103,7 +103,7 @@ impl FieldSet {
     }
 
     /// Adds what of an element there is, if anything.
-    pub fn put(&mut self, node: Node, element: impl Fn() -> String) {
+    pub fn put(&mut self, node: FieldNode, element: impl Fn() -> String) {
         if node.is_empty() {
             return;
         }
@@ -154,7 +154,7 @@ impl FieldSet {
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         self.combine(other, &|node, theirs| {
             let theirs = theirs?;
-            Some(Node { itself: node.itself && theirs.itself, within: node.within.intersection(&theirs.within) })
+            Some(FieldNode { itself: node.itself && theirs.itself, within: node.within.intersection(&theirs.within) })
         })
     }
 
@@ -177,14 +177,14 @@ impl FieldSet {
     pub fn leave(&mut self, other: &FieldSet) {
         self.reduce(other, &|node, theirs| {
             if theirs.itself {
-                *node = Node::default();
+                *node = FieldNode::default();
             } else {
                 node.within.leave(&theirs.within);
             }
         });
     }
 
-    fn reduce(&mut self, other: &FieldSet, by: &dyn Fn(&mut Node, &Node)) {
+    fn reduce(&mut self, other: &FieldSet, by: &dyn Fn(&mut FieldNode, &FieldNode)) {
         for (element, theirs) in &other.0 {
             let Some(node) = self.0.get_mut(element) else { continue };
             by(node, theirs);
@@ -194,8 +194,12 @@ impl FieldSet {
         }
     }
 
-    fn combine(&self, other: &FieldSet, join: &dyn Fn(&Node, Option<&Node>) -> Option<Node>) -> FieldSet {
-        let joined = |(element, node): (&String, &Node)| {
+    fn combine(
+        &self,
+        other: &FieldSet,
+        join: &dyn Fn(&FieldNode, Option<&FieldNode>) -> Option<FieldNode>,
+    ) -> FieldSet {
+        let joined = |(element, node): (&String, &FieldNode)| {
             let node = join(node, other.0.get(element)).filter(|node| !node.is_empty())?;
             Some((element.clone(), node))
         };
@@ -208,7 +212,7 @@ impl FieldSet {
             Atom::Struct(structure) => Some(structure),
             _ => None,
         };
-        let add = |(element, node): (&String, &Node)| {
+        let add = |(element, node): (&String, &FieldNode)| {
             let within = match below(ty, element) {
                 Some(inner) => node.within.with_named_fields(inner),
                 None => node.within.clone(),
@@ -216,7 +220,7 @@ impl FieldSet {
             let named =
                 element.strip_prefix("f:").is_some_and(|name| structure.is_some_and(|of| of.fields.contains_key(name)));
             let itself = node.itself || (named && !within.is_empty());
-            (element.clone(), Node { itself, within })
+            (element.clone(), FieldNode { itself, within })
         };
         FieldSet(self.0.iter().map(add).collect())
     }

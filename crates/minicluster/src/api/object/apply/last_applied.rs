@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::Write;
+use super::super::WriteContext;
 use super::super::value_ext::ValueExt;
 use super::check;
 use super::compare::compare;
@@ -23,7 +23,7 @@ pub fn is_on(live: &Value) -> bool {
 
 /// Takes out the conflicts about fields that were applied on the client's side and are still as they were: what others have
 /// changed since is theirs.
-pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &Write<'_>, ty: &Type) {
+pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &WriteContext<'_>, ty: &Type) {
     let text = live["metadata"]["annotations"].text(ANNOTATION);
     let Ok(last) = serde_json::from_str::<Value>(text) else { return };
     let same_version = last.text("apiVersion") == super::api_version(write.definition);

@@ -14,18 +14,18 @@ const ANCIENT: &str = "ancient-changes";
 
 /// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagerOperation {
     /// Server-side apply.
     Apply,
     /// Any other write.
     Update,
 }
 
-impl Operation {
+impl ManagerOperation {
     fn name(self) -> &'static str {
         match self {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
+            ManagerOperation::Apply => "Apply",
+            ManagerOperation::Update => "Update",
         }
     }
 }
@@ -36,7 +36,7 @@ pub struct Manager {
     /// The name.
     pub name: String,
     /// How it writes.
-    pub operation: Operation,
+    pub operation: ManagerOperation,
     /// Through which version; empty for appliers, which are the same in every version.
     pub version: String,
     /// Through which subresource; empty for none.
@@ -50,7 +50,7 @@ impl Manager {
         if !self.subresource.is_empty() {
             shown.push_str(&format!(" with subresource {}", quote(&self.subresource)));
         }
-        if self.operation == Operation::Update {
+        if self.operation == ManagerOperation::Update {
             shown.push_str(&format!(" using {}", self.version));
         }
         shown
@@ -86,8 +86,8 @@ impl Managers {
         let mut managers = Managers::default();
         for (index, entry) in entries.into_iter().enumerate() {
             let operation = match entry.text("operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
+                "Apply" => ManagerOperation::Apply,
+                "Update" => ManagerOperation::Update,
                 _ => return Err("operation must be `Apply` or `Update`".to_owned()),
             };
             let version = entry.text("apiVersion");
@@ -106,7 +106,7 @@ impl Managers {
             let manager = Manager {
                 name: entry.text("manager").to_owned(),
                 operation,
-                version: if operation == Operation::Apply { String::new() } else { version.to_owned() },
+                version: if operation == ManagerOperation::Apply { String::new() } else { version.to_owned() },
                 subresource: entry.text("subresource").to_owned(),
             };
             let time = entry.some("time").and_then(Value::as_str).map(str::to_owned);
@@ -136,7 +136,7 @@ impl Managers {
 
     /// Makes one of the oldest updaters if there are too many.
     pub fn cap(&mut self) {
-        let is_updater = |manager: &&Manager| manager.operation == Operation::Update;
+        let is_updater = |manager: &&Manager| manager.operation == ManagerOperation::Update;
         let mut updaters: Vec<Manager> = self.0.keys().filter(is_updater).cloned().collect();
         if updaters.len() <= MOST_UPDATERS {
             return;
@@ -153,8 +153,12 @@ impl Managers {
                 first_of_version.insert(version, manager);
                 continue;
             };
-            let bucket =
-                Manager { name: ANCIENT.to_owned(), operation: Operation::Update, version, subresource: String::new() };
+            let bucket = Manager {
+                name: ANCIENT.to_owned(),
+                operation: ManagerOperation::Update,
+                version,
+                subresource: String::new(),
+            };
             if !self.0.contains_key(&bucket)
                 && let Some(owned) = self.0.remove(&first)
             {
@@ -172,7 +176,7 @@ impl Managers {
 /// What tells managers apart.
 fn identity(entry: &Value) -> [&str; 4] {
     let operation = entry.text("operation");
-    let version = if operation == Operation::Apply.name() { "" } else { entry.text("apiVersion") };
+    let version = if operation == ManagerOperation::Apply.name() { "" } else { entry.text("apiVersion") };
     [entry.text("manager"), operation, version, entry.text("subresource")]
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::super::value_ext::{entries_of, side_by_side};
 use super::compare::holds_nothing;
 use super::items::Indexed;
-use super::shape::{Atom, Kind, atom, entry_type, is_whole};
+use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::{List, Type};
 
 /// Lays `applied` over `live`. Nothing where nothing is left.
@@ -22,7 +22,7 @@ pub fn merge(live: Option<&Value>, applied: Option<&Value>, ty: &Type) -> Option
         (Atom::Deduced(kind), Some(Atom::Deduced(live))) => kind != live,
         _ => false,
     };
-    let whole = is_whole(of) || matches!(of, Atom::Deduced(Kind::Scalar)) || other_kind;
+    let whole = is_whole(of) || matches!(of, Atom::Deduced(ShapeKind::Scalar)) || other_kind;
     if whole || (holds_nothing(live) && holds_nothing(Some(applied))) {
         return Some(applied.clone());
     }

@@ -19,17 +19,17 @@ use serde_json::{Map, Value, json};
 use super::read::api_version;
 use super::times::{self, Precision};
 use super::value_ext::{ValueExt, entries_of};
-use super::{Write, canonical};
+use super::{WriteContext, canonical};
 use crate::api::ApiError;
 use kube_facts::Type;
-use managers::{MOST_UPDATERS, Manager, Managers, Operation, Owned};
+use managers::{MOST_UPDATERS, Manager, ManagerOperation, Managers, Owned};
 use update::Conflict;
 
 pub use scaled::{of_scale, put_back as put_scale_back};
 
 /// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.
 /// Trouble with them never refuses a write: the object then goes without.
-pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
+pub fn track_update(write: &WriteContext<'_>, live: Option<&Value>, new: &mut Value) {
     match live.filter(|live| leaves_managed(write, live, new)) {
         Some(live) => track_in_place(write, live, new),
         None => track_anew(write, live, new),
@@ -37,7 +37,7 @@ pub fn track_update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
 }
 
 /// Whether a write leaves it to the server to say who owns what of an object of which that is known.
-fn leaves_managed(write: &Write<'_>, live: &Value, new: &Value) -> bool {
+fn leaves_managed(write: &WriteContext<'_>, live: &Value, new: &Value) -> bool {
     let stored = live["metadata"].list("managedFields");
     let sent = new["metadata"].get("managedFields");
     // What was written in another version must be seen in that; of too many, or two of one manager, some become one.
@@ -49,7 +49,7 @@ fn leaves_managed(write: &Write<'_>, live: &Value, new: &Value) -> bool {
 }
 
 /// Most writes change little, and most managers keep all they own.
-fn track_in_place(write: &Write<'_>, live: &Value, new: &mut Value) {
+fn track_in_place(write: &WriteContext<'_>, live: &Value, new: &mut Value) {
     let ty = &write.definition.schema;
     let stored = &live["metadata"]["managedFields"];
     if new["metadata"].get("managedFields") != Some(stored) {
@@ -66,7 +66,7 @@ fn track_in_place(write: &Write<'_>, live: &Value, new: &mut Value) {
     }
 }
 
-fn track_anew(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
+fn track_anew(write: &WriteContext<'_>, live: Option<&Value>, new: &mut Value) {
     let sent = take_managed(new);
     let managers = known(write, live, sent.as_ref());
     let Some(mut managers) = managers.filter(|managers| live.is_none() || !managers.0.is_empty()) else { return };
@@ -87,7 +87,7 @@ fn track_anew(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
 /// # Errors
 /// 400 for an object of another version or with managed fields of its own, 409 for conflicts, 500 where it does not fit
 /// its type, all as the real server words them.
-pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Value, ApiError> {
+pub fn apply(write: &WriteContext<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Value, ApiError> {
     check_header(write, applied)?;
     let managed = live.map(|live| live["metadata"].list("managedFields")).unwrap_or_default();
     let mut managers = Managers::read(managed)
@@ -128,7 +128,7 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
     let changed = merged != before;
     let mut object = if changed { typed(write, applied, merged)? } else { before };
     let mut after = after;
-    let self_manager = manager(write, Operation::Apply);
+    let self_manager = manager(write, ManagerOperation::Apply);
     // Who only comes to own what is there already, has not changed anything at any time.
     if changed {
         touch(&mut after, &self_manager, write);
@@ -141,24 +141,24 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bo
 }
 
 /// Who writes.
-fn manager(write: &Write<'_>, operation: Operation) -> Manager {
+fn manager(write: &WriteContext<'_>, operation: ManagerOperation) -> Manager {
     let name = if write.manager.is_empty() { "unknown" } else { write.manager };
     Manager {
         name: name.to_owned(),
         operation,
-        version: if operation == Operation::Apply { String::new() } else { api_version(write.definition) },
+        version: if operation == ManagerOperation::Apply { String::new() } else { api_version(write.definition) },
         subresource: write.subresource.unwrap_or_default().to_owned(),
     }
 }
 
-fn touch(managers: &mut Managers, manager: &Manager, write: &Write<'_>) {
+fn touch(managers: &mut Managers, manager: &Manager, write: &WriteContext<'_>) {
     if let Some(owned) = managers.0.get_mut(manager) {
         owned.time = Some(times::write(write.now, Precision::Seconds));
     }
 }
 
 /// The managers that an update starts from: those that the client sent, else those that are stored.
-fn known(write: &Write<'_>, live: Option<&Value>, sent: Option<&Value>) -> Option<Managers> {
+fn known(write: &WriteContext<'_>, live: Option<&Value>, sent: Option<&Value>) -> Option<Managers> {
     let stored = || {
         let stored = live.map(|live| live["metadata"].list("managedFields")).unwrap_or_default();
         Managers::read(stored).unwrap_or_default()
@@ -177,7 +177,7 @@ fn known(write: &Write<'_>, live: Option<&Value>, sent: Option<&Value>) -> Optio
 }
 
 /// An object of the kind in which nothing was ever set.
-fn nothing(write: &Write<'_>, ty: &Type) -> Value {
+fn nothing(write: &WriteContext<'_>, ty: &Type) -> Value {
     if write.definition.custom.is_some() {
         return json!({ "apiVersion": api_version(write.definition), "kind": write.definition.kind });
     }
@@ -214,7 +214,7 @@ fn put_managed(object: &mut Value, entries: Vec<Value>) {
     }
 }
 
-fn check_header(write: &Write<'_>, applied: &Value) -> Result<(), ApiError> {
+fn check_header(write: &WriteContext<'_>, applied: &Value) -> Result<(), ApiError> {
     let (said, kind) = (applied.text("apiVersion"), applied.text("kind"));
     if said == api_version(write.definition) && kind == write.definition.kind {
         return Ok(());
@@ -231,14 +231,14 @@ fn gvk(api_version: &str, kind: &str) -> String {
 }
 
 /// `default/web; apps/v1, Kind=Deployment`
-fn named(write: &Write<'_>, applied: &Value) -> String {
+fn named(write: &WriteContext<'_>, applied: &Value) -> String {
     let metadata = &applied["metadata"];
     let kind = gvk(&api_version(write.definition), &write.definition.kind);
     format!("{}/{}; {kind}", metadata.text("namespace"), metadata.text("name"))
 }
 
 /// A merged object as the kind's own type.
-fn typed(write: &Write<'_>, applied: &Value, merged: Value) -> Result<Value, ApiError> {
+fn typed(write: &WriteContext<'_>, applied: &Value, merged: Value) -> Result<Value, ApiError> {
     if write.definition.custom.is_some() {
         return Ok(merged);
     }
@@ -278,7 +278,7 @@ fn conflict_error(conflicts: &[Conflict]) -> ApiError {
 }
 
 /// An entry for a manager that owns nothing yet.
-fn owner_of_nothing(write: &Write<'_>) -> Owned {
+fn owner_of_nothing(write: &WriteContext<'_>) -> Owned {
     Owned { fields: field_set::FieldSet::default(), version: api_version(write.definition), time: None }
 }
 

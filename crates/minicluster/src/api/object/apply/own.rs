@@ -5,25 +5,25 @@ use serde_json::Value;
 use super::compare::holds_nothing;
 use super::field_set::{FieldSet, field};
 use super::items::element;
-use super::shape::{Atom, Kind, atom, entry_type, is_whole};
+use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::Type;
 
 /// The fields of a value: single values, whole maps and lists, items, and entries of maps.
 pub fn fields(value: &Value, ty: &Type) -> FieldSet {
-    let mut walk = Walk { path: Vec::new(), set: FieldSet::default() };
+    let mut walk = OwnershipWalk { path: Vec::new(), set: FieldSet::default() };
     walk.value(value, ty);
     walk.set
 }
 
-struct Walk {
+struct OwnershipWalk {
     path: Vec<String>,
     set: FieldSet,
 }
 
-impl Walk {
+impl OwnershipWalk {
     fn value(&mut self, value: &Value, ty: &Type) {
         let of = atom(ty, Some(value));
-        if is_whole(of) || matches!(of, Atom::Deduced(Kind::Scalar)) {
+        if is_whole(of) || matches!(of, Atom::Deduced(ShapeKind::Scalar)) {
             self.set.insert(&self.path);
             return;
         }

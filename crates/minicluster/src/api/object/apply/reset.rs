@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::super::Write;
+use super::super::WriteContext;
 use super::super::strategy::{self, StatusWrites};
 use super::field_set::FieldSet;
 
@@ -28,7 +28,7 @@ pub fn never_owned() -> &'static FieldSet {
 }
 
 /// What a write leaves as it was, whatever the client sends: the status in a main write, the rest in a status write.
-pub fn fields(write: &Write<'_>) -> &'static FieldSet {
+pub fn fields(write: &WriteContext<'_>) -> &'static FieldSet {
     static NONE: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
     static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:status"]));
     static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:spec"]));

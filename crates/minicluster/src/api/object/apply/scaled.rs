@@ -7,7 +7,7 @@ use super::super::read::api_version;
 use super::super::value_ext::ValueExt;
 use super::super::{Custom, Definition};
 use super::field_set::{FieldSet, field};
-use super::managers::{Manager, Managers, Operation, Owned};
+use super::managers::{Manager, ManagerOperation, Managers, Owned};
 
 /// The version in which scales are spoken.
 const SPOKEN: &str = "autoscaling/v1";
@@ -70,8 +70,8 @@ fn known(object: &Value) -> Managers {
 /// A manager as it is told apart in the managed fields of a scale.
 fn as_spoken(manager: Manager) -> Manager {
     match manager.operation {
-        Operation::Apply => manager,
-        Operation::Update => Manager { version: SPOKEN.to_owned(), ..manager },
+        ManagerOperation::Apply => manager,
+        ManagerOperation::Update => Manager { version: SPOKEN.to_owned(), ..manager },
     }
 }
 

@@ -18,12 +18,12 @@ pub enum Atom<'a> {
     /// Anything, owned as a whole.
     Whole,
     /// Anything; what it is shows in the value, which is owned field by field.
-    Deduced(Kind),
+    Deduced(ShapeKind),
 }
 
 /// What a value is, where its type does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ShapeKind {
     /// A map of anything.
     Map,
     /// A list, owned as a whole.
@@ -46,9 +46,9 @@ pub static OPEN: Type = Type::Struct(Struct {
 pub fn atom<'a>(ty: &'a Type, value: Option<&Value>) -> Atom<'a> {
     match ty.resolve() {
         Type::Struct(inner) if inner.open && inner.fields.is_empty() && !inner.atomic => Atom::Deduced(match value {
-            Some(Value::Array(_)) => Kind::List,
-            Some(Value::Object(_)) | None => Kind::Map,
-            Some(_) => Kind::Scalar,
+            Some(Value::Array(_)) => ShapeKind::List,
+            Some(Value::Object(_)) | None => ShapeKind::Map,
+            Some(_) => ShapeKind::Scalar,
         }),
         Type::Struct(inner) => Atom::Struct(inner),
         Type::Map(map) => Atom::Map(map),
@@ -86,7 +86,7 @@ pub fn is_whole(atom: Atom<'_>) -> bool {
         Atom::Struct(inner) => inner.atomic,
         Atom::Map(map) => map.atomic,
         Atom::List(list) => list.kind == ListKind::Atomic,
-        Atom::Deduced(kind) => kind == Kind::List,
+        Atom::Deduced(kind) => kind == ShapeKind::List,
         Atom::Scalar(_) | Atom::Whole => true,
     }
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::read::api_version;
-use super::super::{Custom, Write, shape};
+use super::super::{Custom, WriteContext, shape};
 use super::check::misfits;
 use super::compare::{Comparison, compare};
 use super::field_set::FieldSet;
-use super::managers::{Manager, Managers, Operation, Owned};
+use super::managers::{Manager, ManagerOperation, Managers, Owned};
 use super::merge::merge;
 use super::remove::without;
 use super::{manager, own, owner_of_nothing, reset, touch};
@@ -39,9 +39,9 @@ pub fn update(
     before: &Value,
     after: &Value,
     ty: &Type,
-    write: &Write<'_>,
+    write: &WriteContext<'_>,
 ) -> Result<(), Misfit> {
-    let writer = manager(write, Operation::Update);
+    let writer = manager(write, ManagerOperation::Update);
     if let Some(custom) = &write.definition.custom {
         fits([before, after], ty)?;
         take_away_elsewhere(managers, before, after, custom, write)?;
@@ -51,7 +51,7 @@ pub fn update(
 }
 
 /// What a write changes of what it reaches.
-pub fn changed(before: &Value, after: &Value, ty: &Type, write: &Write<'_>) -> Comparison {
+pub fn changed(before: &Value, after: &Value, ty: &Type, write: &WriteContext<'_>) -> Comparison {
     compare(before, after, ty).outside(reset::fields(write))
 }
 
@@ -59,8 +59,12 @@ pub fn changed(before: &Value, after: &Value, ty: &Type, write: &Write<'_>) -> C
 ///
 /// # Errors
 /// For entries that are not as the server writes them.
-pub fn update_entries(entries: Vec<Value>, changed: Comparison, write: &Write<'_>) -> Result<Vec<Value>, String> {
-    let writer = manager(write, Operation::Update);
+pub fn update_entries(
+    entries: Vec<Value>,
+    changed: Comparison,
+    write: &WriteContext<'_>,
+) -> Result<Vec<Value>, String> {
+    let writer = manager(write, ManagerOperation::Update);
     let matters = |entry: &Value| writer.has(entry) || changed.meets(&entry["fieldsV1"]);
     let (touched, others): (Vec<Value>, Vec<Value>) = entries.into_iter().partition(matters);
     let mut managers = Managers::read(&touched)?;
@@ -68,7 +72,7 @@ pub fn update_entries(entries: Vec<Value>, changed: Comparison, write: &Write<'_
     Ok(managers.write_beside(others))
 }
 
-fn record(managers: &mut Managers, writer: Manager, changed: Comparison, write: &Write<'_>) {
+fn record(managers: &mut Managers, writer: Manager, changed: Comparison, write: &WriteContext<'_>) {
     if let Some(taken) = take(managers, changed) {
         let owned = managers.0.entry(writer.clone()).or_insert_with(|| owner_of_nothing(write));
         owned.fields.unite(taken);
@@ -87,7 +91,7 @@ fn take_away_elsewhere(
     before: &Value,
     after: &Value,
     custom: &Custom,
-    write: &Write<'_>,
+    write: &WriteContext<'_>,
 ) -> Result<(), Misfit> {
     let own = api_version(write.definition);
     let others: BTreeSet<String> =
@@ -114,8 +118,8 @@ fn take_away_elsewhere(
 }
 
 /// What an object held before anybody's ownership was recorded belongs to an entry of its own.
-pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &Write<'_>) {
-    let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, Operation::Update) };
+pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &WriteContext<'_>) {
+    let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, ManagerOperation::Update) };
     if let Some(taken) = take(managers, changed(empty, live, ty, write)) {
         managers.0.insert(writer.clone(), Owned { fields: taken, ..owner_of_nothing(write) });
         touch(managers, &writer, write);
@@ -151,11 +155,11 @@ pub fn apply(
     live: &Value,
     applied: &Value,
     ty: &Type,
-    write: &Write<'_>,
+    write: &WriteContext<'_>,
     force: bool,
 ) -> Result<(Value, Managers), Vec<Conflict>> {
     let mut managers = managers;
-    let applier = manager(write, Operation::Apply);
+    let applier = manager(write, ManagerOperation::Apply);
     let merged = merge(Some(live), Some(applied), ty).unwrap_or(Value::Null);
     let last = managers.0.get(&applier).cloned();
     let mut set = own::fields(applied, ty);

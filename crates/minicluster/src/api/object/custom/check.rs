@@ -10,20 +10,20 @@ use crate::api::Cause;
 /// Everything that is wrong. `field` is where the value is (empty for a whole object). What was as wrong before, in
 /// `old`, may stay.
 pub fn check(value: &Value, old: Option<&Value>, schema: &Schema, field: &str) -> Vec<Cause> {
-    let mut walk = Walk { field, path: String::new(), causes: Vec::new() };
+    let mut walk = CustomWalk { field, path: String::new(), causes: Vec::new() };
     walk.value(value, old, schema);
     walk.causes
 }
 
 /// A walk through a value.
-pub(super) struct Walk<'a> {
+pub(super) struct CustomWalk<'a> {
     field: &'a str,
     /// The way down from there: `spec.items[0]`.
     pub(super) path: String,
     causes: Vec<Cause>,
 }
 
-impl Walk<'_> {
+impl CustomWalk<'_> {
     pub(super) fn say(&mut self, reason: &'static str, message: String) {
         let field = match (self.field, self.path.as_str()) {
             ("", path) => path.to_owned(),
@@ -171,7 +171,7 @@ impl Walk<'_> {
 
     /// What a part of a schema says of a value.
     fn part(&self, value: &Value, old: Option<&Value>, schema: &Schema) -> Vec<Cause> {
-        let mut walk = Walk { field: self.field, path: self.path.clone(), causes: Vec::new() };
+        let mut walk = CustomWalk { field: self.field, path: self.path.clone(), causes: Vec::new() };
         walk.value(value, old, schema);
         walk.causes
     }

@@ -10,7 +10,7 @@ const HEADER: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Takes away what the schema does not have; the paths of what went, sorted.
 pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruning = Pruning { path: String::new(), gone: Vec::new() };
-    pruning.fields(object, schema, Header::Kept);
+    pruning.fields(object, schema, CustomHeader::Kept);
     pruning.gone.sort();
     pruning.gone
 }
@@ -29,7 +29,7 @@ pub fn fill(object: &mut Value, schema: &Schema) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Header {
+enum CustomHeader {
     Kept,
     AsNamed,
 }
@@ -41,7 +41,8 @@ struct Pruning {
 
 impl Pruning {
     fn value(&mut self, value: &mut Value, schema: Option<&Schema>) {
-        let header = if schema.is_some_and(|schema| schema.embedded) { Header::Kept } else { Header::AsNamed };
+        let header =
+            if schema.is_some_and(|schema| schema.embedded) { CustomHeader::Kept } else { CustomHeader::AsNamed };
         match (value, schema) {
             (value @ Value::Object(_), Some(schema)) => self.fields(value, schema, header),
             (Value::Object(entries), None) => {
@@ -69,11 +70,11 @@ impl Pruning {
         }
     }
 
-    fn fields(&mut self, value: &mut Value, schema: &Schema, header: Header) {
+    fn fields(&mut self, value: &mut Value, schema: &Schema, header: CustomHeader) {
         let Value::Object(entries) = value else { return };
         let mut unknown = Vec::new();
         for (name, value) in entries.iter_mut() {
-            if header == Header::Kept && HEADER.contains(&name.as_str()) {
+            if header == CustomHeader::Kept && HEADER.contains(&name.as_str()) {
                 continue;
             }
             let inner = match (schema.field(name), &schema.others) {

@@ -22,7 +22,7 @@ use super::canonical::{EmptyLists, canonical};
 use super::read::{self, Node};
 use super::validate::{Errors, Path};
 use super::value_ext::ValueExt;
-use super::{Custom, Definition, Read, Write};
+use super::{Custom, Definition, Read, WriteContext};
 use crate::api::ApiError;
 use kube_facts::Type;
 
@@ -34,7 +34,7 @@ pub use shape::of_object as shape;
 ///
 /// # Errors
 /// 400 for another version, where metadata is of a wrong type, or, if strict, for unknown and duplicate fields.
-pub fn read(write: &Write<'_>, custom: &Custom, node: &Node, objections: Vec<String>) -> Result<Read, ApiError> {
+pub fn read(write: &WriteContext<'_>, custom: &Custom, node: &Node, objections: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
     let refused = |error: String| read::cannot_be_handled(definition, node, &error);
     let Read { object, warnings } = from_node(custom, node).map_err(refused)?;

@@ -2,11 +2,11 @@
 
 use serde_json::Number;
 
-use super::check::Walk;
+use super::check::CustomWalk;
 use super::schema::{Bound, Kind, Schema};
 
 /// Whether a number is in its range, between its limits and a multiple of its factor.
-pub(super) fn check(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
+pub(super) fn check(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {
     let limits = &schema.limits;
     let value = number.as_f64().unwrap_or_default();
     in_range(walk, number, schema);
@@ -31,7 +31,7 @@ pub(super) fn check(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
 }
 
 /// Whether a number is one of those that its type and its format have. Formats of others are not told.
-fn in_range(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
+fn in_range(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {
     let value = number.as_f64().unwrap_or_default();
     let format = schema.limits.format.as_deref();
     let (ty, known, fits) = match (schema.ty, format) {
@@ -50,7 +50,7 @@ fn in_range(walk: &mut Walk<'_>, number: &Number, schema: &Schema) {
     walk.placeless(&format!("Checked value must be of type {ty}{format} in {path}"));
 }
 
-fn multiple(walk: &mut Walk<'_>, number: &Number, factor: f64) {
+fn multiple(walk: &mut CustomWalk<'_>, number: &Number, factor: f64) {
     if factor <= 0.0 {
         let path = &walk.path;
         let message =

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::{Definition, Effect, FieldValidation, Format, Write, create, read};
+use super::super::{BodyFormat, Definition, Effect, FieldValidation, WriteContext, create, read};
 use super::{Custom, Schema, shape};
 use crate::api::ApiError;
 
@@ -22,7 +22,7 @@ fn definition(spec: &Value) -> Definition {
 
 fn written(schema: &Value, spec: &Value, validation: FieldValidation) -> Result<(Value, Vec<String>), ApiError> {
     let definition = definition(schema);
-    let write = Write {
+    let write = WriteContext {
         effect: Effect::Stored,
         definition: &definition,
         subresource: None,
@@ -34,7 +34,7 @@ fn written(schema: &Value, spec: &Value, validation: FieldValidation) -> Result<
         "apiVersion": "example.com/v1", "kind": "Widget", "spec": spec,
         "metadata": { "name": "a", "namespace": "b", "foo": 1 },
     });
-    let object = read(&write, body.to_string().as_bytes(), Format::Json)?;
+    let object = read(&write, body.to_string().as_bytes(), BodyFormat::Json)?;
     let made = create(&write, object.object, &|_| Ok(()))?;
     Ok((made.object["spec"].clone(), object.warnings))
 }

@@ -30,7 +30,7 @@ pub fn fill_status(definition: &Definition, status: &mut Value) -> bool {
 }
 
 /// What there is to fill in in values of a type.
-struct Plan {
+struct DefaultsPlan {
     inner: &'static Struct,
     plain: &'static [(String, Value)],
     rule: Option<fn(&mut Value)>,
@@ -40,16 +40,16 @@ struct Plan {
     amounts: Vec<&'static str>,
 }
 
-impl Plan {
+impl DefaultsPlan {
     /// Of its own; nothing is known of what is below.
-    fn of(name: &str, inner: &'static Struct) -> Plan {
+    fn of(name: &str, inner: &'static Struct) -> DefaultsPlan {
         let short = name.strip_prefix("io.k8s.").unwrap_or(name);
         let short = short.strip_prefix("api.").unwrap_or(short);
         let is_amount = |(_, field): &(&String, &Field)| field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList");
         // What a class of runtimes costs is kept as it is written.
         let fields = inner.fields.iter().filter(|field| is_amount(field) && short != "node.v1.Overhead");
         let amounts = fields.map(|(name, _)| name.as_str()).collect();
-        Plan { inner, plain: table::of(short), rule: conditional::rule(short), below: Vec::new(), amounts }
+        DefaultsPlan { inner, plain: table::of(short), rule: conditional::rule(short), below: Vec::new(), amounts }
     }
 
     fn is_empty(&self) -> bool {
@@ -59,18 +59,18 @@ impl Plan {
 
 /// The plans of all types in or below which there is anything to fill in. Most of most objects has no defaults, and is
 /// passed by.
-fn plans() -> &'static HashMap<&'static str, Plan> {
-    static PLANS: LazyLock<HashMap<&'static str, Plan>> = LazyLock::new(|| {
+fn plans() -> &'static HashMap<&'static str, DefaultsPlan> {
+    static PLANS: LazyLock<HashMap<&'static str, DefaultsPlan>> = LazyLock::new(|| {
         let structs = facts().types().filter_map(|(name, ty)| match ty {
-            Type::Struct(inner) => Some((name, Plan::of(name, inner))),
+            Type::Struct(inner) => Some((name, DefaultsPlan::of(name, inner))),
             _ => None,
         });
-        let mut plans: HashMap<&str, Plan> = structs.collect();
+        let mut plans: HashMap<&str, DefaultsPlan> = structs.collect();
         let mut filled: HashSet<&str> =
             plans.iter().filter(|(_, plan)| !plan.is_empty()).map(|(name, _)| *name).collect();
         loop {
             let known = filled.len();
-            let reaches = |plan: &Plan| plan.inner.fields.values().any(|field| is_filled(&field.ty, &filled));
+            let reaches = |plan: &DefaultsPlan| plan.inner.fields.values().any(|field| is_filled(&field.ty, &filled));
             let more: Vec<&str> = plans.iter().filter(|(_, plan)| reaches(plan)).map(|(name, _)| *name).collect();
             filled.extend(more);
             if filled.len() == known {

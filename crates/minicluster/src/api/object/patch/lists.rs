@@ -56,11 +56,11 @@ pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -
                 merged.push(item.clone());
             }
         }
-        return in_order(merged, &Places::of(&patch, None), &Places::of(&original, None));
+        return in_order(merged, &ListPlaces::of(&patch, None), &ListPlaces::of(&original, None));
     }
     let key = key(strategy)?;
     let (original, patch) = special(original, patch, key)?;
-    let (ordered, server) = (Places::of(&patch, Some(key)), Places::of(&original, Some(key)));
+    let (ordered, server) = (ListPlaces::of(&patch, Some(key)), ListPlaces::of(&original, Some(key)));
     in_order(by_key(original, patch, key, strategy.items)?, &ordered, &server)
 }
 
@@ -75,7 +75,7 @@ pub fn ordered(
     strategy: &Strategy<'_>,
 ) -> Result<Option<Vec<Value>>, ApiError> {
     check_order(patch.as_deref().unwrap_or_default(), order, strategy.key)?;
-    let server = Places::of(original.as_deref().unwrap_or_default(), strategy.key);
+    let server = ListPlaces::of(original.as_deref().unwrap_or_default(), strategy.key);
     let merged = match (original, patch) {
         (None, None) => return Ok(None),
         (Some(original), None) => original,
@@ -90,7 +90,7 @@ pub fn ordered(
             }
         }
     }
-    in_order(merged, &Places::of(order, strategy.key), &server).map(Some)
+    in_order(merged, &ListPlaces::of(order, strategy.key), &server).map(Some)
 }
 
 fn key<'a>(strategy: &Strategy<'a>) -> Result<&'a str, ApiError> {
@@ -168,15 +168,15 @@ fn same(one: &Value, other: &Value, key: Option<&str>) -> bool {
 }
 
 /// Where the items of a list stand, by their key or as they are.
-struct Places<'a> {
+struct ListPlaces<'a> {
     key: Option<&'a str>,
     items: Vec<Option<Value>>,
 }
 
-impl<'a> Places<'a> {
-    fn of(list: &[Value], key: Option<&'a str>) -> Places<'a> {
+impl<'a> ListPlaces<'a> {
+    fn of(list: &[Value], key: Option<&'a str>) -> ListPlaces<'a> {
         let known_by = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
-        Places { key, items: list.iter().map(known_by).collect() }
+        ListPlaces { key, items: list.iter().map(known_by).collect() }
     }
 
     fn place(&self, item: &Value) -> Option<usize> {
@@ -187,7 +187,7 @@ impl<'a> Places<'a> {
 
 /// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
 /// tells. An item without the key has no place.
-fn in_order(merged: Vec<Value>, order: &Places<'_>, server: &Places<'_>) -> Result<Vec<Value>, ApiError> {
+fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>) -> Result<Vec<Value>, ApiError> {
     if let Some(key) = order.key
         && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))
     {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::read;
 use super::validate::{Errors, Path};
 use super::value_ext::ValueExt;
-use super::{FieldValidation, PatchKind, Read, Write};
+use super::{FieldValidation, PatchKind, Read, WriteContext};
 use crate::api::ApiError;
 
 /// See [`super::patch`].
@@ -18,7 +18,7 @@ use crate::api::ApiError;
 /// # Errors
 /// 400 for a malformed patch, 415 for a kind of patch that the object does not take, 422 or 500 where it can't be
 /// applied.
-pub fn patch(write: &Write<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
+pub fn patch(write: &WriteContext<'_>, old: &Value, kind: PatchKind, body: &[u8]) -> Result<Read, ApiError> {
     let read = match kind {
         PatchKind::Json => {
             let patched = json::apply(old, body)?;
@@ -67,13 +67,13 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 }
 
 /// A patched object, read like a body. `objections` are those to the patch itself.
-fn read_patched(write: &Write<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
+fn read_patched(write: &WriteContext<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = || patched.to_string();
     let read = read::read_value(write.definition, patched.clone()).map_err(|error| refused(&shown(), &error))?;
     judge(write, read, objections, shown)
 }
 
-fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiError> {
+fn strategic(write: &WriteContext<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiError> {
     let (patch, objections) = strategic::read(body)?;
     let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
     // What was sent is read once more where it has to be shown.
@@ -86,7 +86,12 @@ fn strategic(write: &Write<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiErr
 }
 
 /// What is unknown or written twice is refused or warned of.
-fn judge(write: &Write<'_>, read: Read, objections: Vec<String>, shown: impl Fn() -> String) -> Result<Read, ApiError> {
+fn judge(
+    write: &WriteContext<'_>,
+    read: Read,
+    objections: Vec<String>,
+    shown: impl Fn() -> String,
+) -> Result<Read, ApiError> {
     let mut all = objections;
     all.extend(read.warnings);
     let warnings = match write.field_validation {

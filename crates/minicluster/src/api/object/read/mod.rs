@@ -12,7 +12,7 @@ mod yaml;
 use serde_json::{Map, Value, json};
 
 use super::canonical::{self, EmptyLists};
-use super::{Definition, FieldValidation, Format, Read, Write, conversions, custom};
+use super::{BodyFormat, Definition, FieldValidation, Read, WriteContext, conversions, custom};
 use crate::api::ApiError;
 use kube_facts::Type;
 
@@ -24,12 +24,12 @@ pub use node::Node;
 ///
 /// # Errors
 /// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
-pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiError> {
+pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result<Read, ApiError> {
     let definition = write.definition;
     let (node, mut objections) = parse(body, format).map_err(|error| header::unrecognized(definition, &error, body))?;
     if let Some(custom) = &definition.custom {
         header::check_custom(definition, &node, body)?;
-        if format == Format::Json {
+        if format == BodyFormat::Json {
             objections.extend(duplicates(&node));
         }
         return custom::read(write, custom, &node, objections);
@@ -48,7 +48,7 @@ pub fn read(write: &Write<'_>, body: &[u8], format: Format) -> Result<Read, ApiE
 ///
 /// # Errors
 /// 400 where the text is not YAML or not a map, or, if strict, for keys that are written twice.
-pub fn read_applied(write: &Write<'_>, body: &[u8]) -> Result<Read, ApiError> {
+pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("error decoding YAML: {error}"));
     let document = yaml::parse(body).map_err(|error| bad(format!("error converting YAML to JSON: {error}")))?;
     let object = match document.node {
@@ -147,7 +147,7 @@ pub fn api_version(definition: &Definition) -> String {
 ///
 /// # Errors
 /// 400 if strict and there is something.
-pub fn object_or_warn(write: &Write<'_>, node: &Node, objections: Vec<String>) -> Result<Vec<String>, ApiError> {
+pub fn object_or_warn(write: &WriteContext<'_>, node: &Node, objections: Vec<String>) -> Result<Vec<String>, ApiError> {
     match write.field_validation {
         _ if objections.is_empty() => Ok(Vec::new()),
         FieldValidation::Ignore => Ok(Vec::new()),
@@ -169,12 +169,12 @@ fn in_one(duplicates: &[String]) -> String {
 }
 
 /// A text as a value, and what is written twice in it where only the text can tell.
-fn parse(body: &[u8], format: Format) -> Result<(Node, Vec<String>), String> {
+fn parse(body: &[u8], format: BodyFormat) -> Result<(Node, Vec<String>), String> {
     match format {
-        Format::Json => json::parse(body)
+        BodyFormat::Json => json::parse(body)
             .map(|node| (node, Vec::new()))
             .map_err(|error| format!("couldn't get version/kind; json parse error: {error}")),
-        Format::Yaml => yaml::parse(body).map(|document| (document.node, document.duplicates)),
+        BodyFormat::Yaml => yaml::parse(body).map(|document| (document.node, document.duplicates)),
     }
 }
 

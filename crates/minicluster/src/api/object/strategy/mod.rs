@@ -12,7 +12,7 @@ use super::canonical::EmptyLists;
 use super::conversions::{at_mut, template_path};
 use super::read::settle;
 use super::value_ext::{ValueExt, entries_of};
-use super::{Definition, Write};
+use super::{Definition, WriteContext};
 
 pub use node_ports::{
     HEALTH_CHECK, NODE_PORTS, check as check_node_ports, check_range, has_health_check, no_health_check,
@@ -20,13 +20,13 @@ pub use node_ports::{
 pub use pods::quality_of_service;
 pub use service::{Allocate, assign_addresses, create as prepare_service};
 pub use special::{admit, admit_change};
-pub use table::{Generation, Rules, StatusWrites, Versions, of};
+pub use table::{Generation, StatusWrites, StrategyRules, Versions, of};
 
 /// Metadata that belongs to the server.
 const OF_THE_SERVER: [&str; 3] = ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 /// Prepares a new object: status and generation are the server's, and what a kind is born with is added.
-pub fn prepare_create(write: &Write<'_>, object: &mut Value) {
+pub fn prepare_create(write: &WriteContext<'_>, object: &mut Value) {
     let definition = write.definition;
     let rules = table::of(definition);
     if rules.status != StatusWrites::Nothing && !(definition.group.is_empty() && definition.kind == "Node") {
@@ -76,7 +76,7 @@ pub fn wipe(object: &mut Value) {
 }
 
 /// Prepares a changed object: what may not change here is as before, the generation counts what changed.
-pub fn prepare_update(write: &Write<'_>, old: &Value, object: &mut Value) {
+pub fn prepare_update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
     let definition = write.definition;
     let rules = table::of(definition);
     restore(&mut object["metadata"], &old["metadata"], "generation");
@@ -88,7 +88,7 @@ pub fn prepare_update(write: &Write<'_>, old: &Value, object: &mut Value) {
     keep_metadata(&old["metadata"], &mut object["metadata"]);
 }
 
-fn main(write: &Write<'_>, rules: &Rules, old: &Value, object: &mut Value) {
+fn main(write: &WriteContext<'_>, rules: &StrategyRules, old: &Value, object: &mut Value) {
     if rules.status != StatusWrites::Nothing {
         restore(object, old, "status");
     }
@@ -100,7 +100,7 @@ fn main(write: &Write<'_>, rules: &Rules, old: &Value, object: &mut Value) {
     }
 }
 
-fn status(definition: &Definition, rules: &Rules, old: &Value, object: &mut Value) {
+fn status(definition: &Definition, rules: &StrategyRules, old: &Value, object: &mut Value) {
     for name in keys(old).into_iter().chain(keys(object)) {
         if !matches!(name.as_str(), "metadata" | "status") {
             restore(object, old, &name);
@@ -140,7 +140,7 @@ fn keep_metadata(old: &Value, new: &mut Value) {
     remove(new, "selfLink");
 }
 
-fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
+fn moves(rules: &StrategyRules, old: &Value, new: &Value) -> bool {
     let has_status = rules.status != StatusWrites::Nothing;
     let apart = |name: &str| matches!(name, "metadata" | "apiVersion" | "kind") || (has_status && name == "status");
     let spec = |object| entries_of(Some(object)).iter().filter(|(name, _)| !apart(name));
@@ -155,7 +155,7 @@ fn moves(rules: &Rules, old: &Value, new: &Value) -> bool {
 }
 
 /// Whether what differs is only how nothing is written: a list without items is stored as null where it is always written.
-fn moved_by_writing_alone(definition: &Definition, rules: &Rules, old: &Value, new: &Value) -> bool {
+fn moved_by_writing_alone(definition: &Definition, rules: &StrategyRules, old: &Value, new: &Value) -> bool {
     if definition.custom.is_some() {
         return false;
     }

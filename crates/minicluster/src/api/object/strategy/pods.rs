@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::Write;
+use super::super::WriteContext;
 use super::super::quantity::Quantity;
 use super::super::times::{self, Precision};
 use super::super::value_ext::{ValueExt, put_missing};
@@ -63,7 +63,7 @@ fn total(amounts: &[Quantity]) -> i128 {
 }
 
 /// A new pod's status, and the conditions of one that may not be scheduled yet.
-pub fn create(write: &Write<'_>, pod: &mut Value) {
+pub fn create(write: &WriteContext<'_>, pod: &mut Value) {
     remove(pod, "status");
     take_label_keys(pod);
     pod["status"] = json!({ "phase": "Pending", "qosClass": quality_of_service(&pod["spec"]) });

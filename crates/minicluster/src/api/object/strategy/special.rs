@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::super::conversions::TEMPLATE_GENERATION;
 use super::super::times::{self, Precision};
 use super::super::value_ext::{ValueExt, put_missing};
-use super::super::{Definition, Write};
+use super::super::{Definition, WriteContext};
 use super::{pods, remove, restore, service};
 
 /// What new objects are born with.
-pub fn create(write: &Write<'_>, object: &mut Value) {
+pub fn create(write: &WriteContext<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::create(write, object),
@@ -82,7 +82,7 @@ pub fn admit(definition: &Definition, object: &mut Value) {
 }
 
 /// What main writes leave alone.
-pub fn update(write: &Write<'_>, old: &Value, object: &mut Value) {
+pub fn update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Namespace") => restore(&mut object["spec"], &old["spec"], "finalizers"),
@@ -116,7 +116,7 @@ fn no_empty_webhook(definition: &mut Value) {
 }
 
 /// A taint of a device says since when. What nodes have from devices, and attributes of several values, are not known yet.
-fn offered(write: &Write<'_>, slice: &mut Value) {
+fn offered(write: &WriteContext<'_>, slice: &mut Value) {
     let now = times::write(write.now, Precision::Seconds);
     for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(device, "nodeAllocatableResourceMappings");

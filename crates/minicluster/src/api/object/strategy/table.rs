@@ -48,7 +48,7 @@ pub enum Versions {
 
 /// The rules of a kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct StrategyRules {
     /// When the generation moves.
     pub generation: Generation,
     /// What a write of the status may change.
@@ -105,13 +105,14 @@ Service                                                       -           metada
 ";
 
 /// The rules of a kind; of a custom one after what its definition says.
-pub fn of(definition: &Definition) -> Rules {
+pub fn of(definition: &Definition) -> StrategyRules {
     if let Some(custom) = &definition.custom {
         let status = if custom.status { StatusWrites::OnlyStatus } else { StatusWrites::Nothing };
-        return Rules { generation: Generation::Spec, status, versions: Versions::Required };
+        return StrategyRules { generation: Generation::Spec, status, versions: Versions::Required };
     }
-    static READ: LazyLock<BTreeMap<&str, Rules>> = LazyLock::new(|| TABLE.lines().filter_map(line).collect());
-    let other = Rules { generation: Generation::Never, status: StatusWrites::Nothing, versions: Versions::Optional };
+    static READ: LazyLock<BTreeMap<&str, StrategyRules>> = LazyLock::new(|| TABLE.lines().filter_map(line).collect());
+    let other =
+        StrategyRules { generation: Generation::Never, status: StatusWrites::Nothing, versions: Versions::Optional };
     let found = if definition.group.is_empty() {
         READ.get(definition.kind.as_str())
     } else {
@@ -120,7 +121,7 @@ pub fn of(definition: &Definition) -> Rules {
     found.copied().unwrap_or(other)
 }
 
-fn line(line: &'static str) -> Option<(&'static str, Rules)> {
+fn line(line: &'static str) -> Option<(&'static str, StrategyRules)> {
     let mut words = line.split_whitespace();
     let kind = words.next()?;
     let generation = match words.next()? {
@@ -139,7 +140,7 @@ fn line(line: &'static str) -> Option<(&'static str, Rules)> {
         _ => StatusWrites::Nothing,
     };
     let versions = if words.next()? == "required" { Versions::Required } else { Versions::Optional };
-    Some((kind, Rules { generation, status, versions }))
+    Some((kind, StrategyRules { generation, status, versions }))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use crate::api::Cause;
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Field(&'a str),
     Index(usize),
     Key(&'a str),
@@ -24,22 +24,22 @@ enum Step<'a> {
 impl<'a> Path<'a> {
     /// A field of the object itself. Dots in it separate fields.
     pub fn root(name: &'a str) -> Path<'a> {
-        Path { parent: None, step: Step::Field(name) }
+        Path { parent: None, step: PathStep::Field(name) }
     }
 
     /// A field below this one. Dots in it separate fields.
     pub fn field(&'a self, name: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Field(name) }
+        Path { parent: Some(self), step: PathStep::Field(name) }
     }
 
     /// An item of this list.
     pub fn index(&'a self, index: usize) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
     /// An entry of this map.
     pub fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        Path { parent: Some(self), step: PathStep::Key(key) }
     }
 }
 
@@ -49,13 +49,13 @@ impl Display for Path<'_> {
             parent.fmt(f)?;
         }
         match self.step {
-            Step::Field("") => Ok(()),
-            Step::Field(name) if self.parent.is_some_and(|parent| !matches!(parent.step, Step::Field(""))) => {
+            PathStep::Field("") => Ok(()),
+            PathStep::Field(name) if self.parent.is_some_and(|parent| !matches!(parent.step, PathStep::Field(""))) => {
                 write!(f, ".{name}")
             }
-            Step::Field(name) => f.write_str(name),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+            PathStep::Field(name) => f.write_str(name),
+            PathStep::Index(index) => write!(f, "[{index}]"),
+            PathStep::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

@@ -22,18 +22,18 @@ pub enum Order {
 }
 
 type Check = fn(&Value, &mut Errors);
-type Change = fn(&Value, &Value, &mut Errors);
+type KindChange = fn(&Value, &Value, &mut Errors);
 
 /// The rules of a kind.
 #[derive(Clone, Copy)]
-pub struct Rules {
+pub struct KindRules {
     check: Option<Check>,
-    change: Option<Change>,
+    change: Option<KindChange>,
     /// When the change is looked at.
     pub order: Order,
 }
 
-impl Rules {
+impl KindRules {
     /// What is wrong with an object by itself.
     pub fn check(&self, object: &Value, errors: &mut Errors) {
         if let Some(check) = self.check {
@@ -50,33 +50,33 @@ impl Rules {
 }
 
 /// An object is looked at by itself; any change may be.
-const fn alone(check: Check) -> Rules {
-    Rules { check: Some(check), change: None, order: Order::After }
+const fn alone(check: Check) -> KindRules {
+    KindRules { check: Some(check), change: None, order: Order::After }
 }
 
 /// An object is looked at by itself, then what of it changed.
-const fn then(check: Check, change: Change) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::After }
+const fn then(check: Check, change: KindChange) -> KindRules {
+    KindRules { check: Some(check), change: Some(change), order: Order::After }
 }
 
 /// A new object is looked at by itself, a changed one only together with what it was.
-const fn of_new(check: Check, change: Change) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::Instead }
+const fn of_new(check: Check, change: KindChange) -> KindRules {
+    KindRules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
 /// Only what of an object changed is looked at here.
-const fn changed(change: Change) -> Rules {
-    Rules { check: None, change: Some(change), order: Order::After }
+const fn changed(change: KindChange) -> KindRules {
+    KindRules { check: None, change: Some(change), order: Order::After }
 }
 
 /// What of an object changed is looked at, then it by itself.
-const fn after(change: Change, check: Check) -> Rules {
-    Rules { check: Some(check), change: Some(change), order: Order::Before }
+const fn after(change: KindChange, check: Check) -> KindRules {
+    KindRules { check: Some(check), change: Some(change), order: Order::Before }
 }
 
 /// The rules of a kind, named by group and kind.
-pub fn of((group, kind): (&str, &str)) -> Rules {
-    let none = Rules { check: None, change: None, order: Order::After };
+pub fn of((group, kind): (&str, &str)) -> KindRules {
+    let none = KindRules { check: None, change: None, order: Order::After };
     match group {
         "" => core(kind).unwrap_or(none),
         "apps" | "batch" | "autoscaling" | "policy" => workloads(kind).unwrap_or(none),
@@ -84,7 +84,7 @@ pub fn of((group, kind): (&str, &str)) -> Rules {
     }
 }
 
-fn core(kind: &str) -> Option<Rules> {
+fn core(kind: &str) -> Option<KindRules> {
     Some(match kind {
         "ConfigMap" => after(config::config_map_update, config::config_map),
         "Endpoints" => alone(endpoints::endpoints),
@@ -103,7 +103,7 @@ fn core(kind: &str) -> Option<Rules> {
     })
 }
 
-fn workloads(kind: &str) -> Option<Rules> {
+fn workloads(kind: &str) -> Option<KindRules> {
     Some(match kind {
         "ControllerRevision" => then(budgets::revision, budgets::revision_update),
         "CronJob" => alone(jobs::cron_job),
@@ -118,7 +118,7 @@ fn workloads(kind: &str) -> Option<Rules> {
     })
 }
 
-fn others(kind: &str) -> Option<Rules> {
+fn others(kind: &str) -> Option<KindRules> {
     Some(match kind {
         "APIService" => alone(registrations::api_service),
         "CSIDriver" => then(csi::driver, csi::driver_update),

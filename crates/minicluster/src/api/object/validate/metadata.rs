@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::errors::{Errors, Path, Shown};
-use super::names::{self, Said};
+use super::names::{self, NameProblem};
 
 /// So many bytes of annotations may an object have.
 const ANNOTATION_BYTES: usize = 256 * 1024;
@@ -14,7 +14,7 @@ pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundD
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum NameScope {
     /// Each in one.
     Namespaced,
     /// None of them.
@@ -22,7 +22,7 @@ pub enum Scope {
 }
 
 /// The metadata of a new object. `name` checks the object's name.
-pub fn create(metadata: &Value, scope: Scope, name: fn(&str) -> Said, at: &Path<'_>, errors: &mut Errors) {
+pub fn create(metadata: &Value, scope: NameScope, name: fn(&str) -> NameProblem, at: &Path<'_>, errors: &mut Errors) {
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
         errors.each_invalid(&at.field("generateName"), prefix, &name(names::generated(prefix)));
@@ -34,7 +34,7 @@ pub fn create(metadata: &Value, scope: Scope, name: fn(&str) -> Said, at: &Path<
         errors.each_invalid(&at.field("name"), own, &name(own));
     }
     let namespace = metadata.text("namespace");
-    if scope == Scope::Namespaced {
+    if scope == NameScope::Namespaced {
         if namespace.is_empty() {
             errors.required(&at.field("namespace"), "");
         } else {
@@ -205,7 +205,7 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The part of a name that is not generated, where a change is checked like a new object.
-pub fn prefix(new: &Value, name: fn(&str) -> Said, at: &Path<'_>, errors: &mut Errors) {
+pub fn prefix(new: &Value, name: fn(&str) -> NameProblem, at: &Path<'_>, errors: &mut Errors) {
     let prefix = new.text("generateName");
     if !prefix.is_empty() {
         errors.each_invalid(&at.field("generateName"), prefix, &name(names::generated(prefix)));

@@ -38,8 +38,8 @@ use super::{Definition, custom};
 
 pub use errors::{Errors, Path};
 use kinds::Order;
-pub use metadata::{Scope, embedded as embedded_metadata};
-pub use names::Said;
+pub use metadata::{NameScope, embedded as embedded_metadata};
+pub use names::NameProblem;
 pub use service::families as service_families;
 
 /// Kinds whose finalizers need not be known or have a domain.
@@ -89,7 +89,7 @@ const KEPT_NAMES: [&str; 23] = [
 pub fn create(definition: &Definition, object: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
-    let scope = if definition.namespaced { Scope::Namespaced } else { Scope::Cluster };
+    let scope = if definition.namespaced { NameScope::Namespaced } else { NameScope::Cluster };
     if let Some(custom) = &definition.custom {
         custom::header(definition, object, &mut errors);
         if errors.is_empty() {
@@ -143,7 +143,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     if definition.group == "events.k8s.io" {
         // Changed ones are looked at like new ones, the older part of it first.
         events::newer(new, &mut errors);
-        metadata::create(&new["metadata"], Scope::Namespaced, name_check(definition), &at, &mut errors);
+        metadata::create(&new["metadata"], NameScope::Namespaced, name_check(definition), &at, &mut errors);
     }
     if !FREE_FINALIZERS.contains(&kind) && !LATE_METADATA.contains(&key(definition)) {
         metadata::finalizer_names(&new["metadata"], &at, &mut errors);
@@ -201,22 +201,22 @@ fn metadata_twice(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// What is wrong with a text as a DNS label.
-pub fn label_problems(text: &str) -> Said {
+pub fn label_problems(text: &str) -> NameProblem {
     names::dns_1123_label(text)
 }
 
 /// What is wrong with a text as a DNS label that begins with a letter.
-pub fn dns_1035_problems(text: &str) -> Said {
+pub fn dns_1035_problems(text: &str) -> NameProblem {
     names::dns_1035_label(text)
 }
 
 /// What is wrong with a text as the value of a label.
-pub fn label_value_problems(text: &str) -> Said {
+pub fn label_value_problems(text: &str) -> NameProblem {
     names::label_value(text)
 }
 
 /// What is wrong with a text as a part of a path.
-pub fn path_segment_problems(text: &str) -> Said {
+pub fn path_segment_problems(text: &str) -> NameProblem {
     names::path_segment(text)
 }
 
@@ -225,14 +225,14 @@ fn key(definition: &Definition) -> (&str, &str) {
 }
 
 /// What the name of an object of a kind must look like.
-fn name_check(definition: &Definition) -> fn(&str) -> Said {
+fn name_check(definition: &Definition) -> fn(&str) -> NameProblem {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,
         ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
         // Their names follow from what they are about, or say nothing.
-        ("apiregistration.k8s.io" | "certificates.k8s.io", _) => |_| Said::new(),
+        ("apiregistration.k8s.io" | "certificates.k8s.io", _) => |_| NameProblem::new(),
         ("networking.k8s.io", "IPAddress") => names::ip_address,
         _ => names::object_name,
     }

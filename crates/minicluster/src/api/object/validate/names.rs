@@ -40,7 +40,7 @@ const PERCENT: &str = "a valid percent string must be a numeric string followed 
                        regex used for validation is '[0-9]+%')";
 
 /// What a check says: nothing, if all is well.
-pub type Said = Vec<String>;
+pub type NameProblem = Vec<String>;
 
 fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
@@ -66,8 +66,8 @@ fn bytes(most: usize) -> String {
 }
 
 /// The name of a namespace, a container, a port on a service.
-pub fn dns_1123_label(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn dns_1123_label(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 63 {
         said.push(bytes(63));
     }
@@ -78,8 +78,8 @@ pub fn dns_1123_label(text: &str) -> Said {
 }
 
 /// The name of most objects.
-pub fn dns_1123_subdomain(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn dns_1123_subdomain(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 253 {
         said.push(bytes(253));
     }
@@ -108,8 +108,8 @@ pub fn full_domain(text: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A domain to search in, where underscores are let through.
-pub fn search_domain(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn search_domain(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 253 {
         said.push(bytes(253));
     }
@@ -125,7 +125,7 @@ pub fn search_domain(text: &str) -> Said {
 }
 
 /// The name of most objects, as the generic checks of objects word it.
-pub fn object_name(text: &str) -> Said {
+pub fn object_name(text: &str) -> NameProblem {
     dns_1123_subdomain(text)
         .into_iter()
         .map(|words| if words == bytes(253) { characters(253) } else { words })
@@ -133,8 +133,8 @@ pub fn object_name(text: &str) -> Said {
 }
 
 /// The name of a service.
-pub fn dns_1035_label(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn dns_1035_label(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 63 {
         said.push(bytes(63));
     }
@@ -145,8 +145,8 @@ pub fn dns_1035_label(text: &str) -> Said {
 }
 
 /// A subdomain whose first part is a star.
-pub fn wildcard_subdomain(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn wildcard_subdomain(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 253 {
         said.push(bytes(253));
     }
@@ -165,8 +165,8 @@ fn fits_qualified(name: &str) -> bool {
 }
 
 /// The key of a label or annotation: a name, perhaps with a domain in front.
-pub fn qualified_name(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn qualified_name(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     let (prefix, name) = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => {
             let key = QUALIFIED;
@@ -194,8 +194,8 @@ pub fn qualified_name(text: &str) -> Said {
 }
 
 /// The value of a label.
-pub fn label_value(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn label_value(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 63 {
         said.push(bytes(63));
     }
@@ -206,14 +206,14 @@ pub fn label_value(text: &str) -> Said {
 }
 
 /// The name of an environment variable.
-pub fn env_var_name(text: &str) -> Said {
+pub fn env_var_name(text: &str) -> NameProblem {
     let fits = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
-    if fits { Said::new() } else { vec![ENV_VAR.to_owned()] }
+    if fits { NameProblem::new() } else { vec![ENV_VAR.to_owned()] }
 }
 
 /// The key of a ConfigMap or Secret.
-pub fn config_key(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn config_key(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 253 {
         said.push(bytes(253));
     }
@@ -231,26 +231,30 @@ pub fn config_key(text: &str) -> Said {
 }
 
 /// The name of an HTTP header.
-pub fn http_header(text: &str) -> Said {
+pub fn http_header(text: &str) -> NameProblem {
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if fits { Said::new() } else { vec![HTTP_HEADER.to_owned()] }
+    if fits { NameProblem::new() } else { vec![HTTP_HEADER.to_owned()] }
 }
 
 /// `25%`
-pub fn percent(text: &str) -> Said {
+pub fn percent(text: &str) -> NameProblem {
     let digits = text.strip_suffix('%').unwrap_or_default();
     let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if fits { Said::new() } else { vec![PERCENT.to_owned()] }
+    if fits { NameProblem::new() } else { vec![PERCENT.to_owned()] }
 }
 
 /// A port's number.
-pub fn port_number(number: i64) -> Said {
-    if (1..=65_535).contains(&number) { Said::new() } else { vec!["must be between 1 and 65535, inclusive".to_owned()] }
+pub fn port_number(number: i64) -> NameProblem {
+    if (1..=65_535).contains(&number) {
+        NameProblem::new()
+    } else {
+        vec!["must be between 1 and 65535, inclusive".to_owned()]
+    }
 }
 
 /// A port's name.
-pub fn port_name(text: &str) -> Said {
-    let mut said = Said::new();
+pub fn port_name(text: &str) -> NameProblem {
+    let mut said = NameProblem::new();
     if text.len() > 15 {
         said.push(characters(15));
     }
@@ -270,9 +274,9 @@ pub fn port_name(text: &str) -> Said {
 }
 
 /// A user's or group's number.
-pub fn user_id(number: i64) -> Said {
+pub fn user_id(number: i64) -> NameProblem {
     if (0..=i64::from(i32::MAX)).contains(&number) {
-        Said::new()
+        NameProblem::new()
     } else {
         vec![format!("must be between 0 and {}, inclusive", i32::MAX)]
     }
@@ -285,18 +289,18 @@ pub fn generated(text: &str) -> &str {
 }
 
 /// The name of an address: the address itself, in its own form.
-pub fn ip_address(text: &str) -> Said {
+pub fn ip_address(text: &str) -> NameProblem {
     match text.parse::<std::net::IpAddr>() {
         Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
         Ok(address) if address.to_string() != text => {
             vec![format!("must be in canonical form (\"{address}\")")]
         }
-        Ok(_) => Said::new(),
+        Ok(_) => NameProblem::new(),
     }
 }
 
 /// The address of an interface in its own form, and how many of its bits are the network's.
-pub fn interface_address(text: &str) -> Said {
+pub fn interface_address(text: &str) -> NameProblem {
     if parse_legacy_range(text).is_none() {
         return vec!["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned()];
     }
@@ -304,7 +308,7 @@ pub fn interface_address(text: &str) -> Said {
     let address = parse_legacy(address).map_or_else(|| address.to_owned(), |address| address.to_string());
     let bits = bits.parse::<u32>().unwrap_or_default();
     let canonical = format!("{address}/{bits}");
-    if canonical == text { Said::new() } else { vec![format!("must be in canonical form (\"{canonical}\")")] }
+    if canonical == text { NameProblem::new() } else { vec![format!("must be in canonical form (\"{canonical}\")")] }
 }
 
 /// Names another object: kind and name must both be there, and may be parts of a path.
@@ -320,7 +324,7 @@ pub fn kind_and_name(object: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A name that stands in a path.
-pub fn path_segment(text: &str) -> Said {
+pub fn path_segment(text: &str) -> NameProblem {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
         text => ["/", "%"]

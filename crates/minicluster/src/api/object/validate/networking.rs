@@ -54,7 +54,7 @@ pub fn ingress(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn host_name(host: &str) -> names::Said {
+fn host_name(host: &str) -> names::NameProblem {
     if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_1123_subdomain(host) }
 }
 

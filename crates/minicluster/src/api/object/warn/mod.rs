@@ -13,7 +13,7 @@ use super::conversions::{at, template_path};
 use super::quantity::Quantity;
 use super::validate::label_problems;
 use super::value_ext::ValueExt;
-use super::{Definition, Write};
+use super::{Definition, WriteContext};
 
 /// An annotation of accounts that allow only the Secrets that they list.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -93,7 +93,7 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
 }
 
 /// Warnings about a changed object.
-pub fn update(write: &Write<'_>, old: &Value, new: &Value) -> Vec<String> {
+pub fn update(write: &WriteContext<'_>, old: &Value, new: &Value) -> Vec<String> {
     let definition = write.definition;
     let mut warnings = Vec::new();
     let key = (definition.group.as_str(), definition.kind.as_str());

@@ -9,7 +9,7 @@ use super::super::errors::{Errors, Path};
 use super::structure::EMBEDDED;
 
 /// What of a whole object's header a default is in, as the way there.
-type Header<'a> = Option<Vec<&'a str>>;
+type DefaultsHeader<'a> = Option<Vec<&'a str>>;
 
 /// All defaults of a schema. The root is a whole object.
 pub fn defaults(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -21,7 +21,7 @@ pub fn defaults(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     walk(&whole, true, &None, at, errors);
 }
 
-fn walk(schema: &Value, is_root: bool, header: &Header<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn walk(schema: &Value, is_root: bool, header: &DefaultsHeader<'_>, at: &Path<'_>, errors: &mut Errors) {
     if let Some(default) = schema.some("default") {
         let at = at.field("default");
         match header.as_ref().map(|way| surrounded(way, default)).and_then(|object| header_objection(&object)) {
@@ -34,7 +34,7 @@ fn walk(schema: &Value, is_root: bool, header: &Header<'_>, at: &Path<'_>, error
     below(schema, is_root, header, at, errors);
 }
 
-fn below(schema: &Value, is_root: bool, header: &Header<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn below(schema: &Value, is_root: bool, header: &DefaultsHeader<'_>, at: &Path<'_>, errors: &mut Errors) {
     let is_whole = is_root || schema.flag(EMBEDDED);
     let further = |step| header.as_ref().filter(|_| !is_whole).map(|way| [way.as_slice(), &[step]].concat());
     let properties = at.field("properties");

@@ -7,7 +7,7 @@ const DEEPEST: usize = 1_000;
 
 /// What is wrong with a pattern, as Go says it: `missing closing ]: `[a``.
 pub fn error(pattern: &str) -> Option<String> {
-    let mut reader = Reader { whole: pattern, at: 0, open: vec![Group::default()] };
+    let mut reader = PatternReader { whole: pattern, at: 0, open: vec![PatternGroup::default()] };
     reader.read().err().map(|(what, expression)| format!("{what}: `{expression}`"))
 }
 
@@ -15,20 +15,20 @@ type Broken<'a> = (&'static str, &'a str);
 
 /// A group that is being read.
 #[derive(Default)]
-struct Group {
+struct PatternGroup {
     /// How often what was read last is repeated in all; nothing where there is nothing to repeat.
     last: Option<i64>,
     /// The most that anything in it is repeated.
     most: i64,
 }
 
-struct Reader<'a> {
+struct PatternReader<'a> {
     whole: &'a str,
     at: usize,
-    open: Vec<Group>,
+    open: Vec<PatternGroup>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PatternReader<'a> {
     fn rest(&self) -> &'a str {
         &self.whole[self.at..]
     }
@@ -51,9 +51,9 @@ impl<'a> Reader<'a> {
         there
     }
 
-    fn group(&mut self) -> &mut Group {
+    fn group(&mut self) -> &mut PatternGroup {
         if self.open.is_empty() {
-            self.open.push(Group::default());
+            self.open.push(PatternGroup::default());
         }
         let last = self.open.len() - 1;
         &mut self.open[last]
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         if self.eat("?") && !self.flags(start)? {
             return Ok(());
         }
-        self.open.push(Group::default());
+        self.open.push(PatternGroup::default());
         if self.open.len() > DEEPEST { Err(("expression nests too deeply", self.whole)) } else { Ok(()) }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
         let start = self.at;
         self.at += 1;
         let Some(next) = self.take() else { return Err(("trailing backslash at end of expression", "")) };
-        let octal = |reader: &Reader<'_>| reader.rest().starts_with(|c: char| ('0'..='7').contains(&c));
+        let octal = |reader: &PatternReader<'_>| reader.rest().starts_with(|c: char| ('0'..='7').contains(&c));
         let found = match next {
             '1'..='7' if !octal(self) => None,
             '0'..='7' => {

@@ -40,7 +40,7 @@ pub(super) const ALTERNATIVES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StructurePlace {
     Root,
     Field,
     Item,
@@ -71,35 +71,35 @@ pub fn unreadable(schema: &Value) -> Option<String> {
 /// What keeps a schema from being structural, in the order of what is said.
 pub fn structure(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut found = Errors::new();
-    described(schema, Place::Root, at, &mut found);
+    described(schema, StructurePlace::Root, at, &mut found);
     complete(schema, Some(schema), &at.to_string(), &at.to_string(), &mut found);
     found.0.sort_by_cached_key(|cause| format!("{}: {}", cause.field.as_deref().unwrap_or_default(), cause.message));
     errors.0.extend(found.0);
 }
 
 /// What describes what is there.
-fn described(schema: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+fn described(schema: &Value, place: StructurePlace, at: &Path<'_>, errors: &mut Errors) {
     let items = schema.some("items").filter(|items| items.is_object());
     if schema.text("type") == "array" && items.is_none() {
         errors.required(&at.field("items"), "must be specified");
     }
     if let Some(items) = items {
-        described(items, Place::Item, &at.field("items"), errors);
+        described(items, StructurePlace::Item, &at.field("items"), errors);
     }
     let properties = at.field("properties");
     for (name, field) in schema.entries("properties") {
-        described(field, Place::Field, &properties.key(name), errors);
+        described(field, StructurePlace::Field, &properties.key(name), errors);
     }
     if let Some(others) = schema.some("additionalProperties") {
         let at = at.field("additionalProperties");
-        if place == Place::Root {
+        if place == StructurePlace::Root {
             errors.forbidden(&at, "must not be used at the root");
         }
         if schema.flag(EMBEDDED) {
             errors.forbidden(&at, "must not be used if x-kubernetes-embedded-resource is set");
         }
         if others.is_object() {
-            described(others, Place::Field, &at, errors);
+            described(others, StructurePlace::Field, &at, errors);
         }
     }
     if schema.flag(EITHER) {
@@ -110,10 +110,10 @@ fn described(schema: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
     let (skip_any, skip_all) = either_pattern(schema);
     restrictions(schema, skip_any, skip_all, at, errors);
     own_type(schema, place, at, errors);
-    if place == Place::Root || schema.flag(EMBEDDED) {
+    if place == StructurePlace::Root || schema.flag(EMBEDDED) {
         header(schema, &properties, errors);
     }
-    if place == Place::Root {
+    if place == StructurePlace::Root {
         metadata(schema, &properties, errors);
     }
 }
@@ -147,7 +147,7 @@ fn within(said: &Value, described: Option<&Value>, at: &str, said_at: &str, erro
     }
 }
 
-fn own_type(schema: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+fn own_type(schema: &Value, place: StructurePlace, at: &Path<'_>, errors: &mut Errors) {
     let (ty, at_type) = (schema.text("type"), at.field("type"));
     if schema.flag(EMBEDDED) {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
@@ -163,13 +163,13 @@ fn own_type(schema: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
         }
     } else if ty.is_empty() && !schema.flag(EITHER) && !schema.flag(OPEN) {
         let detail = match place {
-            Place::Root => "must not be empty at the root",
-            Place::Item => "must not be empty for specified array items",
-            Place::Field => "must not be empty for specified object fields",
+            StructurePlace::Root => "must not be empty at the root",
+            StructurePlace::Item => "must not be empty for specified array items",
+            StructurePlace::Field => "must not be empty for specified object fields",
         };
         errors.required(&at_type, detail);
     }
-    if place == Place::Root && !matches!(ty, "" | "object") {
+    if place == StructurePlace::Root && !matches!(ty, "" | "object") {
         errors.invalid(&at_type, ty, "must be object at the root");
     }
 }

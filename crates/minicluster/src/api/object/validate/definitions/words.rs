@@ -16,7 +16,7 @@ const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "Field
 
 /// Where a schema stands.
 #[derive(Clone, Copy, Default)]
-struct Place<'a> {
+struct WordPlace<'a> {
     /// Why there may be no defaults.
     no_defaults: Option<&'a str>,
     /// Whether it is of what every object has, such as its metadata.
@@ -27,10 +27,10 @@ struct Place<'a> {
 
 /// All words of a schema and of the schemas in it. `compiled` is whether its rules are looked at, too.
 pub fn root(schema: &Value, compiled: bool, at: &Path<'_>, errors: &mut Errors) {
-    words(schema, Place { is_root: true, compiled, ..Place::default() }, at, errors);
+    words(schema, WordPlace { is_root: true, compiled, ..WordPlace::default() }, at, errors);
 }
 
-fn words(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn words(schema: &Value, place: WordPlace<'_>, at: &Path<'_>, errors: &mut Errors) {
     let before = errors.0.len();
     unsupported(schema, place, at, errors);
     if schema.flag("uniqueItems") {
@@ -54,7 +54,7 @@ fn words(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn unsupported(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn unsupported(schema: &Value, place: WordPlace<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mut say = |word: &str, detail: &str| errors.forbidden(&at.field(word), detail);
     if let Some(why) = place.no_defaults.filter(|_| schema.has("default")) {
         say("default", &format!("must not be set {why}"));
@@ -85,8 +85,8 @@ fn unsupported(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Err
 }
 
 /// Every schema within.
-fn below(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
-    let inner = Place { is_root: false, ..place };
+fn below(schema: &Value, place: WordPlace<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let inner = WordPlace { is_root: false, ..place };
     if let Some(others) = schema.some("additionalProperties") {
         let at = at.field("additionalProperties");
         if !schema.entries("properties").is_empty() && *others != Value::Bool(true) {
@@ -94,7 +94,7 @@ fn below(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
         }
         let why = "inside additionalProperties applying to object metadata";
         let no_defaults = if place.of_header { Some(why) } else { inner.no_defaults };
-        words(others, Place { no_defaults, ..inner }, &at, errors);
+        words(others, WordPlace { no_defaults, ..inner }, &at, errors);
     }
     let properties = at.field("properties");
     for (name, field) in schema.entries("properties") {
@@ -102,7 +102,7 @@ fn below(schema: &Value, place: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
             (place.is_root || schema.flag(EMBEDDED)) && matches!(&**name, "metadata" | "apiVersion" | "kind");
         let why = format!("in top-level {name}");
         let no_defaults = if is_header && place.is_root { Some(why.as_str()) } else { inner.no_defaults };
-        let place = Place { no_defaults, of_header: inner.of_header || is_header, ..inner };
+        let place = WordPlace { no_defaults, of_header: inner.of_header || is_header, ..inner };
         words(field, place, &properties.key(name), errors);
     }
     if let Some(not) = schema.some("not") {

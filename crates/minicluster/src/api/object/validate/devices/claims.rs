@@ -45,14 +45,14 @@ pub fn template_update(old: &Value, new: &Value, errors: &mut Errors) {
 }
 
 /// The requests of a claim, and the alternatives in each.
-pub(super) struct Requests<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
+pub(super) struct ClaimRequests<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
 
-impl<'a> Requests<'a> {
+impl<'a> ClaimRequests<'a> {
     /// Those of a claim's `devices`.
-    pub(super) fn of(devices: &'a Value) -> Requests<'a> {
+    pub(super) fn of(devices: &'a Value) -> ClaimRequests<'a> {
         let alternatives =
             |request: &'a Value| request.list("firstAvailable").iter().map(|one| one.text("name")).collect();
-        Requests(devices.list("requests").iter().map(|one| (one.text("name"), alternatives(one))).collect())
+        ClaimRequests(devices.list("requests").iter().map(|one| (one.text("name"), alternatives(one))).collect())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -88,7 +88,7 @@ impl<'a> Requests<'a> {
 
 fn spec(spec: &Value, expressions: Expressions, at: &Path<'_>, errors: &mut Errors) {
     let (devices, at) = (&spec["devices"], at.field("devices"));
-    let requests = Requests::of(devices);
+    let requests = ClaimRequests::of(devices);
     let (list, list_at) = (devices.list("requests"), at.field("requests"));
     each(list, MOST_REQUESTS, &list_at, errors, |one, at, errors| request(one, expressions, at, errors));
     twice(list, MOST_REQUESTS, &list_at, errors, name);
@@ -145,7 +145,7 @@ fn wanted(request: &Value, expressions: Expressions, at: &Path<'_>, errors: &mut
     each(request.list("tolerations"), usize::MAX, &at.field("tolerations"), errors, toleration);
 }
 
-fn constraint(constraint: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn constraint(constraint: &Value, requests: &ClaimRequests<'_>, at: &Path<'_>, errors: &mut Errors) {
     requests.check_all(constraint, at, errors);
     let text = |name: &str| constraint.some(name).and_then(Value::as_str);
     if let Some(name) = text("matchAttribute") {

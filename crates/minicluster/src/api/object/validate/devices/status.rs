@@ -7,7 +7,7 @@ use super::super::conditions::conditions;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::names;
 use super::super::pod::node_selector;
-use super::claims::Requests;
+use super::claims::ClaimRequests;
 use super::{MOST_CONFIGURATIONS, binding, configuration, data, driver_name, each, itself, label, pool_name};
 use super::{toleration, twice};
 
@@ -25,7 +25,7 @@ const SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
 /// What the status of a ResourceClaim may become.
 pub fn claim_status(old: &Value, new: &Value, errors: &mut Errors) {
     let (status, before, at) = (&new["status"], &old["status"], Path::root("status"));
-    let requests = Requests::of(&new["spec"]["devices"]);
+    let requests = ClaimRequests::of(&new["spec"]["devices"]);
     let (users, users_at) = (status.list("reservedFor"), at.field("reservedFor"));
     each(users, MOST_USERS, &users_at, errors, |user, at, errors| {
         for name in ["resource", "name", "uid"].into_iter().filter(|name| user.text(name).is_empty()) {
@@ -58,7 +58,7 @@ fn device(of: &Value) -> String {
 }
 
 /// What claims are given.
-fn result(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn result(allocation: &Value, requests: &ClaimRequests<'_>, at: &Path<'_>, errors: &mut Errors) {
     let (devices, devices_at) = (&allocation["devices"], at.field("devices"));
     each(devices.list("results"), MOST_RESULTS, &devices_at.field("results"), errors, |one, at, errors| {
         requests.check(one.text("request"), &at.field("request"), errors);

@@ -8,15 +8,15 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 use super::probes::{self, Probe};
-use super::volumes::Volumes;
+use super::volumes::PodVolumes;
 use super::{env, resources, security};
 
 /// What containers share.
-pub struct Pod<'a> {
+pub struct ValidatedPod<'a> {
     /// Its spec.
     pub spec: &'a Value,
     /// Its volumes.
-    pub volumes: &'a Volumes<'a>,
+    pub volumes: &'a PodVolumes<'a>,
     /// The names of its resource claims.
     pub claims: Vec<&'a str>,
     /// How long it has to stop, in seconds.
@@ -24,7 +24,7 @@ pub struct Pod<'a> {
 }
 
 /// The main containers.
-pub fn main(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub fn main(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     let containers = pod.spec.list("containers");
     if containers.is_empty() {
         errors.required(at, "");
@@ -84,7 +84,7 @@ fn restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The init containers.
-pub fn init(pod: &Pod<'_>, list: &Path<'_>, errors: &mut Errors) {
+pub fn init(pod: &ValidatedPod<'_>, list: &Path<'_>, errors: &mut Errors) {
     let mut names: BTreeSet<&str> =
         pod.spec.list("containers").iter().map(|container| container.text("name")).collect();
     let containers = pod.spec.list("initContainers");
@@ -127,7 +127,7 @@ pub fn init(pod: &Pod<'_>, list: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What holds for every container.
-pub fn all(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub fn all(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = container.text("name");
     if name.is_empty() {
         errors.required(&at.field("name"), "");
@@ -231,7 +231,7 @@ fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn mounts(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn mounts(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let devices: BTreeMap<&str, &str> =
         container.list("volumeDevices").iter().map(|device| (device.text("name"), device.text("devicePath"))).collect();
     let mut paths = BTreeSet::new();
@@ -299,7 +299,7 @@ fn recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn devices(pod: &Pod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn devices(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mounts: BTreeMap<&str, &str> =
         container.list("volumeMounts").iter().map(|mount| (mount.text("name"), mount.text("mountPath"))).collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());

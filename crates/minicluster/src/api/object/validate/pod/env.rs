@@ -52,7 +52,7 @@ fn value_from(variable: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
     }
     if let Some(field) = source.some("resourceFieldRef") {
         sources += 1;
-        resource_field_ref(field, Container::Own, &at.field("resourceFieldRef"), errors);
+        resource_field_ref(field, EnvContainer::Own, &at.field("resourceFieldRef"), errors);
     }
     if let Some(reference) = source.some("configMapKeyRef") {
         sources += 1;
@@ -169,7 +169,7 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 
 /// Whose amounts are meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Container {
+pub enum EnvContainer {
     /// The variable's own container's.
     Own,
     /// One that must be named.
@@ -177,9 +177,9 @@ pub enum Container {
 }
 
 /// An amount of a container.
-pub fn resource_field_ref(field: &Value, container: Container, at: &Path<'_>, errors: &mut Errors) {
+pub fn resource_field_ref(field: &Value, container: EnvContainer, at: &Path<'_>, errors: &mut Errors) {
     let resource = field.text("resource");
-    if container == Container::Named && field.text("containerName").is_empty() {
+    if container == EnvContainer::Named && field.text("containerName").is_empty() {
         errors.required(&at.field("containerName"), "");
     } else if resource.is_empty() {
         errors.required(&at.field("resource"), "");

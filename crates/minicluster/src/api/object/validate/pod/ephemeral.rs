@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
-use super::containers::{self, Pod};
+use super::containers::{self, ValidatedPod};
 
 /// What such a container can't have.
 const NOT_FOR_THEM: [&str; 9] = [
@@ -22,7 +22,7 @@ const NOT_FOR_THEM: [&str; 9] = [
 ];
 
 /// The ephemeral containers of a pod.
-pub fn containers(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub fn containers(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     let others = ["containers", "initContainers"].iter().flat_map(|name| pod.spec.list(name));
     let others: BTreeSet<&str> = others.map(|container| container.text("name")).collect();
     let mut names = BTreeSet::new();

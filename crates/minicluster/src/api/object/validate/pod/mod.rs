@@ -21,7 +21,7 @@ use super::super::value_ext::ValueExt;
 use super::errors::{Errors, Path};
 use super::metadata;
 use super::names;
-use containers::Pod;
+use containers::ValidatedPod;
 
 use containers::local_path;
 
@@ -103,7 +103,7 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
     let volumes = volumes::volumes(spec.list("volumes"), of, &at.field("volumes"), errors);
     claims::claims(spec.list("resourceClaims"), &at.field("resourceClaims"), errors);
-    let pod = Pod {
+    let pod = ValidatedPod {
         spec,
         volumes: &volumes,
         claims: spec
@@ -141,7 +141,7 @@ pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Volumes that variables are read from.
-fn files(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn files(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
         let list = at.field(kind);
         for (index, container) in pod.spec.list(kind).iter().enumerate() {
@@ -233,7 +233,7 @@ fn hostname_override(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn pod_resources(pod: &Pod<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn pod_resources(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     if let Some(of_the_pod) = pod.spec.some("resources") {
         if !of_the_pod.list("claims").is_empty() {
             errors.forbidden(&at.field("claims"), "claims may not be set for Resources at pod-level");
@@ -301,7 +301,7 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn names_and_numbers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (name, check) in
-        [("serviceAccountName", names::object_name as fn(&str) -> names::Said), ("nodeName", names::object_name)]
+        [("serviceAccountName", names::object_name as fn(&str) -> names::NameProblem), ("nodeName", names::object_name)]
     {
         let value = spec.text(name);
         if !value.is_empty() {

@@ -9,18 +9,18 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 use super::containers::local_path;
-use super::env::{self, Container};
+use super::env::{self, EnvContainer};
 use super::{In, sources};
 
 const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
 /// The volumes of a pod, by name.
-pub struct Volumes<'a> {
+pub struct PodVolumes<'a> {
     sources: BTreeMap<&'a str, Option<&'a str>>,
 }
 
-impl<'a> Volumes<'a> {
+impl<'a> PodVolumes<'a> {
     /// Whether there is a volume of that name.
     pub fn has(&self, name: &str) -> bool {
         self.sources.contains_key(name)
@@ -33,7 +33,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Checks volumes, and knows them by name.
-pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Errors) -> Volumes<'a> {
+pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Errors) -> PodVolumes<'a> {
     let mut sources = BTreeMap::new();
     for (index, volume) in volumes.iter().enumerate() {
         let at = at.index(index);
@@ -54,7 +54,7 @@ pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Err
             sources.insert(name, kinds.first().copied());
         }
     }
-    Volumes { sources }
+    PodVolumes { sources }
 }
 
 fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Errors) {
@@ -225,7 +225,7 @@ fn downward(items: &[Value], at: &Path<'_>, errors: &mut Errors) {
                 errors.invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
             }
         } else if let Some(field) = item.some("resourceFieldRef") {
-            env::resource_field_ref(field, Container::Named, &at.field("resourceFieldRef"), errors);
+            env::resource_field_ref(field, EnvContainer::Named, &at.field("resourceFieldRef"), errors);
         } else {
             errors.required(at, "one of fieldRef and resourceFieldRef is required");
         }

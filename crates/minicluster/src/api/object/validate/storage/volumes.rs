@@ -46,7 +46,7 @@ const EXPANSION: &str = "controllerExpandSecretRef";
 
 /// Where the spec of a volume stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum VolumePlace {
     /// In a PersistentVolume.
     Volume,
     /// In another object, which says the rest.
@@ -55,17 +55,17 @@ enum Place {
 
 /// A PersistentVolume, its metadata apart.
 pub fn volume(object: &Value, errors: &mut Errors) {
-    whole(&object["spec"], Place::Volume, &Path::root("spec"), errors);
+    whole(&object["spec"], VolumePlace::Volume, &Path::root("spec"), errors);
 }
 
 /// The spec of a volume that stands in another object.
 pub fn inline(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    whole(spec, Place::Inline, at, errors);
+    whole(spec, VolumePlace::Inline, at, errors);
 }
 
-fn whole(spec: &Value, place: Place, at: &Path<'_>, errors: &mut Errors) {
+fn whole(spec: &Value, place: VolumePlace, at: &Path<'_>, errors: &mut Errors) {
     const OUT_OF_PLACE: &str = "may not be specified in the context of inline volumes";
-    let inline = place == Place::Inline;
+    let inline = place == VolumePlace::Inline;
     let refuse = |name: &str, errors: &mut Errors| {
         if inline {
             errors.forbidden(&at.field(name), OUT_OF_PLACE);
