@@ -40,6 +40,10 @@ pub struct NotifyConfig {
     /// `gitea`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// A file with certificates in PEM, of authorities that are trusted beside those that the machine trusts; it is read
+    /// for each message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
     /// Whether it may be at a private address (this machine, its network, the cluster's), and spoken to without TLS
     /// (`http://`).
     #[serde(default)]

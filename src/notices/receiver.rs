@@ -1,12 +1,15 @@
 //! A receiver, and the task that tells it: one message after another, later and later while it does not answer.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +27,8 @@ use crate::history::{History, HistoryError, Notice, Pending};
 use crate::telemetry::{Metrics, NoticeLabels};
 use belay_core::rollout::{CommitId, Outcome};
 
+/// The largest `ca_file`, in bytes.
+const CA_FILE: u64 = 1 << 20;
 /// How often a receiver looks whether there is something to tell it.
 const LOOK: Duration = Duration::from_secs(5);
 /// The same of a forge, which is told at once that something begins.
@@ -273,7 +278,25 @@ impl Receiver {
             headers
                 .push(("x-belay-signature-256", signature(signing.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
         }
-        Ok(Delivery { target, allow_private: self.0.allow_private, headers, method, secret, body })
+        let (allow_private, authorities) = (self.0.allow_private, self.authorities()?);
+        Ok(Delivery { target, allow_private, headers, method, authorities, secret, body })
+    }
+
+    /// The certificates of `ca_file`.
+    fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, SendError> {
+        let Some(file) = &self.0.ca_file else { return Ok(Vec::new()) };
+        let unusable = |why: &dyn fmt::Display| SendError(format!("ca_file {}: {why}", file.display()));
+        let length = fs::metadata(file).map_err(|error| unusable(&error))?.len();
+        if length > CA_FILE {
+            return Err(unusable(&format_args!("it has {length} bytes; at most {CA_FILE} are read")));
+        }
+        let text = fs::read(file).map_err(|error| unusable(&error))?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        match found {
+            Ok(found) if found.is_empty() => Err(unusable(&"there is no certificate in it, in PEM")),
+            Ok(found) => Ok(found),
+            Err(error) => Err(unusable(&format_args!("it can't be read as PEM: {error}"))),
+        }
     }
 
     fn address(&self) -> Result<String, SendError> {

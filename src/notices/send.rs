@@ -15,7 +15,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -44,6 +44,8 @@ pub struct Delivery {
     pub headers: Vec<(&'static str, String)>,
     /// `POST`, or `GET` where only a repository is looked at.
     pub method: Method,
+    /// Authorities that are trusted beside those that the machine trusts.
+    pub(super) authorities: Vec<CertificateDer<'static>>,
     /// What is never shown of an answer, beside the address.
     pub(super) secret: Option<String>,
     /// What is sent.
@@ -94,6 +96,7 @@ pub trait Post: Send + Sync + 'static {
 
 /// Over HTTP, or HTTPS with what this machine trusts.
 pub struct Http {
+    roots: RootCertStore,
     tls: TlsConnector,
 }
 
@@ -114,11 +117,28 @@ impl Http {
     }
 
     pub(super) fn trusting(roots: RootCertStore) -> Http {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = versions.expect("ring has the versions of TLS that rustls has").with_root_certificates(roots);
-        Http { tls: TlsConnector::from(Arc::new(config.with_no_client_auth())) }
+        Http { tls: connector(roots.clone()), roots }
     }
+
+    /// What connects to a receiver with authorities of its own.
+    fn connector(&self, authorities: &[CertificateDer<'static>]) -> Result<TlsConnector, SendError> {
+        if authorities.is_empty() {
+            return Ok(self.tls.clone());
+        }
+        let mut roots = self.roots.clone();
+        for authority in authorities {
+            let added = roots.add(authority.clone());
+            added.map_err(|error| SendError(format!("ca_file has a certificate that can't be used: {error}")))?;
+        }
+        Ok(connector(roots))
+    }
+}
+
+fn connector(roots: RootCertStore) -> TlsConnector {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = versions.expect("ring has the versions of TLS that rustls has").with_root_certificates(roots);
+    TlsConnector::from(Arc::new(config.with_no_client_auth()))
 }
 
 impl Default for Http {
@@ -147,13 +167,14 @@ impl Http {
                 "the address does not begin with https:// (http:// needs allow_private = true)".into(),
             ));
         }
+        let tls = self.connector(&delivery.authorities)?;
         let stream = connect(&target, delivery.allow_private).await?;
         if !target.is_encrypted() {
             return speak(stream, delivery).await;
         }
         let name = ServerName::try_from(target.host().to_owned());
         let name = name.map_err(|_| SendError(format!("{} is no name of a server", target.host())))?;
-        let stream = self.tls.connect(name, stream).await;
+        let stream = tls.connect(name, stream).await;
         let stream = stream.map_err(|error| SendError(format!("TLS with {}: {error}", target.host())))?;
         speak(stream, delivery).await
     }

@@ -1,5 +1,6 @@
 //! What is sent, to whom it may be sent, and what is read of the answer: against a receiver on loopback.
 
+use rustls::pki_types::pem::PemObject as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
@@ -217,37 +218,68 @@ async fn files_are_named_and_what_is_in_them_is_not() {
 
 #[tokio::test]
 async fn tls_is_spoken_to_whom_the_machine_trusts() {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let server = Arc::new(server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
-    for (http, trusted) in [(Http::trusting(roots), true), (Http::new(), false)] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = Arc::clone(&server);
-        let received = std::thread::spawn(move || {
-            let (mut tcp, _) = listener.accept().unwrap();
-            let mut tls = rustls::ServerConnection::new(server).unwrap();
-            let mut stream = rustls::Stream::new(&mut tls, &mut tcp);
-            let mut first = [0; 1];
-            if stream.read(&mut first).unwrap_or_default() == 0 {
-                return false;
-            }
-            read(&mut stream);
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
-            true
-        });
+    for trusted in [true, false] {
+        let (port, own, answers) = tls_server();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(rustls::pki_types::CertificateDer::from_pem_slice(own.as_bytes()).unwrap()).unwrap();
+        let http = if trusted { Http::trusting(roots) } else { Http::new() };
         let url = format!("kind = \"webhook\"\nallow_private = true\nurl = \"https://localhost:{port}/\"");
         let answer = Receiver::new(config(&url)).try_out(now(), &Links::default(), &http).await;
         match trusted {
             true => assert_eq!(answer.unwrap().to_string(), "200 OK: ok"),
             false => assert!(answer.unwrap_err().to_string().starts_with("TLS with localhost: ")),
         }
-        assert_eq!(received.join().unwrap(), trusted);
+        assert_eq!(answers.join().unwrap(), trusted);
     }
+}
+
+/// A server that answers one request over TLS, with a certificate of its own for `localhost`: its port, the certificate in
+/// PEM, and whether it was asked.
+fn tls_server() -> (u16, String, std::thread::JoinHandle<bool>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let server = Arc::new(server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answers = std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().unwrap();
+        let mut tls = rustls::ServerConnection::new(server).unwrap();
+        let mut stream = rustls::Stream::new(&mut tls, &mut tcp);
+        let mut first = [0; 1];
+        if stream.read(&mut first).unwrap_or_default() == 0 {
+            return false;
+        }
+        read(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
+        true
+    });
+    (port, made.cert.pem(), answers)
+}
+
+#[tokio::test]
+async fn an_authority_of_its_own_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = |port: u16| format!("kind = \"webhook\"\nallow_private = true\nurl = \"https://localhost:{port}/\"\n");
+    let (port, own, answers) = tls_server();
+    let own = file(folder.path(), "own.pem", &own);
+    let answer = tried(&format!("{}ca_file = \"{own}\"", url(port))).await;
+    assert_eq!(answer.unwrap().to_string(), "200 OK: ok");
+    answers.join().unwrap();
+    // Of another authority it is not trusted.
+    let (port, _, answers) = tls_server();
+    let error = tried(&format!("{}ca_file = \"{own}\"", url(port))).await.unwrap_err().to_string();
+    assert!(error.starts_with("TLS with localhost: "), "{error}");
+    answers.join().unwrap();
+    for (text, why) in [("", "no certificate"), ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "PEM")]
+    {
+        let path = file(folder.path(), "odd.pem", text);
+        let error = tried(&format!("{}ca_file = \"{path}\"", url(1))).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("ca_file {path}: ")) && error.contains(why), "{error}");
+    }
+    let error = tried(&format!("{}ca_file = \"/nowhere/ca.pem\"", url(1))).await.unwrap_err().to_string();
+    assert!(error.contains("/nowhere/ca.pem") && error.contains("No such file"), "{error}");
 }
 
 #[test]
