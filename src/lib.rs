@@ -13,7 +13,9 @@
 //!                                                          └── rollout::rollback_target ◀─ cluster::evidence
 //! ```
 //!
-//! Every step is recorded in `history` before and after it is taken; `daemon` joins the rooms and decides nothing itself.
+//! Every step is recorded in `history` before and after it is taken. `daemon` joins the rooms. What becomes of one object
+//! is decided in `rollout`; what concerns several at once is decided in `daemon`: which plan takes the place of which, what
+//! is taken up again, how much is pruned, who holds the Lease, what goes back together.
 //!
 //! # Rooms
 //!
@@ -41,6 +43,27 @@
 //! `cli → notices → history`, and `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
 //! shared would cancel out in every test. The manifests of the crates hold the walls between crates, `tests/tidy.rs` those
 //! between modules.
+//!
+//! # Inside the daemon
+//!
+//! `daemon/source.rs` is the loop of one source, `state.rs` what it knows; only the loop changes that. What takes time runs beside it and reports by
+//! `done.rs`. No file imports one that imports it.
+//!
+//! | what | files of `daemon/` |
+//! |---|---|
+//! | a fetch, and what a new head says | `quarantine` `repository` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `offline_start` |
+//! | a plan | `plan_head` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
+//! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
+//! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` `stuck_pods` |
+//! | going back | `take_back` decides, `rollback` does it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
+//! | an undo by a person | `manual_rollback` |
+//! | ReplicationControllers | `replication_controller` `rolled_pods` |
+//! | drift, and what the watches tell | `drift` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
+//! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
+//! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
+//! | what is published | `status` `readiness` `event_queue` `queued_events` |
+//! | who follows a source | `leadership` `leading` |
+//! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` `refused` |
 //!
 //! # Invariants
 //!

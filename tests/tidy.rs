@@ -255,6 +255,28 @@ fn pure_rooms_touch_nothing() {
 }
 
 #[test]
+fn the_map_names_every_file_of_the_daemon() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let (_, table) = map.split_once("# Inside the daemon").unwrap();
+    for entry in fs::read_dir(root.join("src/daemon")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            name == "mod"
+                || table.contains(&format!("`{name}`"))
+                || table.contains(&format!("`{name}.rs`"))
+                || table.contains(&format!("`daemon/{name}.rs`")),
+            "{name}"
+        );
+    }
+    for name in table.split("\n//! # Invariants").next().unwrap().split('`').skip(1).step_by(2) {
+        let path = root.join("src/daemon").join(name.trim_start_matches("daemon/").trim_end_matches(".rs"));
+        assert!(name == "daemon/" || path.with_extension("rs").exists(), "the map names {name}, which is not there");
+    }
+}
+
+#[test]
 fn no_cupboards() {
     for source in sources() {
         let path = source.path.display().to_string();

@@ -183,7 +183,8 @@ fn tell(
     clock: &Clock,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let links = Links { public_url: config.web.public_url.clone(), commit_urls: commit_urls(config) };
+    let public_url = config.web.public_url.clone();
+    let links = Links { public_url, commit_urls: commit_urls(config), branches: branches(config) };
     let (history, clock, metrics) = (history.clone(), clock.clone(), daemon.metrics());
     let receivers = config.notify.clone();
     async move {
@@ -197,6 +198,12 @@ fn tell(
 fn commit_urls(config: &Config) -> BTreeMap<String, String> {
     let url = |source: &SourceConfig| config.web.commit_url.clone().or_else(|| forge::commit_url(&source.repository));
     config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
+}
+
+/// The branches that sources follow, where that is no tag and no commit.
+fn branches(config: &Config) -> BTreeMap<String, String> {
+    let followed = config.source.iter().filter(|source| source.tag.is_none() && source.commit.is_none());
+    followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
 }
 
 /// A source with the cluster that its configuration names, and with its Lease in belay's own namespace where it names none.

@@ -1,4 +1,4 @@
-//! THE LOOP. Joins git, manifest, rollout, cluster and history; decides nothing itself.
+//! Follows sources: joins git, render, manifest, rollout, cluster and history. The map of its files is in [the crate's page](crate).
 
 mod apply_manifest;
 mod apply_wave;
@@ -22,6 +22,7 @@ mod external_changes;
 mod failure;
 mod fallback_template;
 mod head_change;
+mod head_reading;
 mod health_monitor;
 mod in_sync;
 mod journal;
@@ -43,6 +44,7 @@ mod prune;
 mod prune_candidates;
 mod quarantine;
 mod queued_events;
+mod read_head;
 mod readiness;
 mod rebuild;
 mod recovered;

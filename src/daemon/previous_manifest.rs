@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::context::Context;
-use super::head_change::HeadReading;
+use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;

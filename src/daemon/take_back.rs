@@ -1,5 +1,4 @@
-//! The way back: evidence kept, the last good template applied with the hold, watched until it is there, the failed
-//! revision marked. It is the same apply, watch and judge as the way out.
+//! Whether and how a failed rollout is taken back; the steps are in `rollback`.
 
 use std::sync::Arc;
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::commit_tree::CommitTree;
-use super::head_change::HeadReading;
+use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
 use crate::git::{Change, GitError};
-use crate::render::Tree as _;
-use crate::render::{IGNORE_FILE, Plan, RenderId, Unit, below, ignoring_above};
+use crate::render::{IGNORE_FILE, Plan, RenderId, Tree as _, Unit, below, ignoring_above};
 use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes};
 use belay_core::rollout::{Commit, CommitId};
 

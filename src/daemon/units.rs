@@ -1,5 +1,4 @@
-//! What a commit changes in a source where folders of it are rendered: of plain files what Git says, of a unit whether
-//! what it is made from has changed.
+//! The folders of a source that are rendered: what of them is known at which commit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,9 +6,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::message::{NoticeEvent, Notification};
+use super::plain_line::plain_line;
 use super::send::HttpAnswer;
 use crate::config::{NotifyEvent, NotifyKind};
-use belay_core::manifest::is_hidden;
 
 /// How many characters GitHub takes of a description.
 const GITHUB: usize = 140;
@@ -72,16 +72,20 @@ pub(super) fn headers(kind: NotifyKind, token: &str) -> Vec<(&'static str, Strin
 }
 
 /// The status.
-pub(super) fn body(kind: NotifyKind, state: CommitState, notification: &Notification) -> Value {
+pub(super) fn body(kind: NotifyKind, state: CommitState, notification: &Notification, branch: Option<&str>) -> Value {
     let longest = if kind == NotifyKind::Github { GITHUB } else { OTHERS };
     let name = if kind == NotifyKind::Gitlab { "name" } else { "context" };
     let mut body = json!({
         "state": state.word(kind),
         name: format!("belay/{}", notification.source.as_deref().unwrap_or_default()),
-        "description": cut(&description(state, notification), longest),
+        "description": plain_line(&description(state, notification), longest),
     });
     if let Some(page) = &notification.page {
         body["target_url"] = page.as_str().into();
+    }
+    // Without it GitLab looks for a branch with the commit by itself, and may take another one's pipeline.
+    if let Some(branch) = branch.filter(|_| kind == NotifyKind::Gitlab) {
+        body["ref"] = branch.into();
     }
     body
 }
@@ -102,15 +106,6 @@ fn description(state: CommitState, notification: &Notification) -> String {
             }
             text
         }
-    }
-}
-
-/// In one line, and not longer than that.
-fn cut(text: &str, longest: usize) -> String {
-    let plain: String = text.chars().map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c }).collect();
-    match plain.chars().nth(longest) {
-        Some(_) => plain.chars().take(longest - 1).chain(['…']).collect(),
-        None => plain,
     }
 }
 

@@ -4,6 +4,7 @@
 mod address;
 mod forge;
 mod message;
+mod plain_line;
 mod receiver;
 mod send;
 mod signature;

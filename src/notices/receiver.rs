@@ -48,13 +48,15 @@ const ID: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Receiver(NotifyConfig);
 
-/// Where a message links to.
+/// What messages say of a source beside what its history tells.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// Where people reach belay's pages.
     pub public_url: Option<String>,
     /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
     pub commit_urls: BTreeMap<String, String>,
+    /// The branches that the sources follow, where they follow one.
+    pub branches: BTreeMap<String, String>,
 }
 
 /// What telling needs.
@@ -249,11 +251,17 @@ impl Receiver {
         notification.delivery = delivery;
         notification.receiver.clone_from(&self.0.name);
         links.add_to(&mut notification);
-        let delivery = self.delivery(&notification, state)?;
+        let branch = notification.source.as_ref().and_then(|source| links.branches.get(source));
+        let delivery = self.delivery(&notification, state, branch.map(String::as_str))?;
         post.post(delivery).await
     }
 
-    fn delivery(&self, notification: &Notification, state: CommitState) -> Result<Delivery, SendError> {
+    fn delivery(
+        &self,
+        notification: &Notification,
+        state: CommitState,
+        branch: Option<&str>,
+    ) -> Result<Delivery, SendError> {
         let commit = notification.commit.as_ref().map(CommitId::as_str);
         let (address, method) = match self.0.kind.is_forge() {
             true => (forge::address(&self.address()?, commit), forge::method(commit)),
@@ -263,7 +271,7 @@ impl Receiver {
         let value = match self.0.kind {
             NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
             NotifyKind::Slack => slack::body(notification),
-            kind => forge::body(kind, state, notification),
+            kind => forge::body(kind, state, notification, branch),
         };
         let body = if method == Method::GET { Vec::new() } else { value.to_string().into_bytes() };
         let Notification { event, delivery, .. } = notification;

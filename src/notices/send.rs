@@ -23,8 +23,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Destination, is_public};
+use super::plain_line::plain_line;
 use crate::clock::Clock;
-use belay_core::manifest::is_hidden;
 
 /// How long one message may take, from the first question for the address to the last byte of the answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -288,8 +288,7 @@ fn hiding(text: &str, secret: Option<&str>) -> String {
 /// The beginning of an answer in one line; the path that was asked for may be a secret.
 fn shown(text: &str, path: &str) -> String {
     let without = if path.len() > 1 { text.replace(path, "/…") } else { text.to_owned() };
-    let plain = without.chars().map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c });
-    plain.collect::<String>().trim().chars().take(SHOWN).collect()
+    plain_line(&without, SHOWN)
 }
 
 impl HttpAnswer {

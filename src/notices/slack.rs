@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::message::{NoticeEvent, Notification, WrongObject};
+use super::plain_line::plain_line;
 use crate::config::NotifyEvent;
-use belay_core::manifest::is_hidden;
 
 /// How many characters of a text from elsewhere are shown.
 const TEXT: usize = 300;
@@ -84,15 +84,9 @@ fn mark(event: NoticeEvent) -> &'static str {
 
 /// A text from elsewhere, in one line, as code.
 pub(super) fn code(text: &str) -> String {
-    let cut: String =
-        text.chars().take(TEXT).map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c }).collect();
     // A backtick would end the code.
-    let plain = cut.replace('`', "'");
-    let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
-    match plain.trim() {
-        "" => "`?`".to_owned(),
-        plain => format!("`{}{more}`", escaped(plain)),
-    }
+    let plain = plain_line(text, TEXT).replace('`', "'");
+    if plain.is_empty() { "`?`".to_owned() } else { format!("`{}`", escaped(&plain)) }
 }
 
 /// The three characters that Slack wants written so.

@@ -103,7 +103,9 @@ fn receiver(token: &Path, forge: &Forge, kind: &str) -> Vec<NotifyConfig> {
 /// Begins to tell a forge what the daemon of this world writes down.
 fn tell(world: &World, forge: &Forge, kind: &str) -> Telling {
     let stop = CancellationToken::new();
-    let links = Links { public_url: Some("https://belay.example.com".to_owned()), ..Links::default() };
+    let branches = [("shop".to_owned(), "main".to_owned())];
+    let public_url = Some("https://belay.example.com".to_owned());
+    let links = Links { public_url, branches: branches.into(), ..Links::default() };
     let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
     let settings = Settings { history, clock, metrics, links, post: Arc::new(Http::new()) };
     let receivers = receiver(&world.repository.beside("token"), forge, kind);
@@ -158,6 +160,8 @@ async fn pending_then_success_or_failure_with_the_reason() {
         assert!(last.head.starts_with(&format!("POST /repos/o/r/statuses/{bad} HTTP/1.1")), "{}", last.head);
         assert_eq!((last.header(token.0), &last.body[name]), (token.1, &"belay/shop".into()));
         assert_eq!(last.body["target_url"], format!("https://belay.example.com/commits/{bad}"));
+        let branch = if kind == "gitlab" { "main".into() } else { Value::Null };
+        assert_eq!(last.body["ref"], branch, "{kind}");
         let description = last.body["description"].as_str().unwrap();
         assert!(description.starts_with("rolled-back: Deployment default/web: "), "{description}");
         assert!(kind != "github" || description.chars().count() <= 140, "{description}");

@@ -110,6 +110,7 @@ impl Telling {
         let links = Links {
             public_url: Some("https://belay.example.com/".to_owned()),
             commit_urls: BTreeMap::from([("shop".to_owned(), "https://git.example.com/commit/{commit}".to_owned())]),
+            ..Links::default()
         };
         let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
         let settings = Settings { history, clock, metrics, links, post: Arc::new(post.clone()) };

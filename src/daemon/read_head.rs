@@ -1,0 +1,281 @@
+//! Reads what a new head says: which manifests differ from the commit that was planned last, and who is to be charged.
+//! Everything here blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::blocking_pool::helper;
+use super::cleanup::Pruning;
+use super::desired_state::ReadFile;
+use super::head_change::{Accident, HeadChange, HeadFiles, Known};
+use super::head_reading::HeadReading;
+use super::panics::{contained_now, internal_error};
+use super::repository::Repository;
+use super::units::{Content, SourceChange, SourceChanges};
+use crate::git::{Entry, EntryKind, GitError, OddPath, Relation};
+use belay_core::manifest::yaml::Limits;
+use belay_core::manifest::{Complaint, File, Manifest, ObjectKey, Place, Scopes, read_file};
+use belay_core::rollout::{CommitId, allowed_by_trailer};
+
+/// The most memory that the manifests of a head may take that are read at once, in bytes: some 25,000 small ones.
+const HELD: usize = 64 << 20;
+
+/// What a file takes besides its manifests, in bytes, near enough: what differs of it, its path and key in several lists.
+const FILE: usize = 1 << 10;
+
+/// The most commits whose arrival is noted at once.
+const ARRIVALS: usize = 1000;
+
+/// The fewest files for which a thread is worth its start.
+const SHARE: usize = 200;
+
+/// What is at a path after a change; `None` where the file is gone.
+type Placed = (Arc<str>, Option<ReadFile>);
+
+impl Repository {
+    /// The manifest of an object at the head.
+    pub(super) fn manifest(&self, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
+        self.desired().manifest(key, |path, content, scopes| self.read(path, content, scopes))
+    }
+
+    /// What `head` says, against what was planned last. The desired state has it afterwards.
+    ///
+    /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
+    pub(super) fn news(
+        &self,
+        planned: Option<&CommitId>,
+        head: &CommitId,
+        pruning: Pruning,
+    ) -> Result<HeadChange, GitError> {
+        let _attempt = self.mirror.attempt();
+        let (desired_at, scopes) = {
+            let desired = self.desired();
+            (desired.at.clone(), desired.scopes.clone())
+        };
+        let mut for_desired = self.changes(desired_at.as_ref(), head)?;
+        let again = self.units_to_try_again(head)?;
+        let is_new = |again: &SourceChange| for_desired.changes.iter().all(|change| change.path != again.path);
+        let again: Vec<SourceChange> = again.into_iter().filter(is_new).collect();
+        for_desired.changes.extend(again);
+        self.keep_plan(head)?;
+        self.render_changed(head, &for_desired.changes)?;
+        let mut files = self.files(&for_desired.changes, &scopes)?;
+        files.extend(
+            for_desired
+                .odd
+                .iter()
+                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
+        );
+        let known = if desired_at.is_some() && desired_at.as_ref() == planned {
+            self.known(&for_desired)
+        } else {
+            Known::new()
+        };
+        let for_plan = if desired_at.as_ref() == planned { for_desired } else { self.changes(planned, head)? };
+        let SourceChanges { changes: for_plan, odd } = for_plan;
+        let accident = match self.accident(&files, &for_plan, planned, head) {
+            Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
+            accident => accident,
+        };
+        if accident.is_none() {
+            files =
+                self.desired().update(head.clone(), |path, content, scopes| self.read(path, content, scopes), files)?;
+        }
+        let scopes = self.desired().scopes.clone();
+        // What the desired state took up with a head whose plan was given up for this one.
+        for change in for_plan.iter().filter(|_| accident.is_none()) {
+            if !files.contains_key(change.path.as_str()) {
+                files.extend(self.file(change, &scopes)?);
+            }
+        }
+        let mut reading = HeadReading::new(self, &scopes, head);
+        reading.has_read(&files);
+        let mut news = HeadChange {
+            head: head.clone(),
+            commits: Vec::new(),
+            paths: for_plan.iter().map(|change| change.path.clone()).collect(),
+            changed: Vec::new(),
+            complaints: Vec::new(),
+            removed: BTreeMap::new(),
+            warnings: self.warnings(head)?,
+            accident,
+        };
+        news.paths.extend(rendered_places(&for_plan, &files));
+        if accident.is_none() {
+            reading.compare(&for_plan, &files, &known, planned, &mut news)?;
+            for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
+                news.complaints.push((complaint, reading.commit(head)?));
+            }
+        }
+        for id in self.mirror.between(planned, head, ARRIVALS)? {
+            news.commits.push((*reading.commit(&id)?).clone());
+        }
+        if accident.is_none() {
+            self.desired().told = Some(head.clone());
+        }
+        Ok(news)
+    }
+
+    /// What the desired state knows of the files that differ, so that their former contents need not be read.
+    fn known(&self, changes: &SourceChanges) -> Known {
+        let desired = self.desired();
+        let paths = changes.changes.iter().map(|change| change.path.as_str());
+        paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
+    }
+
+    /// Whether nothing is left where there was something, or nothing of what there was.
+    fn accident(
+        &self,
+        files: &HeadFiles,
+        for_plan: &[SourceChange],
+        planned: Option<&CommitId>,
+        head: &CommitId,
+    ) -> Option<Accident> {
+        let is_manifests = |change: &&SourceChange| change.is_manifest();
+        let mut gone = for_plan.iter().filter(is_manifests);
+        let kept = self.desired().paths().any(|path| !files.contains_key(path));
+        if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
+            return None;
+        }
+        let holds = |read: &ReadFile| !read.file.manifests.is_empty() || !read.file.complaints.is_empty();
+        if !files.values().flatten().any(holds) {
+            return Some(Accident::Emptied);
+        }
+        let new: BTreeSet<&str> = for_plan
+            .iter()
+            .filter(is_manifests)
+            .filter(|change| change.before.is_none())
+            .map(|change| change.path.as_str())
+            .collect();
+        let strange = files.iter().all(|(path, file)| file.is_none() || new.contains(&**path));
+        let related = || self.mirror.relation(planned?, head).ok();
+        (strange && related() == Some(Relation::Rewritten(None))).then_some(Accident::Replaced)
+    }
+
+    /// Whether the head's own commit allows deletions.
+    fn is_meant(&self, head: &CommitId) -> Result<bool, GitError> {
+        Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
+    }
+
+    /// The files at the places of all changes, as they are after them. Many are read on several threads.
+    fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<HeadFiles, GitError> {
+        let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
+        let held = AtomicUsize::new(0);
+        let read = &|changes: &[SourceChange]| -> Result<HeadFiles, GitError> {
+            let files = changes.iter().filter_map(|change| self.file(change, scopes).transpose());
+            files.map(|placed| placed.and_then(|placed| self.has_room_for(placed, &held))).collect()
+        };
+        let Some((own, others)) = changes.split_at_checked(share) else { return read(changes) };
+        std::thread::scope(|scope| {
+            let help = |changes| (changes, helper(scope, move || read(changes)));
+            let others: Vec<_> = others.chunks(share).map(help).collect();
+            let mut files = read(own);
+            for (changes, helper) in others {
+                let more = match helper {
+                    Some(helper) => helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    None => read(changes),
+                };
+                files = files.and_then(|mut files| {
+                    files.append(&mut more?);
+                    Ok(files)
+                });
+            }
+            files
+        })
+    }
+
+    /// A file, unless it and those before it take more memory than belay gives the manifests of a head.
+    fn has_room_for(&self, placed: Placed, held: &AtomicUsize) -> Result<Placed, GitError> {
+        let size = |read: &ReadFile| read.file.manifests.iter().map(Manifest::size).sum::<usize>();
+        let size = placed.1.as_ref().map_or(0, size) + FILE;
+        let all = held.fetch_add(size, Ordering::Relaxed) + size;
+        if all <= HELD {
+            return Ok(placed);
+        }
+        let what = format!(
+            "what changes at once in the manifests below {:?}, {} among them, is more than belay reads: split it into several \
+             sources (path = \"…\"), or into several commits; it",
+            self.folder, placed.0
+        );
+        Err(GitError::TooLarge { what, size: all as u64, limit: HELD as u64 })
+    }
+
+    /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
+    fn file(&self, change: &SourceChange, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
+        if !change.is_manifest() {
+            return Ok(None);
+        }
+        let path: Arc<str> = change.path.as_str().into();
+        let read = match change.after {
+            None => return Ok(Some((path, None))),
+            Some(content @ (Content::Rendered(_) | Content::Entry(Entry { kind: EntryKind::File, .. }))) => {
+                ReadFile { file: self.read(&change.path, content, scopes)?.into(), content: Some(content) }
+            }
+            Some(Content::Entry(Entry { kind: EntryKind::Symlink, .. })) => {
+                let file = refused(
+                    &path,
+                    "is a symbolic link, and belay does not follow links",
+                    "put the manifest itself here",
+                );
+                ReadFile { file: file.into(), content: None }
+            }
+            Some(Content::Entry(Entry { kind: EntryKind::Submodule, .. })) => {
+                let message = "is a submodule, and belay does not enter other repositories";
+                let file = refused(&path, message, "follow that repository as a source of its own");
+                ReadFile { file: file.into(), content: None }
+            }
+        };
+        Ok(Some((path, Some(read))))
+    }
+
+    /// Reads and parses one file, or what a unit renders to.
+    pub(super) fn read(&self, path: &str, content: Content, scopes: &Scopes) -> Result<File, GitError> {
+        let blob = match content {
+            Content::Entry(entry) => entry.blob,
+            Content::Rendered(id) => return self.read_rendered(path, id, scopes),
+        };
+        let limit = Limits::default().file_bytes;
+        match self.mirror.read(blob, limit as u64) {
+            Ok(bytes) => Ok(contained_now(|| read_file(path, &bytes, scopes)).unwrap_or_else(|panic| {
+                let reason = internal_error(&path, &panic);
+                refused(&path.into(), &format!("can't be read: {}", reason.message), "leave it out for now")
+            })),
+            Err(GitError::TooLarge { size, .. }) => {
+                let message = format!("has {size} bytes, and belay reads files of up to {limit}");
+                Ok(refused(
+                    &path.into(),
+                    &message,
+                    "split it, or keep it out: belay passes over names that begin with . or _",
+                ))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The files that the objects and complaints of units come from, where those changed.
+fn rendered_places(changes: &[SourceChange], files: &HeadFiles) -> BTreeSet<String> {
+    let changed = changes.iter().filter(|change| change.is_rendered());
+    let read = changed.filter_map(|change| files.get(change.path.as_str())?.as_ref());
+    let places = read.flat_map(|read| {
+        let manifests = read.file.manifests.iter().map(|manifest| &manifest.place);
+        manifests.chain(read.file.complaints.iter().map(|complaint| &complaint.place))
+    });
+    places.map(|place| place.path.to_string()).collect()
+}
+
+fn odd_file(odd: &OddPath) -> File {
+    complained(odd.complaint())
+}
+
+/// A file that is not read.
+fn refused(path: &Arc<str>, message: &str, hint: &str) -> File {
+    let place = Place { path: Arc::clone(path), line: 1, column: 1 };
+    complained(Complaint::of_file(place, format!("the file {message}"), Some(hint.to_owned())))
+}
+
+/// A file that holds nothing but a complaint.
+fn complained(complaint: Complaint) -> File {
+    File::unreadable(Arc::clone(&complaint.place.path), vec![complaint])
+}
