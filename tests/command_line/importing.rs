@@ -49,6 +49,38 @@ fn a_kustomization_of_flux_becomes_a_source() {
 }
 
 #[test]
+fn several_files_are_read_as_one() {
+    let home = tempfile::tempdir().unwrap();
+    let kustomization = |name: &str, on: &str| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\n\
+             spec: {{path: ./{name}, sourceRef: {{kind: GitRepository, name: shop}}{on}}}\n"
+        )
+    };
+    std::fs::write(home.path().join("a.yaml"), kustomization("shop", ", dependsOn: [{name: infra}]")).unwrap();
+    std::fs::write(home.path().join("b.yaml"), kustomization("infra", "")).unwrap();
+    std::fs::write(home.path().join("odd.yaml"), "a: [\n").unwrap();
+    let import = |files: &[&str], input: &str| {
+        let mut command = belay(home.path());
+        command.arg("import").args(files).current_dir(home.path());
+        finish(command, input)
+    };
+    let ran = import(&["a.yaml", "b.yaml", "-"], REPOSITORY);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let sources = Config::parse(&ran.out, "belay.toml").unwrap().source;
+    let told: Vec<_> =
+        sources.iter().map(|one| (one.name.as_str(), one.branch.as_str(), one.after.as_deref())).collect();
+    assert_eq!(told, [("shop", "live", Some("infra")), ("infra", "live", None)]);
+    assert!(ran.err.contains("warning: -:8:3: spec.secretRef"), "{ran:?}");
+    // What is wrong with one file does not keep the others from being read.
+    let ran = import(&["odd.yaml", "a.yaml", "-"], REPOSITORY);
+    assert!(ran.code == 1 && ran.err.contains("error: odd.yaml:") && ran.out.contains("name = \"shop\""), "{ran:?}");
+    assert!(import(&["-", "a.yaml", "-"], "").err.contains("standard input can be read only once"));
+    assert!(import(&["a.yaml", "nowhere.yaml"], "").err.contains("failed to read nowhere.yaml"));
+    assert_eq!(import(&[], "").code, 2);
+}
+
+#[test]
 fn what_waits_for_nothing_that_is_here_does_not_wait() {
     let one = |name: &str, on: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! `belay import FILE`
+//! `belay import FILE …`
 
 mod argo;
 mod field;
@@ -9,7 +9,7 @@ mod written;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::exit::Exit;
 use super::output::{counted, plain, progress, say};
@@ -27,21 +27,21 @@ const LONGEST: u64 = 16 << 20;
 #[command(after_long_help = "\
 Examples:
   belay import clusters/production/shop.yaml >> belay.toml
+  belay import clusters/production/*.yaml >> belay.toml
   kubectl get applications -n argocd -o yaml | belay import -")]
 pub struct Args {
-    /// The file with the Kustomization and GitRepository, HelmRelease or Application; - for standard input
-    #[arg(value_name = "FILE")]
-    file: String,
+    /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let shown = &args.file;
-    let bytes = if shown == "-" {
-        read(std::io::stdin()).context("failed to read standard input")?
-    } else {
-        std::fs::File::open(shown).and_then(read).with_context(|| format!("failed to read {shown}"))?
-    };
-    let found = import(&shown.as_str().into(), &bytes);
+    if args.files.iter().filter(|file| *file == "-").count() > 1 {
+        bail!("standard input can be read only once");
+    }
+    let read = args.files.iter().map(|file| anyhow::Ok((file.as_str().into(), contents(file)?)));
+    let files: Vec<(Arc<str>, Vec<u8>)> = read.collect::<Result<_, _>>()?;
+    let found = import(&files);
     let text = written::text(&found.sources);
     text.lines().for_each(|line| say(plain(line)));
     found.warnings.iter().for_each(|warning| progress(plain(&format!("warning: {warning}"))));
@@ -57,6 +57,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Error)
 }
 
+fn contents(file: &str) -> anyhow::Result<Vec<u8>> {
+    if file == "-" {
+        return read(std::io::stdin()).context("failed to read standard input");
+    }
+    std::fs::File::open(file).and_then(read).with_context(|| format!("failed to read {file}"))
+}
+
 fn read(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(LONGEST + 1).read_to_end(&mut bytes)?;
@@ -66,32 +73,38 @@ fn read(input: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the objects of a file come to.
-fn import(file: &Arc<str>, bytes: &[u8]) -> Found {
+/// What the objects of these files come to. An object may name one of another file.
+fn import(files: &[(Arc<str>, Vec<u8>)]) -> Found {
     let mut found = Found::default();
-    let text = match decode(bytes) {
-        Ok(text) => text,
-        Err(complaint) => {
-            found.errors.push(of_text(file, &complaint));
-            return found;
+    let mut texts = Vec::new();
+    for (file, bytes) in files {
+        match decode(bytes) {
+            Ok(text) => texts.push((file, text)),
+            Err(complaint) => found.errors.push(of_text(file, &complaint)),
         }
-    };
-    let (documents, complaints) = documents(&text);
-    found.errors.extend(complaints.iter().map(|complaint| of_text(file, complaint)));
-    let mut read: Vec<Placed> = Vec::new();
-    for document in &documents {
+    }
+    let mut all = Vec::new();
+    for (file, text) in &texts {
+        let (documents, complaints) = documents(text);
+        found.errors.extend(complaints.iter().map(|complaint| of_text(file, complaint)));
+        all.extend(documents.into_iter().map(|document| (*file, document)));
+    }
+    let mut read: Vec<(&Arc<str>, Placed)> = Vec::new();
+    for (file, document) in &all {
         let (placed, complaints) = document.read();
         found.errors.extend(complaints.iter().map(|complaint| of_text(file, complaint)));
-        read.extend(placed);
+        read.extend(placed.map(|placed| (*file, placed)));
     }
-    let objects: Vec<Field<'_>> =
-        read.iter().flat_map(|placed| items(placed.root())).map(|at| Field::root(file, at)).collect();
+    let mut objects: Vec<Field<'_>> = Vec::new();
+    for (file, placed) in &read {
+        objects.extend(items(placed.root()).into_iter().map(|at| Field::root(file, at)));
+    }
     let is_repository =
         |object: &&Field<'_>| matches!(group_and_kind(object), ("source.toolkit.fluxcd.io", "GitRepository"));
     let repositories: Vec<Field<'_>> = objects.iter().filter(is_repository).cloned().collect();
     objects.iter().for_each(|object| take(&mut found, object, &repositories));
     found.order();
-    if found.sources.is_empty() && found.errors.is_empty() {
+    if let Some((file, _)) = files.first().filter(|_| found.sources.is_empty() && found.errors.is_empty()) {
         let place = Place { path: Arc::clone(file), line: 1, column: 1 };
         let message = "no Kustomization or HelmRelease of Flux, and no Application of Argo CD".to_owned();
         found.errors.push(Complaint::of_file(place, message, None));
