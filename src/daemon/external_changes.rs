@@ -1,5 +1,5 @@
 //! What others do to a workload that is no drift: a restart, and the number of pods that an autoscaler decides on. Both are
-//! written down, and nothing is done about them.
+//! written down, and nothing is done about them. Which objects the autoscalers scale is heard here, too.
 
 use std::time::Duration;
 

@@ -17,6 +17,7 @@ pub(super) struct TakeBack {
     pub went: Option<Baseline>,
 }
 
+/// Ends a rollout that failed and is left as it is.
 pub(super) async fn fail(work: &mut RolloutTask, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
@@ -24,6 +25,7 @@ pub(super) async fn fail(work: &mut RolloutTask, live: &Value, reason: Reason) -
     work.end(Outcome::Failed, Some(reason)).await
 }
 
+/// Ends a rollout whose rollback failed, too.
 pub(super) async fn rollback_failed(
     work: &mut RolloutTask,
     live: &Value,
@@ -35,6 +37,7 @@ pub(super) async fn rollback_failed(
     work.end(Outcome::RollbackFailed, Some(reason)).await
 }
 
+/// What was seen when it failed, as it is recorded.
 pub(super) fn evidence_so_far(work: &RolloutTask) -> Evidence {
     let record = work.context.history.record(work.record).ok().flatten();
     record.and_then(|record| record.evidence).unwrap_or_default()

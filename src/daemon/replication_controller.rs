@@ -9,14 +9,11 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::both;
-use super::failure::{TakeBack, evidence_so_far, fail, rollback_failed};
+use super::failure::{TakeBack, both, evidence_so_far, fail, rollback_failed};
 use super::resume_point::resumed_apply;
-use super::rollback::hold;
-use super::rollback::{announce, may_go_back, write_back};
+use super::rollback::{announce, hold, may_go_back, write_back};
 use super::rollback_target::find_way;
-use super::rolled_pods::ask;
-use super::rolled_pods::{begun, given_up, scene};
+use super::rolled_pods::{ask, begun, given_up, scene};
 use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};

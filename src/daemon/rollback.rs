@@ -6,8 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::both;
-use super::failure::{evidence_so_far, rollback_failed};
+use super::failure::{both, evidence_so_far, rollback_failed};
 use super::health_monitor::{Judging, Ruled};
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, manual_rollback, stuck_pods};

@@ -6,8 +6,7 @@ use super::health_monitor::LOOK_AT_PODS;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, Scene};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::rolling_update::Live;
-use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
+use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{FailFast, Outcome, Reason, TemplateMarks};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,

@@ -18,10 +18,8 @@ use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::resume_point::{InSync, resumed_apply};
 use super::rollout_task::{Cancelled, End, ResumePoint, RolloutEnd, RolloutTask};
-use super::take_back;
-use super::{manual_rollback, prune, replication_controller, stuck_pods};
-use belay_core::rollout::{Baseline, Hold, Outcome, StepKind, Workload, is_as_applied};
-use belay_core::rollout::{template, template_hash};
+use super::{manual_rollback, prune, replication_controller, stuck_pods, take_back};
+use belay_core::rollout::{Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
 
 /// The wait before a rollout that others have disturbed for the second time is begun again; it doubles.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -6,9 +6,8 @@ use serde_json::Value;
 use tracing::info;
 
 use super::failure::{TakeBack, fail};
-use super::rollback::hold;
 use super::rollback::{
-    announce, may_go_back, reclaim, refused_on_the_way, sent_back, try_template, watch_back, write_back,
+    announce, hold, may_go_back, reclaim, refused_on_the_way, sent_back, try_template, watch_back, write_back,
 };
 use super::rollback_target::find_way;
 use super::rollout_task::{Cancelled, RolloutTask};
