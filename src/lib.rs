@@ -47,7 +47,7 @@
 //! # Inside the daemon
 //!
 //! `daemon/source.rs` is the loop of one source, `state.rs` what it knows; only the loop changes that. What takes time runs beside it and reports by
-//! `done.rs`. No file imports one that imports it.
+//! `task_result.rs`. No file imports one that imports it.
 //!
 //! | what | files of `daemon/` |
 //! |---|---|

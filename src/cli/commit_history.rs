@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::history_view::HistoryView;
 use super::output::{Format, age, cut, duration, plain, say, terminal_width};
 use super::table::{Cell, Table, state};
-use crate::history::Query;
+use crate::history::{FAILED, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Record, StateCounts, Trigger};
 
@@ -135,14 +135,14 @@ fn reasons(commit: &CommitId, records: &[Record]) -> Vec<String> {
 /// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
 pub(super) fn is_explained(record: &Record) -> bool {
     let told = [Outcome::Held, Outcome::Complete, Outcome::Skipped, Outcome::Orphaned, Outcome::Suspended];
-    record.reason.is_some() && (record.outcome.state().is_wrong() || told.contains(&record.outcome))
+    record.reason.is_some() && (FAILED.contains(&record.outcome) || told.contains(&record.outcome))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::history::{FAILED, History};
+    use crate::history::History;
     use belay_core::rollout::{Commit, Person, Reason};
 
     fn id(number: u64) -> CommitId {

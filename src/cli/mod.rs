@@ -1,5 +1,6 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
+mod act_on_each;
 mod answer;
 mod candidates;
 mod cause;
@@ -15,7 +16,6 @@ mod connect;
 mod demo;
 mod diff;
 mod disk_tree;
-mod each;
 mod edit_op;
 mod embedded;
 mod exit;

@@ -4,8 +4,8 @@ use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::act_on_each::each;
 use super::cause::{Cause, annotated};
-use super::each::each;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target};
 use crate::cluster::{Cluster, Mode, Part, Patch};

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::act_on_each::each;
 use super::cause::{Cause, annotated};
-use super::each::each;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target};
 use crate::clock::Clock;

@@ -4,8 +4,8 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::Globals;
+use super::act_on_each::each;
 use super::cause::Cause;
-use super::each::each;
 use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target};
 use crate::cluster::{Cluster, Mode, Part, Patch};

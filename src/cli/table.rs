@@ -1,7 +1,5 @@
 //! Rows that line up, as wide as the terminal.
 
-use std::fmt::Write as _;
-
 use anstyle::{AnsiColor, Style};
 
 use super::output::{cut, plain, say, terminal_width, width};
@@ -90,7 +88,9 @@ impl Table {
 
     /// Adds a line below the last row.
     pub fn below(&mut self, line: String) {
-        self.rows.last_mut().into_iter().for_each(|row| row.below.push(line.clone()));
+        if let Some(row) = self.rows.last_mut() {
+            row.below.push(line);
+        }
     }
 
     /// The lines: columns as wide as their widest field, [`GAP`] blanks between them, nothing after the last.
@@ -172,7 +172,7 @@ impl Table {
         let cells = self.take_column(heading);
         for (row, cell) in self.rows.iter_mut().zip(cells).skip(1) {
             if let Some(cell) = cell {
-                row.below.insert(0, format!("  {}{}{}", cell.style.render(), cell.text, cell.style.render_reset()));
+                row.below.insert(0, format!("  {}", styled(&cell)));
             }
         }
     }
@@ -200,8 +200,7 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
     let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or_default();
     for (column, cell) in row.iter().enumerate().take(last + 1) {
-        // Writing to a String can't fail.
-        let _ = write!(line, "{}{}{}", cell.style.render(), cell.text, cell.style.render_reset());
+        line.push_str(&styled(cell));
         if column < last {
             line.push_str(&" ".repeat(widths[column] - width(&cell.text) + GAP));
         }

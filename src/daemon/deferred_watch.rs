@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::done::Done;
 use super::resume_point::InSync;
 use super::state::{GATHER, Source};
+use super::task_result::TaskResult;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
 
@@ -49,7 +49,7 @@ impl Source {
             };
             // What takes longer is watched while it goes on.
             drop(tokio::time::timeout(LONGEST, calm).await);
-            Done::Calm
+            TaskResult::Calm
         });
     }
 

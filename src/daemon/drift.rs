@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
-use super::done::Done;
 use super::head_change::Charged;
 use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
@@ -18,6 +17,7 @@ use super::prune;
 use super::rollout_task::ResumePoint;
 use super::state::{GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
+use super::task_result::TaskResult;
 use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -225,7 +225,7 @@ impl Source {
         self.tasks.spawn(async move {
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, orphans).await);
-            Done::Checked(plan, prepared)
+            TaskResult::Checked(plan, prepared)
         });
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::done::Done;
 use super::queued_events::QueuedEvent;
 use super::state::Source;
+use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 
 /// How long is waited before each Event, in which others may come that are told by the same one.
@@ -45,7 +45,7 @@ impl Source {
         self.tasks.spawn(async move {
             tokio::time::sleep(GATHER).await;
             context.requests.idle().await;
-            Done::Gathered
+            TaskResult::Gathered
         });
     }
 
@@ -63,7 +63,7 @@ impl Source {
         };
         self.tasks.spawn(async move {
             context.tell_at_once(&key, &live, EventKind::Normal, "RolloutComplete", message).await;
-            Done::ToldComplete
+            TaskResult::ToldComplete
         });
     }
 }

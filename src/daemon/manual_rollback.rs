@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::done::Done;
 use super::failure::rollback_failed;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::state::{ByHand, Source};
+use super::task_result::TaskResult;
 use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
@@ -142,7 +142,7 @@ impl Source {
             if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
                 warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
             }
-            Done::Told
+            TaskResult::Told
         });
         true
     }

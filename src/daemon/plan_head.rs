@@ -8,10 +8,10 @@ use tracing::{info, warn};
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
 use super::deferred_kinds::DeferredKinds;
-use super::done::Done;
 use super::head_change::{Accident, Charged, HeadChange};
 use super::state::Source;
 use super::status::set;
+use super::task_result::TaskResult;
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{Commit, CommitId, ConfigHash, Outcome, Reason, Record, Trigger, Wanted};
@@ -76,7 +76,7 @@ impl Source {
             rebuild::if_forgotten(&context).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
-            Done::Planned(number, Box::new(news), prepared)
+            TaskResult::Planned(number, Box::new(news), prepared)
         });
         self.planning.running = Some((planning, number));
     }
@@ -211,7 +211,7 @@ impl Source {
             }
             let ask = || context.cluster.served(API_VERSION, KIND);
             let autoscalers = crate::cluster::Backoff::insist(|_| {}, ask).await.ok();
-            Done::Served(served, autoscalers)
+            TaskResult::Served(served, autoscalers)
         });
     }
 }

@@ -11,10 +11,10 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Commit;
 
 /// Up to how many workloads that become complete with one commit are told of one by one.
-pub(super) const FEW: usize = 10;
+const FEW: usize = 10;
 
 /// The longest wait until all that a commit rolls out is through, where that is a crowd.
-pub(super) const CROWD: Duration = Duration::from_mins(5);
+const CROWD: Duration = Duration::from_mins(5);
 
 /// What is told about a workload that is complete.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::info;
 
-use super::done::Done;
 use super::state::Source;
+use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, marks};
@@ -31,7 +31,7 @@ impl Source {
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
         self.tasks.spawn(async move {
             context.tell_at_once(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
-            Done::Told
+            TaskResult::Told
         });
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::done::Done;
 use super::state::Source;
+use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
@@ -41,7 +41,7 @@ impl Source {
             if let Ok(Some(live)) = read.await {
                 context.tell_at_once(&key, &live, EventKind::Warning, "Drifted", message).await;
             }
-            Done::Told
+            TaskResult::Told
         });
     }
 }

@@ -40,9 +40,15 @@ pub(super) enum ResumePoint {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RolloutEnd {
     pub end: End,
+    pub findings: Findings,
+}
+
+/// What a rollout has found out by its end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Findings {
     /// What is to be told of it.
     pub told: Option<QueuedEvent>,
-    /// What it was last.
+    /// What the object is known to be.
     pub well: Option<InSync>,
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::done::Done;
 use super::state::Source;
+use super::task_result::TaskResult;
 use crate::history::HistoryError;
 use belay_core::rollout::{CommitId, Record};
 
@@ -24,7 +24,7 @@ impl Source {
         self.tasks.spawn(async move {
             // Commits that nobody has are those of manifests that were live before belay came.
             let pinned = beside.run(move || mirror.pin(&commits)).await;
-            Done::Kept(pinned.err().map(|error| error.to_string()))
+            TaskResult::Kept(pinned.err().map(|error| error.to_string()))
         });
     }
 
@@ -50,7 +50,7 @@ impl Source {
                 let named = context.history.pinned_commits().map_err(mend)?;
                 mirror.pin_only(&named).map(drop).map_err(|error| error.to_string())
             };
-            Done::Kept(beside.run(tidy).await.err())
+            TaskResult::Kept(beside.run(tidy).await.err())
         });
     }
 

@@ -42,7 +42,7 @@ impl RolloutTask {
                 (source.under_way.remove(&key), source.obstacles.trouble.remove(&key.to_string()));
             was_under_way.is_some() || trouble.is_some()
         });
-        RolloutEnd { end, told: self.findings.told, well: self.findings.well }
+        RolloutEnd { end, findings: self.findings }
     }
 
     async fn story(&mut self) -> Result<Outcome, Cancelled> {

@@ -9,12 +9,11 @@ use tracing::info;
 
 use super::apply_wave::WaveTurn;
 use super::context::Context;
-use super::queued_events::QueuedEvent;
 use crate::cluster::{Backoff, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, RecordId, StepKind, marks};
 
-pub(super) use super::resume_point::{End, InSync, ResumePoint, RolloutEnd};
+pub(super) use super::resume_point::{End, Findings, InSync, ResumePoint, RolloutEnd};
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Compact>>;
@@ -43,15 +42,6 @@ pub(super) struct Resume {
     pub carries_on: bool,
     /// Whether what it takes the place of may not be well any more.
     pub doubtful: bool,
-}
-
-/// What a rollout has found out by its end.
-#[derive(Default)]
-pub(super) struct Findings {
-    /// What is to be told of it.
-    pub told: Option<QueuedEvent>,
-    /// What the object is known to be.
-    pub well: Option<InSync>,
 }
 
 /// A rollout was told to stop.

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::desired_state::DesiredState;
-use super::done::{Done, Looked};
 use super::health_monitor::sleep_until;
-use super::rollout_task::{End, RolloutEnd};
+use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::Source;
 use super::status::set;
+use super::task_result::{Looked, TaskResult};
 use crate::git::{GitError, Wake, Watching};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Trigger};
@@ -56,35 +56,35 @@ impl Source {
         info!("stopped");
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: TaskResult) {
         match done {
-            Done::Looked(looked, kept) => {
+            TaskResult::Looked(looked, kept) => {
                 let began = self.fetching.looking.take();
                 self.looked(looked, began);
                 kept.into_iter().for_each(|kept| self.keep_up(*kept));
             }
-            Done::Planned(number, news, prepared)
+            TaskResult::Planned(number, news, prepared)
                 if self.planning.running.as_ref().is_some_and(|(_, plan)| *plan == number) =>
             {
                 self.planning.running = None;
                 self.carry_out(&news, prepared);
             }
             // A newer head has come meanwhile.
-            Done::Planned(..) => self.search_again(),
-            Done::Served(kinds, autoscalers) => {
+            TaskResult::Planned(..) => self.search_again(),
+            TaskResult::Served(kinds, autoscalers) => {
                 kinds.iter().for_each(|served| self.watch(served));
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
             }
-            Done::Checked(plan, prepared) => {
+            TaskResult::Checked(plan, prepared) => {
                 self.drift.checking = false;
                 self.checked(plan, prepared);
             }
-            Done::Calm => self.watch_crowds(),
-            Done::Kept(trouble) => self.kept(trouble),
-            Done::RolledOut(key, ended) => self.rolled_out(&key, ended),
-            Done::Gathered => self.tell_next(),
-            Done::ToldComplete => self.told(),
-            Done::Told => {}
+            TaskResult::Calm => self.watch_crowds(),
+            TaskResult::Kept(trouble) => self.kept(trouble),
+            TaskResult::RolledOut(key, ended) => self.rolled_out(&key, ended),
+            TaskResult::Gathered => self.tell_next(),
+            TaskResult::ToldComplete => self.told(),
+            TaskResult::Told => {}
         }
     }
 
@@ -128,7 +128,7 @@ impl Source {
             };
             // A panic while reading the repository is told to the loop as one of this task.
             let (looked, kept) = beside.run(look).await;
-            Done::Looked(looked, kept)
+            TaskResult::Looked(looked, kept)
         });
     }
 
@@ -181,7 +181,7 @@ impl Source {
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd) {
         let Some(rollout) = self.rollouts.under_way.remove(key) else { return };
-        let RolloutEnd { end, told, well } = ended;
+        let RolloutEnd { end, findings: Findings { told, well } } = ended;
         if let Some(told) = told {
             self.tell_later(told);
         }

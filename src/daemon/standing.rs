@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
-use super::done::Done;
 use super::head_change::HeadChange;
 use super::state::{Rollout, Source};
 use super::status::{SourceStatus, put_or_remove};
+use super::task_result::TaskResult;
 use crate::history::{ObjectStanding, Query};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
@@ -141,7 +141,7 @@ impl Source {
             if let Err(error) = context.cluster.take_up_revisions(&key, &live).await {
                 warn!(object = %key, %error, "its revisions still ask to leave it alone");
             }
-            Done::Told
+            TaskResult::Told
         });
     }
 

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::apply_wave::{Place, Ranks};
-use super::done::Done;
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
 use super::planner::Prepared;
@@ -17,6 +16,7 @@ use super::resume_point::resumed_apply;
 use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
 use super::state::{Rollout, Source};
 use super::status::set;
+use super::task_result::TaskResult;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
     Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted,
@@ -275,7 +275,7 @@ impl Source {
         let rollout =
             Rollout { record, cancel, ended, live: send, give_up, trigger, judged, scales, superseded_by: None };
         self.rollouts.under_way.insert(key.clone(), rollout);
-        self.tasks.spawn(async move { Done::RolledOut(key, work.run().await) });
+        self.tasks.spawn(async move { TaskResult::RolledOut(key, work.run().await) });
     }
 
     /// The record of what is planned for a manifest.

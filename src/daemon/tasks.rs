@@ -3,20 +3,20 @@
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
-use super::done::Done;
+use super::task_result::TaskResult;
 
 /// The tasks of one source.
 #[derive(Default)]
-pub(super) struct Tasks(JoinSet<Done>);
+pub(super) struct Tasks(JoinSet<TaskResult>);
 
 impl Tasks {
     /// Runs something beside the loop.
-    pub(super) fn spawn(&mut self, task: impl Future<Output = Done> + Send + 'static) -> AbortHandle {
+    pub(super) fn spawn(&mut self, task: impl Future<Output = TaskResult> + Send + 'static) -> AbortHandle {
         self.0.spawn(task.in_current_span())
     }
 
     /// The next that is through; `None` where nothing runs.
-    pub(super) async fn join_next(&mut self) -> Option<Result<Done, JoinError>> {
+    pub(super) async fn join_next(&mut self) -> Option<Result<TaskResult, JoinError>> {
         self.0.join_next().await
     }
 

@@ -25,8 +25,8 @@ use clap::Subcommand;
 use serde_json::{Map, Value, json};
 
 use super::Globals;
+use super::act_on_each::each;
 use super::cause::annotated;
-use super::each::each;
 use super::edit_op::Op;
 use super::exit::Exit;
 use super::kustomization::{EditedKustomization, KustomizationField, RenderedFolder};

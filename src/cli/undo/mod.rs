@@ -5,8 +5,8 @@ use goal::Goal;
 use memory::{Head, UndoHistory};
 use serde_json::{Value, json};
 
+use super::act_on_each::each;
 use super::cause::{Cause, annotated};
-use super::each::each;
 use super::exit::Exit;
 use super::target::{Act, For, On, Target};
 use super::{Globals, who};

@@ -9,7 +9,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::CommitId;
 
 /// What ran beside the loop, and is through.
-pub(super) enum Done {
+pub(super) enum TaskResult {
     /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
     Looked(Result<Looked, GitError>, Option<Box<HeadChange>>),
     /// A plan is ready: its number, what it is for, and what it is.
