@@ -6,6 +6,7 @@ mod receiver;
 mod schema;
 mod secret_file;
 mod source;
+mod source_path;
 mod span;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
 pub use secret_file::read_secret;
 pub use source::{CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SourceConfig};
+pub use source_path::SourcePath;
 pub use span::{InvalidSpan, Span};
 
 /// The whole configuration.

@@ -11,7 +11,7 @@ use crate::render::{Options, Tools};
 /// Which source a folder is read as.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct SourceArgs {
-    /// The configuration of the daemon: what its source says of `include`, `exclude`, `render` and `helm` counts
+    /// The configuration of the daemon: what its source says of a `path` with several folders, of `include`, `exclude`, `render` and `helm` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The name of the source in the configuration

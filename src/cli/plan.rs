@@ -17,7 +17,7 @@ use super::{Globals, config_rollout, markdown};
 use crate::clock::Clock;
 use crate::daemon::plan_once;
 use crate::git::{Revision, WorkingCopy};
-use crate::render::{IGNORE_FILE, MemoryTree, Unit};
+use crate::render::{IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
     Action, After, Commit, CommitId, Person, Plan, Planned, Trigger, Wanted, configuration_hash, named_configuration,
@@ -30,9 +30,9 @@ pub struct Args {
     /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
     #[arg(value_name = "REV", conflicts_with = "from")]
     revision: Option<String>,
-    /// The folder in that revision with the manifests
-    #[arg(long, value_name = "DIR", default_value = "", requires = "revision", hide_default_value = true)]
-    path: String,
+    /// The folder in that revision with the manifests [default: what the source of --config follows, else all]
+    #[arg(long, value_name = "DIR", requires = "revision")]
+    path: Option<String>,
     /// The folder with the manifests, committed or not [default: the present one]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Args {
     /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
     #[arg(long)]
     roll_on_config: bool,
-    /// The configuration of the daemon: what its source of that name says of `include`, `exclude`, `render`, `helm`,
+    /// The configuration of the daemon: what its source of that name says of `path`, `include`, `exclude`, `render`, `helm`,
     /// `ignore` and `roll_on_config` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -73,6 +73,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let configured = config.map(|file| configured(&file, &source)).transpose()?;
     let reading = configured.as_ref().map(|(source, render)| Reading::of(source, render)).unwrap_or_default();
     let configured = configured.map(|(source, _)| source);
+    let followed = configured.as_ref().map(|source| SourcePaths::of(source.path.iter()).common());
+    let path = path.or(followed).unwrap_or_default();
     let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
     let cluster = globals.cluster("").await?;
     let scopes = Scopes::new(cluster.default_namespace());

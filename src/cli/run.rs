@@ -42,9 +42,9 @@ pub struct Args {
     /// Its branch
     #[arg(long, value_name = "NAME", requires = "repository")]
     branch: Option<String>,
-    /// The folder in it
+    /// The folder in it; may be given several times, and hold `*`
     #[arg(long, value_name = "PATH", requires = "repository")]
-    path: Option<String>,
+    path: Vec<String>,
     /// How often it is asked
     #[arg(long, value_name = "TIME", requires = "repository")]
     interval: Option<Span>,
@@ -292,7 +292,11 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
     if let Some(repository) = &args.repository {
         let mut source = SourceConfig::of(repository);
         source.branch = args.branch.clone().unwrap_or(source.branch);
-        source.path = args.path.clone().unwrap_or(source.path);
+        match &args.path[..] {
+            [] => {}
+            [path] => source.path = path.as_str().into(),
+            paths => source.path = paths.to_vec().into(),
+        }
         source.interval = args.interval.unwrap_or(source.interval);
         source.name = args.name.clone().unwrap_or(source.name);
         Config::check_source(&source, "command line")?;

@@ -3,6 +3,7 @@
 use super::repositories::Repositories;
 use crate::git::{Mirror, Relation};
 use crate::history::{Followed, History};
+use crate::render::SourcePaths;
 use belay_core::manifest::is_manifest;
 use belay_core::rollout::CommitId;
 
@@ -19,7 +20,7 @@ pub(super) fn nothing(history: &History, git: &Repositories, id: &CommitId) -> a
         reasons.push(match touched(git, id, folder)? {
             Some(Touched::Elsewhere(paths)) => format!(
                 "It changes nothing in {}, which is what {source} follows: it touches {paths}.",
-                folder.map_or("", |followed| &followed.folder)
+                folder.map_or_else(String::new, |followed| followed.folders.join(", "))
             ),
             Some(Touched::NoManifest(paths)) => {
                 format!("It changes no manifest that {source} follows: it touches {paths}.")
@@ -72,10 +73,8 @@ fn touched(git: &Repositories, id: &CommitId, followed: Option<&Followed>) -> an
         return Ok(None);
     }
     let paths = git.paths(&commit)?;
-    let folder = followed.map_or("", |followed| followed.folder.trim_matches('/'));
-    let inside =
-        |path: &&String| folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    let within: Vec<&String> = paths.iter().filter(inside).collect();
+    let folders = SourcePaths::of(followed.map(|followed| &followed.folders[..]).unwrap_or_default());
+    let within: Vec<&String> = paths.iter().filter(|path| folders.has(path)).collect();
     Ok(Some(if paths.is_empty() {
         Touched::Nothing
     } else if within.is_empty() {

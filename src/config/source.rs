@@ -10,6 +10,7 @@ use ignore::gitignore::GitignoreBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::source_path::SourcePath;
 use super::span::{self, Span};
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
@@ -33,9 +34,10 @@ pub struct SourceConfig {
     /// The source of this file whose head must be complete before anything of this one is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// The folder; every `*.yaml`, `*.yml` and `*.json` below it.
+    /// The folder, or a list of folders; every `*.yaml`, `*.yml` and `*.json` below counts. `*` stands for any characters of
+    /// one name: `apps/*/production`.
     #[serde(default)]
-    pub path: String,
+    pub path: SourcePath,
     /// The only files that count, as patterns of gitignore's from the repository's root; where it is empty, all do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
@@ -238,7 +240,7 @@ impl SourceConfig {
             tag: None,
             commit: None,
             after: None,
-            path: String::new(),
+            path: SourcePath::default(),
             include: Vec::new(),
             exclude: Vec::new(),
             interval: default_interval(),
@@ -313,10 +315,7 @@ impl SourceConfig {
         if self.interval.0 < Duration::from_secs(1) {
             return Err(format!("interval {} is too short: at least 1s", self.interval));
         }
-        let folder = self.path.trim_matches('/');
-        if folder.split('/').any(|part| part == "..") {
-            return Err(format!("path {:?} leaves the repository", self.path));
-        }
+        self.path.check()?;
         for pattern in self.include.iter().chain(&self.exclude) {
             if let Err(error) = GitignoreBuilder::new("").add_line(None, pattern) {
                 return Err(format!("pattern {pattern:?}: {error}"));

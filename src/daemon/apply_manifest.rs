@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::prune;
 use super::refused::complaints;
 use super::requests::RequestPermit;
 use super::rollout_task::{Cancelled, RolloutTask};
@@ -32,6 +33,14 @@ impl RolloutTask {
     pub(super) async fn apply_manifest(&mut self, room: RequestPermit) -> Result<Result<Value, Outcome>, Cancelled> {
         self.step(StepKind::Applying, "").await?;
         let mut room = room;
+        if self.apply.creates && self.planned.wanted.key.kind == "Job" {
+            drop(room);
+            if let Some(outcome) = Box::pin(prune::delete_last_run(self)).await? {
+                self.turn.through();
+                return Ok(Err(outcome));
+            }
+            room = self.unless_cancelled(self.context.requests.room()).await?;
+        }
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);

@@ -26,7 +26,7 @@ use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::History;
-use crate::render::{Renderer, Tools};
+use crate::render::{Renderer, SourcePaths, Tools};
 
 /// What a source is made of.
 pub(super) struct Parts {
@@ -45,7 +45,7 @@ pub(super) struct Parts {
 /// What its repository is read with.
 pub(super) struct ReadingParts {
     pub mirror: Arc<Mirror>,
-    pub folder: String,
+    pub paths: SourcePaths,
     pub beside: Beside,
     /// What renders.
     pub tools: Tools,
@@ -80,12 +80,13 @@ impl Parts {
 
     fn repository(&self, stop: &CancellationToken) -> Repository {
         let desired = Arc::new(Mutex::new(DesiredState::new(self.cluster.default_namespace())));
-        let (mirror, folder, beside) =
-            (Arc::clone(&self.reading.mirror), self.reading.folder.clone(), self.reading.beside.clone());
+        let (mirror, paths, beside) =
+            (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.beside.clone());
+        let folder = paths.common();
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone())));
-        Repository { mirror, folder, desired, away, beside, units, strangers: Arc::default() }
+        Repository { mirror, paths, folder, desired, away, beside, units, strangers: Arc::default() }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {

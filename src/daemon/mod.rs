@@ -94,7 +94,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::{HelmConfig, Render, SourceConfig};
 use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::render::{Excluded, HelmOptions, Options, Tools};
+use crate::render::{Excluded, HelmOptions, Options, SourcePaths, Tools};
 use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
@@ -285,7 +285,7 @@ impl Daemon {
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
             mirror: Arc::new(mirror),
-            folder: config.path.trim_matches('/').to_owned(),
+            paths: SourcePaths::of(config.path.iter()),
             follow,
             wake: match self.options.beside {
                 Beside::Threads(_) => Wake::new(&location).map(Arc::new),
@@ -384,7 +384,8 @@ pub fn render_options(config: &SourceConfig) -> Options {
         values: chart.values.clone(),
         set: chart.set.clone(),
     };
-    let excluded = Excluded::of(&config.include, &config.exclude);
+    let paths = SourcePaths::of(config.path.iter());
+    let excluded = Excluded::of(&config.include, &config.exclude).outside_of(&paths);
     Options { off: config.render == Render::Off, helm: config.helm.iter().map(chart).collect(), excluded }
 }
 

@@ -84,7 +84,8 @@ impl Source {
     fn refusal(&self, accident: Accident, head: &CommitId) -> String {
         let seen = match accident {
             Accident::Emptied => {
-                format!("leaves no manifest in {:?}, where there were some", self.fetching.repository.folder)
+                let folders = self.fetching.repository.paths.written().join(", ");
+                format!("leaves no manifest in {folders:?}, where there were some")
             }
             Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
         };

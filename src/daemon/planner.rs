@@ -15,11 +15,12 @@ use super::repository::Repository;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Apply, Baseline, ConfigHash, Hold, Intent, Only, Planned, Reason, TemplateMarks, Trigger, Wanted, Workload,
-    changes_contents, config_hash_in, held_body, intent, is_as_applied, is_configuration, make, marks, readings,
-    reclaim, settle, settle_held, take_over, takeover, template, template_hash, without_strategy,
+    Action, Apply, Baseline, ConfigHash, Hold, HookRun, Intent, Only, Planned, Reason, TemplateMarks, Trigger, Wanted,
+    Workload, changes_contents, config_hash_in, held_body, hook_run, intent, is_as_applied, is_configuration, make,
+    marks, readings, reclaim, run_hook_again, settle, settle_held, take_over, takeover, template, template_hash,
+    without_strategy,
 };
 
 pub(super) use super::prepared::{Prepared, Standing};
@@ -213,6 +214,9 @@ impl Planner<'_> {
                 None => Action::Held(hold),
             },
             Intent::Make(body) if !try_new => make(wanted, &body),
+            Intent::Try(_) if let Some(run) = live.and_then(|live| hook_run(wanted, live)) => {
+                self.plan_hook(wanted, run).await
+            }
             Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &sent(wanted, &body, live))) => {
                 Action::Unchanged
             }
@@ -239,6 +243,18 @@ impl Planner<'_> {
                 }
             }
         })
+    }
+
+    /// Plans a hook that is live. One that somebody else made is not run again: that would delete it.
+    async fn plan_hook(&self, wanted: &Wanted, run: HookRun) -> Action {
+        if run == HookRun::Done {
+            return Action::Unchanged;
+        }
+        let made = match self.memory {
+            Some(memory) => memory.made(&[wanted.key.clone()].into()).await.contains(&wanted.key),
+            None => true,
+        };
+        if made { run_hook_again(wanted, self.source) } else { not_made(wanted) }
     }
 
     /// Plans what is to be put right of an object whose manifest is held.
@@ -397,6 +413,17 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
         let action = Action::Blocked(why(&wanted));
         Prepared::of(Planned { wanted, action })
     })
+}
+
+/// A hook that is to run again is in the way of itself, and belay deletes only what it made.
+fn not_made(wanted: &Wanted) -> Action {
+    let key = &wanted.key;
+    let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");
+    let reason = Reason { code: "NotMadeByBelay".to_owned(), message };
+    let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
+    let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
+    Action::Rejected(reason, vec![complaint])
 }
 
 /// What is sent of a body to an object that is live.

@@ -16,7 +16,9 @@ use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Action, Outcome, Prunable, Reason, StepKind, Trigger, marks, prunable, too_many};
+use belay_core::rollout::{
+    Action, HookRun, Outcome, Prunable, Reason, StepKind, Trigger, Workload, hook_run, marks, prunable, too_many,
+};
 
 /// After how long an object that is being deleted is said to hang.
 const HANGS: SignedDuration = SignedDuration::from_secs(15);
@@ -122,15 +124,48 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     }
     let message = format!("{}: its manifest left the repository", work.planned.wanted.commit.change_cause());
     info!(object = %key, message, "deleted");
-    until_gone(work, &uid).await
+    match until_gone(work, &uid).await? {
+        Ok(()) => work.end(Outcome::Pruned, None).await,
+        Err((outcome, reason)) => work.end(outcome, Some(reason)).await,
+    }
+}
+
+/// Deletes the last run of a hook that is to run again. The outcome, where it can't be.
+pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
+    let key = work.planned.wanted.key.clone();
+    if Workload::of(&key) != Some(Workload::Job) {
+        return Ok(None);
+    }
+    let Some(live) = work.read().await? else { return Ok(None) };
+    if hook_run(&work.planned.wanted, &live) != Some(HookRun::Again) {
+        return Ok(None);
+    }
+    let is_made = work.context.made(&BTreeSet::from([key.clone()])).await.contains(&key);
+    if let Some(reason) = not_any_more(work, &live).or_else(|| (!is_made).then(changed_meanwhile)) {
+        return Ok(Some(work.end(Outcome::Rejected, Some(reason)).await?));
+    }
+    let uid = marks::uid(&live).to_owned();
+    let deleted = match send(work, &uid).await? {
+        Ok(()) => until_gone(work, &uid).await?,
+        Err(reason) => Err((Outcome::Failed, reason)),
+    };
+    info!(object = %key, "the last run of the hook is deleted: it runs again");
+    match deleted {
+        Ok(()) => Ok(None),
+        Err((outcome, reason)) => Ok(Some(work.end(outcome, Some(reason)).await?)),
+    }
 }
 
 /// Why an object is not to be deleted: it may have been made somebody else's since it was planned.
 fn not_any_more(work: &RolloutTask, live: &Value) -> Option<Reason> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let may = prunable(key, live, &context.config.name, context.cluster.default_namespace()) == Prunable::Yes;
-    let message = || "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
-    (!may).then(|| Reason { code: REFUSED.to_owned(), message: message() })
+    (!may).then(changed_meanwhile)
+}
+
+fn changed_meanwhile() -> Reason {
+    let message = "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
+    Reason { code: REFUSED.to_owned(), message }
 }
 
 /// Asks for the deletion, for as long as only the world is in its way. A conflict is not the end of it: whether there is
@@ -151,8 +186,8 @@ async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cance
     })
 }
 
-/// Waits until an object is gone; says what it hangs on where it does not go.
-async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Outcome, Cancelled> {
+/// Waits until an object is gone; says what it hangs on where it does not go. `Err` with what that ends in.
+async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Outcome, Reason)>, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let began = context.clock.now();
     let mut wait = Duration::from_millis(200);
@@ -160,16 +195,16 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Outcome, Cancel
     loop {
         let live = work.read().await?;
         let Some(live) = live.filter(|live| marks::uid(live) == uid) else {
-            return work.end(Outcome::Pruned, None).await;
+            return Ok(Ok(()));
         };
         let waited = context.clock.now().duration_since(began);
         let is_going = live["metadata"].get("deletionTimestamp").is_some();
         if !is_going {
             if let Some(reason) = not_any_more(work, &live) {
-                return work.end(Outcome::Rejected, Some(reason)).await;
+                return Ok(Err((Outcome::Rejected, reason)));
             }
             if let Err(reason) = send(work, uid).await? {
-                return work.end(Outcome::Failed, Some(reason)).await;
+                return Ok(Err((Outcome::Failed, reason)));
             }
         }
         if waited >= HANGS {
@@ -184,7 +219,7 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Outcome, Cancel
                 context.tell(&key, &live, EventKind::Warning, "DeletionHangs", message.clone());
             }
             if waited >= GIVES_UP {
-                return work.end(Outcome::Failed, Some(Reason { code: "DeletionHangs".to_owned(), message })).await;
+                return Ok(Err((Outcome::Failed, Reason { code: "DeletionHangs".to_owned(), message })));
             }
         }
         work.unless_cancelled(tokio::time::sleep(wait)).await?;

@@ -69,7 +69,7 @@ impl Source {
     pub(super) fn note_what_is_followed(&self) {
         let followed = Followed {
             source: self.context.config.name.clone(),
-            folder: self.fetching.repository.folder.clone(),
+            folders: self.fetching.repository.paths.written().to_vec(),
             follow: self.fetching.follow.to_string(),
             trouble: self.fetching.trouble.clone(),
         };

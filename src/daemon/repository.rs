@@ -8,11 +8,15 @@ use super::desired_state::DesiredState;
 use super::strangers::Strangers;
 use super::units::Units;
 use crate::git::Mirror;
+use crate::render::SourcePaths;
 
 /// The repository's side of a source.
 #[derive(Clone)]
 pub(super) struct Repository {
     pub mirror: Arc<Mirror>,
+    /// What is followed of it.
+    pub paths: SourcePaths,
+    /// The folder that all of that lies in.
     pub folder: String,
     pub desired: Arc<Mutex<DesiredState>>,
     /// Whether it has not answered yet.

@@ -44,6 +44,7 @@ impl Repository {
     /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.
     pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
         let changes = self.mirror.changes(from, to, &self.folder)?;
+        self.has_all_folders(to)?;
         // Where no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
         let same = !changes.changes.iter().any(|change| Unit::may_change_with(&change.path));
         let same = same && !self.is_ignored_from_above(to)?;
@@ -85,6 +86,17 @@ impl Repository {
         }
         found.changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(found)
+    }
+
+    /// That no folder is missing that is to be followed: a name that is misspelled must not look like an empty folder.
+    fn has_all_folders(&self, at: &CommitId) -> Result<(), GitError> {
+        if self.paths.is_one_folder() {
+            return Ok(());
+        }
+        match self.paths.missing(&CommitTree::new(&self.mirror, at))? {
+            Some(path) => Err(GitError::NothingFollowed { commit: at.clone(), path: path.to_owned() }),
+            None => Ok(()),
+        }
     }
 
     /// Whether a folder above the source's has a word in which files count: what changes there is not among the source's

@@ -96,6 +96,14 @@ pub enum GitError {
         /// The folders that there are, as deep as the path could be followed.
         others: Vec<String>,
     },
+    /// One of several folders to follow is not in that commit.
+    #[error("commit {} has no folder {path}, which the source follows", commit.short())]
+    NothingFollowed {
+        /// The commit.
+        commit: CommitId,
+        /// The folder, or the pattern that none matches.
+        path: String,
+    },
     /// The path to follow is something else than a folder.
     #[error("{folder} in commit {} is not a folder but a {kind}", commit.short())]
     NotAFolder {

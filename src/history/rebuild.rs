@@ -14,8 +14,8 @@ use belay_core::rollout::{Commit, Record, Trigger};
 pub struct Followed {
     /// The source's name.
     pub source: String,
-    /// The folder in its repository; empty for all of it.
-    pub folder: String,
+    /// The folders in its repository; an empty one for all of it.
+    pub folders: Vec<String>,
     /// What of the repository, in words: `branch "main"`.
     pub follow: String,
     /// What is in the way of reading its repository, or of planning what is found there.
@@ -81,7 +81,8 @@ impl History {
     ///
     /// When the file can't be written.
     pub fn follows(&self, followed: &Followed) -> Result<(), HistoryError> {
-        let Followed { source, folder, follow, trouble } = followed;
+        let Followed { source, folders, follow, trouble } = followed;
+        let folder = folders.join("\n");
         let (message, since) = trouble.as_ref().map(|trouble| (&trouble.message, rows::time(trouble.since))).unzip();
         self.write("note what is followed", |connection| {
             let text = "INSERT OR REPLACE INTO sources (source, folder, follow, trouble, since) VALUES (?, ?, ?, ?, ?)";
@@ -105,7 +106,9 @@ impl History {
                     Some(message) => Some(Trouble { message, since: rows::parsed(row, 4)? }),
                     None => None,
                 };
-                Ok(Followed { source: row.get(0)?, folder: row.get(1)?, follow: row.get(2)?, trouble })
+                let folders: String = row.get(1)?;
+                let folders = folders.split('\n').map(ToOwned::to_owned).collect();
+                Ok(Followed { source: row.get(0)?, folders, follow: row.get(2)?, trouble })
             })?;
             Ok(found.collect::<Result<_, _>>()?)
         })

@@ -1,7 +1,7 @@
 -- What each source follows, so that a commit that belay did nothing about can be explained without the configuration.
 CREATE TABLE sources (
     source TEXT PRIMARY KEY,
-    folder TEXT NOT NULL,         -- from the root of the repository; empty for all of it
+    folder TEXT NOT NULL,         -- those that are followed, a line each, from the root of the repository; empty for all of it
     follow TEXT NOT NULL          -- for people: branch "main"
 ) WITHOUT ROWID;
 

@@ -1,10 +1,11 @@
-//! Which files of a source do not count: what `include`, `exclude` and the files `.belayignore` say, in gitignore's language.
+//! Which files of a source do not count: what `path`, `include`, `exclude` and the files `.belayignore` say, in gitignore's language.
 
 use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::source_paths::SourcePaths;
 use super::tree::{Tree, below, folders_above};
 
 /// The name of the files that say it in the repository.
@@ -17,6 +18,8 @@ const FILES: usize = 1000;
 /// Which files of a source do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
+    /// The folders that count, where that is not all of one folder.
+    paths: Option<SourcePaths>,
     include: Option<Patterns>,
     exclude: Option<Patterns>,
     /// Those of the repository, the deepest last, each with its folder.
@@ -71,13 +74,19 @@ impl Excluded {
     #[must_use]
     pub fn of(include: &[String], exclude: &[String]) -> Excluded {
         let read = |patterns: &[String]| (!patterns.is_empty()).then(|| Patterns::read(patterns.join("\n")));
-        Excluded { include: read(include), exclude: read(exclude), files: Vec::new() }
+        Excluded { include: read(include), exclude: read(exclude), ..Excluded::default() }
+    }
+
+    /// The same where only what lies in these folders counts.
+    #[must_use]
+    pub fn outside_of(self, paths: &SourcePaths) -> Excluded {
+        Excluded { paths: (!paths.is_one_folder()).then(|| paths.clone()), ..self }
     }
 
     /// Whether every file counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.include.is_none() && self.exclude.is_none() && self.files.is_empty()
+        self.paths.is_none() && self.include.is_none() && self.exclude.is_none() && self.files.is_empty()
     }
 
     /// Takes up what a folder says. Folders come before those in them.
@@ -109,11 +118,12 @@ impl Excluded {
         folders_above(path).any(|folder| self.excludes(folder, true))
             || self.excludes(path, false)
             || self.include.as_ref().is_some_and(|include| !included(include))
+            || self.paths.as_ref().is_some_and(|paths| !paths.has(path))
     }
 
     /// Whether a folder and all in it does not count.
     pub(super) fn has_folder(&self, folder: &str) -> bool {
-        self.excludes(folder, true)
+        self.excludes(folder, true) || self.paths.as_ref().is_some_and(|paths| !paths.leads(folder))
     }
 
     fn excludes(&self, path: &str, is_folder: bool) -> bool {

@@ -3,6 +3,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`Tree`] | the files of a commit, or of a folder on this machine, as the parts below read them |
+//! | [`SourcePaths`] | which folders of a tree a source follows |
 //! | [`Options`], [`find`] | which folders are units: read from the top down, nothing below a unit is read by itself |
 //! | [`Unit`] | one of them, with its inputs: the files that its kustomization or chart names, in one hash |
 //! | [`Renderer`] | runs the tool, and keeps what it rendered by the hash of the inputs |
@@ -24,6 +25,7 @@ mod helm;
 mod memory_tree;
 mod refusal;
 mod renderer;
+mod source_paths;
 mod tools;
 mod tree;
 mod unit;
@@ -36,6 +38,7 @@ pub use find::find;
 pub use memory_tree::MemoryTree;
 pub use refusal::Refusal;
 pub use renderer::Renderer;
+pub use source_paths::SourcePaths;
 pub use tools::{FoundTool, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
 pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind};

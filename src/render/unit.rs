@@ -8,7 +8,11 @@ use sha2::{Digest, Sha256};
 
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
+use super::source_paths::common_folder;
 use super::tree::{Node, Tree, folders_above};
+
+/// The most folders that an advice names.
+const LISTED: usize = 8;
 
 /// The names of a kustomization, in kustomize's order.
 pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -150,15 +154,14 @@ impl Plan {
     pub fn rolled_out_twice(&self) -> Vec<RolledOutTwice<'_>> {
         let pairs = self.bases_of_others();
         let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
-        let wanted = self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder);
-        let wanted = wanted.map(ToOwned::to_owned).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default();
+        let wanted: BTreeSet<&str> =
+            self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder).collect();
+        let bases: BTreeSet<&str> = pairs.iter().map(|(base, _)| &*base.folder).collect();
+        let advice = path_without(&wanted, &bases);
         let twice = |(base, other): (_, &Unit)| RolledOutTwice {
             base,
             message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
-            advice: format!(
-                "follow only what is to be rolled out: path = \"{}\"",
-                if wanted.is_empty() { &*other.folder } else { &*wanted }
-            ),
+            advice: advice.clone(),
         };
         pairs.iter().copied().map(twice).collect()
     }
@@ -171,10 +174,22 @@ impl Plan {
     }
 }
 
-/// The folder that two folders lie in.
-fn common_folder(one: &str, other: &str) -> String {
-    let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
-    same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
+/// What to configure so that these folders are followed, and none of the bases by itself.
+fn path_without(wanted: &BTreeSet<&str>, bases: &BTreeSet<&str>) -> String {
+    let common = wanted.iter().map(|folder| (*folder).to_owned()).reduce(|one, other| common_folder(&one, &other));
+    let common = common.unwrap_or_default();
+    let holds_a_base =
+        || bases.iter().any(|base| *base == common || folders_above(base).any(|folder| folder == common));
+    let list = |folders: &BTreeSet<&str>, before: &str| {
+        folders.iter().map(|folder| format!("\"{before}{folder}\"")).collect::<Vec<_>>().join(", ")
+    };
+    if !common.is_empty() && !holds_a_base() {
+        format!("follow only what is to be rolled out: path = \"{common}\"")
+    } else if wanted.len() <= LISTED && !wanted.is_empty() {
+        format!("follow only what is to be rolled out: path = [{}]", list(wanted, ""))
+    } else {
+        format!("follow only what is to be rolled out: exclude = [{}]", list(bases, "/"))
+    }
 }
 
 /// Whether a file with this name makes its folder a unit.

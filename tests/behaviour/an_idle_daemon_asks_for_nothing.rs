@@ -25,7 +25,7 @@ async fn each_source_renews_a_lease_of_its_own() {
     for number in 0..4 {
         let name = format!("more-{number}");
         let path = format!("of-{number}");
-        world.more.push(belay::config::SourceConfig { name, path, ..world.config.clone() });
+        world.more.push(belay::config::SourceConfig { name, path: path.into(), ..world.config.clone() });
     }
     world.start();
     world.through(&commit).await;

@@ -109,7 +109,7 @@ async fn a_missing_branch_is_named_with_those_there_are() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_folder_is_named() {
     let mut world = World::embedded().await;
-    world.config.path = "production".to_owned();
+    world.config.path = "production".into();
     world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;

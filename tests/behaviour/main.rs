@@ -41,6 +41,7 @@ mod forbidden_is_a_state_with_a_reason;
 mod gives_up_early_where_asked;
 mod goes_back_whatever_was_lost;
 mod hooks_are_hints_to_look;
+mod hooks_of_charts_run_in_order;
 mod it_costs_what_changed;
 mod jobs_run_once;
 mod killed_at_any_request_it_ends_the_same;
@@ -57,6 +58,7 @@ mod rollouts_wait_for_one_another;
 mod rolls_out_what_a_commit_says;
 mod rolls_out_what_is_rendered;
 
+mod several_folders_are_one_source;
 mod shows_itself_over_http;
 mod sources_wait_for_one_another;
 mod starts_while_git_is_away;

@@ -24,7 +24,7 @@ async fn kustomized() -> Option<(World, String)> {
     let tools = real_tools()?;
     let mut world = World::embedded().await;
     world.tools = tools;
-    world.config.path = "live".to_owned();
+    world.config.path = "live".into();
     world.repository.write("base/kustomization.yaml", BASE).write("base/web.yaml", deployment("web", "web:0", ""));
     world.repository.write("live/over/kustomization.yaml", OVERLAY.replace("../base", "../../base"));
     world.repository.write("live/over/patch.txt", "no manifest").write("live/plain.yaml", config_map("plain", "1"));

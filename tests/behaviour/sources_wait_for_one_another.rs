@@ -12,7 +12,7 @@ use crate::world::daemon::{World, broken, config_map, deployment, image, path_of
 
 /// A source of a folder of the same repository.
 fn source(world: &World, name: &str) -> SourceConfig {
-    SourceConfig { name: name.to_owned(), path: name.to_owned(), ..world.config.clone() }
+    SourceConfig { name: name.to_owned(), path: name.into(), ..world.config.clone() }
 }
 
 /// `shop` comes after `infra`, both in one repository.

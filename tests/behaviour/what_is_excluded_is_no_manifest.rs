@@ -21,7 +21,7 @@ fn patterns(patterns: &[&str]) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_the_configuration_excludes_is_neither_applied_nor_complained_about() {
     let mut world = World::embedded().await;
-    world.config.path = "live".to_owned();
+    world.config.path = "live".into();
     world.config.exclude = patterns(&["live/fixtures/", "*.test.yaml"]);
     world.repository.write("live/a.yaml", config_map("a", "1")).write("live/b.test.yaml", config_map("b", "1"));
     world.repository.write("live/fixtures/bad.yaml", "kind: [").write("live/fixtures/Chart.yaml", "no chart");
@@ -51,7 +51,7 @@ async fn a_commit_that_changes_what_is_ignored_changes_what_counts() {
     let mut world = World::embedded().await;
     world.config.prune = true;
     world.config.prune_limit = "100%".to_owned();
-    world.config.path = "live".to_owned();
+    world.config.path = "live".into();
     world.repository.write("live/a.yaml", config_map("a", "1")).write("live/more/b.yaml", config_map("b", "1"));
     let first = world.with_all_of_them().await;
     assert!(has(&world, "a").await && has(&world, "b").await);
@@ -80,7 +80,7 @@ async fn so_does_one_that_changes_it_above_the_folder() {
     let mut world = World::embedded().await;
     world.config.prune = true;
     world.config.prune_limit = "100%".to_owned();
-    world.config.path = "apps/live".to_owned();
+    world.config.path = "apps/live".into();
     world.repository.write("apps/live/a.yaml", config_map("a", "1")).write("apps/live/b.yaml", config_map("b", "1"));
     world.with_all_of_them().await;
     let ignored = world.push("apps/.belayignore", "b.yaml\n", "No b");

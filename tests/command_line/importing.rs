@@ -36,8 +36,8 @@ fn a_kustomization_of_flux_becomes_a_source() {
     ));
     assert_eq!(ran.code, 0, "{ran:?}");
     let [infra, shop] = sources.as_slice() else { panic!("{ran:?}") };
-    assert_eq!((infra.name.as_str(), infra.path.as_str(), infra.prune), ("infra", "infra", true));
-    assert_eq!((shop.name.as_str(), shop.path.as_str(), shop.prune), ("shop", "apps/shop", false));
+    assert_eq!((infra.name.as_str(), &*infra.path.to_string(), infra.prune), ("infra", "infra", true));
+    assert_eq!((shop.name.as_str(), &*shop.path.to_string(), shop.prune), ("shop", "apps/shop", false));
     assert_eq!((shop.branch.as_str(), shop.after.as_deref()), ("live", Some("infra")));
     assert_eq!((shop.interval.to_string(), shop.exclude.clone()), ("1m".to_owned(), vec!["*.test.yaml".to_owned()]));
     let told: Vec<&str> = ran.err.lines().collect();
@@ -111,7 +111,7 @@ fn a_release_of_flux_becomes_a_chart() {
         ("charts/web", Some("web"), Some("shop"))
     );
     assert_eq!(helm.values, ["/charts/web/values.yaml", "/live/web.yaml", "values-web.yaml"]);
-    assert_eq!((source.prune, source.drift, source.path.as_str()), (true, Drift::Correct, "charts/web"));
+    assert_eq!((source.prune, source.drift, &*source.path.to_string()), (true, Drift::Correct, "charts/web"));
     assert_eq!(
         (source.ignore[0].kind.as_deref(), source.ignore[0].fields[0].to_string()),
         (Some("Deployment"), "/spec/replicas".to_owned())
@@ -152,7 +152,7 @@ fn an_application_of_plain_manifests_becomes_a_source() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let source = &sources[0];
     assert_eq!(
-        (source.tag.as_deref(), source.path.as_str(), source.prune, source.drift),
+        (source.tag.as_deref(), &*source.path.to_string(), source.prune, source.drift),
         (Some("v1.*"), "apps/shop", true, Drift::Correct)
     );
     assert_eq!(source.include, ["/apps/shop/**/a.yaml", "/apps/shop/b/*"]);
@@ -176,7 +176,7 @@ fn an_application_with_several_sources_becomes_several() {
     ));
     assert_eq!(ran.code, 0, "{ran:?}");
     let [chart, live] = sources.as_slice() else { panic!("{ran:?}") };
-    assert_eq!((chart.name.as_str(), live.name.as_str(), live.path.as_str()), ("shop", "shop-2", "live"));
+    assert_eq!((chart.name.as_str(), live.name.as_str(), &*live.path.to_string()), ("shop", "shop-2", "live"));
     let helm = &chart.helm[0];
     assert_eq!((helm.release.as_deref(), helm.namespace.as_deref()), (Some("shop"), Some("shop")));
     assert_eq!(helm.values, ["values-live.yaml", "/live/web.yaml", "values-shop.yaml"]);

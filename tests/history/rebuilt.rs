@@ -109,17 +109,17 @@ fn what_looked_like_drift_may_turn_out_an_undo() {
 fn what_is_followed_and_what_has_drifted() {
     let folder = tempfile::tempdir().unwrap();
     let (history, _) = History::open(folder.path(), at(0)).unwrap();
-    let followed = |folder: &str| Followed {
+    let followed = |folders: &[&str]| Followed {
         source: "shop".to_owned(),
-        folder: folder.to_owned(),
+        folders: folders.iter().map(|folder| (*folder).to_owned()).collect(),
         follow: "branch main".to_owned(),
         trouble: None,
     };
-    history.follows(&followed("")).unwrap();
-    history.follows(&followed("production")).unwrap();
-    assert_eq!(history.followed().unwrap(), [followed("production")]);
+    history.follows(&followed(&[""])).unwrap();
+    history.follows(&followed(&["production", "apps/*"])).unwrap();
+    assert_eq!(history.followed().unwrap(), [followed(&["production", "apps/*"])]);
     let trouble = Some(Trouble { message: "no route to host".to_owned(), since: at(5) });
-    history.follows(&Followed { trouble: trouble.clone(), ..followed("production") }).unwrap();
+    history.follows(&Followed { trouble: trouble.clone(), ..followed(&["production", "apps/*"]) }).unwrap();
     assert_eq!(history.followed().unwrap()[0].trouble, trouble);
     let drifted =
         |name: &str, by: &str, seconds| Drifted { object: deployment(name), by: by.to_owned(), since: at(seconds) };

@@ -350,7 +350,8 @@ impl Stage {
         if let Some(order) = self.scenario.style.second {
             let after = (order == Order::After).then(|| "shop".to_owned());
             let (name, path) = (second::NAME.to_owned(), "side".to_owned());
-            let side = SourceConfig { name, path, after, on_failure: OnFailure::RollBack, ..self.config() };
+            let side =
+                SourceConfig { name, path: path.into(), after, on_failure: OnFailure::RollBack, ..self.config() };
             daemon.follow(side, &cluster, &folder).expect("the second source can be followed");
         }
         let status = daemon.status();
@@ -361,7 +362,7 @@ impl Stage {
         let style = &self.scenario.style;
         let mut config = SourceConfig::of(self.shop.git.path().display().to_string());
         config.name = "shop".to_owned();
-        config.path = "apps".to_owned();
+        config.path = "apps".into();
         config.interval = Span(Duration::from_secs(3));
         (config.prune, config.fail_fast) = (style.prune, style.fail_fast);
         config.rollback_budget = Span(Duration::from_mins(1));

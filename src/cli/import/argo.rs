@@ -136,13 +136,14 @@ impl Application<'_, '_> {
         let Some(mut source) = found.source(self.object, &url) else { return };
         found.tell(from, SOURCE);
         revision(found, from, &mut source);
-        source.path = folder(from.text_of("path").unwrap_or_default());
+        let path = folder(from.text_of("path").unwrap_or_default());
+        source.path = path.as_str().into();
         for (name, fields) in [("directory", DIRECTORY), ("kustomize", KUSTOMIZE), ("helm", HELM)] {
             from.get(name).iter().for_each(|field| found.tell(field, fields));
         }
         match from.get("helm") {
-            Some(helm) => self.helm(found, from, &helm, &mut source),
-            None if from.get("kustomize").is_none() => self.directory(found, from, &mut source),
+            Some(helm) => self.helm(found, from, (&path, &helm), &mut source),
+            None if from.get("kustomize").is_none() => self.directory(found, from, &path, &mut source),
             None => {}
         }
         self.policy(&mut source);
@@ -151,8 +152,8 @@ impl Application<'_, '_> {
     }
 
     /// Which files of the folder count.
-    fn directory(&self, found: &mut Found, from: &Field<'_>, source: &mut SourceConfig) {
-        let below = |pattern: &str| match source.path.as_str() {
+    fn directory(&self, found: &mut Found, from: &Field<'_>, folder: &str, source: &mut SourceConfig) {
+        let below = |pattern: &str| match folder {
             "" => format!("/{pattern}"),
             path => format!("/{path}/{pattern}"),
         };
@@ -168,9 +169,9 @@ impl Application<'_, '_> {
         }
         (source.include, source.exclude) = (include, exclude);
         let name = self.object.text_of("metadata.name").unwrap_or_default();
-        if from.get("directory").is_none() && source.path.rsplit('/').next() != Some(name) && !source.path.is_empty() {
+        if from.get("directory").is_none() && folder.rsplit('/').next() != Some(name) && !folder.is_empty() {
             let instead =
-                format!("if it holds a chart, add [[source.helm]] with chart = {:?}, release = {name:?}", source.path);
+                format!("if it holds a chart, add [[source.helm]] with chart = {folder:?}, release = {name:?}");
             let path = from.get("path");
             found.warn(
                 path.as_ref().unwrap_or(from),
@@ -180,11 +181,11 @@ impl Application<'_, '_> {
         }
     }
 
-    fn helm(&self, found: &mut Found, from: &Field<'_>, helm: &Field<'_>, source: &mut SourceConfig) {
+    fn helm(&self, found: &mut Found, from: &Field<'_>, (folder, helm): (&str, &Field<'_>), source: &mut SourceConfig) {
         let name = self.object.text_of("metadata.name").unwrap_or_default();
         let namespace = helm.text_of("namespace").or_else(|| self.spec.text_of("destination.namespace"));
         let mut chart = HelmConfig {
-            chart: source.path.clone(),
+            chart: folder.to_owned(),
             release: Some(helm.text_of("releaseName").unwrap_or(name).to_owned()),
             namespace: namespace.map(ToOwned::to_owned),
             values: Vec::new(),

@@ -99,7 +99,7 @@ pub(super) fn kustomization(found: &mut Found, object: &Field<'_>, repositories:
     let Some(spec) = object.get("spec") else { return found.refuse(object, "says nothing", "it has no spec") };
     let Some(mut source) = of_repository(found, object, &spec, repositories) else { return };
     found.tell(&spec, KUSTOMIZATION);
-    source.path = folder(spec.text_of("path").unwrap_or_default());
+    source.path = folder(spec.text_of("path").unwrap_or_default()).into();
     source.prune = spec.is_true("prune");
     waits(found, &spec, "Kustomization", object, &source);
     found.take(object, source);
@@ -135,7 +135,7 @@ pub(super) fn release(found: &mut Found, object: &Field<'_>, repositories: &[Fie
     if let Some(values) = spec.get("values") {
         inline_values(found, &values, &mut config, &source.name);
     }
-    source.path = path;
+    source.path = path.into();
     // Helm deletes what its chart has no longer, and puts nothing back by itself.
     source.prune = true;
     drift(found, spec, &mut source);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig};
+use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig, SourcePath};
 
 /// The `[[source]]` of each.
 pub(super) fn text(sources: &[SourceConfig]) -> String {
@@ -19,7 +19,10 @@ fn source(source: &SourceConfig) -> String {
     line(&mut text, "tag", source.tag.as_ref());
     line(&mut text, "commit", source.commit.as_ref());
     line(&mut text, "after", source.after.as_ref());
-    line(&mut text, "path", Some(&source.path).filter(|path| !path.is_empty()));
+    match &source.path {
+        SourcePath::One(path) => line(&mut text, "path", Some(path).filter(|path| !path.is_empty())),
+        SourcePath::Several(paths) => list(&mut text, "path", paths),
+    }
     list(&mut text, "include", &source.include);
     list(&mut text, "exclude", &source.exclude);
     line(&mut text, "interval", Some(&source.interval.to_string()).filter(|_| source.interval != default.interval));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::helm_hooks;
 use super::set::{File, Reader, nothing_but};
 use super::yaml::{self, Lines};
 use super::{Compact, Complaint, Manifest, ManifestHash, Place, Scopes};
@@ -54,6 +55,9 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
         if rendered.origins == (Origins::Annotation { kept: false }) {
             take_out_origin(manifest);
         }
+    }
+    if rendered.origins == Origins::Comment {
+        helm_hooks::order(&mut file.manifests);
     }
     let within = if rendered.folder.is_empty() { "/" } else { rendered.folder };
     for complaint in &mut file.complaints {

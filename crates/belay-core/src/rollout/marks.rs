@@ -4,6 +4,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Annotation for people: the workloads that must be complete before; see [`super::After`].
+pub use crate::manifest::AFTER;
+/// Annotation on a hook of a Helm chart: what it has run for.
+pub use crate::manifest::HOOK_RUN;
+
 /// Label on every object that belay applied: the source that it belongs to.
 pub const SOURCE: &str = "belay.dev/source";
 /// Annotation on a workload: the commit that last changed its pod template.
@@ -18,8 +23,6 @@ pub const PRUNE: &str = "belay.dev/prune";
 pub const ON_FAILURE: &str = "belay.dev/on-failure";
 /// Annotation for people: the deadline of a kind that has none of its own.
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
-/// Annotation for people: the workloads that must be complete before; see [`super::After`].
-pub const AFTER: &str = "belay.dev/after";
 /// Annotation for people: `true` or `false`, whether a change of the configuration that its pods read rolls the workload
 /// out, instead of the source's choice.
 pub const ROLL_ON_CONFIG: &str = "belay.dev/roll-on-config";

@@ -68,8 +68,8 @@ pub use outage::Outages;
 pub use outcome::Outcome;
 pub use owned::{is_as_applied, is_label_of_others};
 pub use plan::{
-    Action, Apply, CLAIMED_TWICE, HELD_AGAIN, Intent, OtherLabel, Plan, Planned, Wanted, held_reason, intent, make,
-    other_label, settle, settle_held, take_over,
+    Action, Apply, CLAIMED_TWICE, HELD_AGAIN, HookRun, Intent, OtherLabel, Plan, Planned, Wanted, held_reason,
+    hook_run, intent, make, other_label, run_hook_again, settle, settle_held, take_over,
 };
 pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use reason::Reason;

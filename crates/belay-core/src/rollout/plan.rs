@@ -18,7 +18,7 @@ use super::order::{Rank, rank};
 use super::owned::is_disowned;
 use super::strategy_default::own_strategy_default;
 use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
-use crate::manifest::{Compact, Complaint, Manifest, ObjectKey};
+use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 
 /// A manifest that a commit is charged with.
 #[derive(Clone, Debug, PartialEq)]
@@ -358,6 +358,47 @@ pub fn make(wanted: &Wanted, sent: &Value) -> Action {
     let (scales, restores_held, takes_over, changes) = (false, false, false, Vec::new());
     let body = Compact::of(sent);
     Action::Apply(Apply { body, creates: true, rolls_out, scales, restores_held, takes_over, changes })
+}
+
+/// How a hook of a chart that is there already is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookRun {
+    /// It has run, and does not run again.
+    Done,
+    /// Again: a Job can't change, so it is deleted and made anew.
+    Again,
+}
+
+/// How a hook that is live is to be run. `None` for what is none, or is put right like any object.
+#[must_use]
+pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
+    let manifest = wanted.value();
+    let run = marks::annotation(&manifest, marks::HOOK_RUN)?;
+    let once = run.starts_with(ONCE);
+    if Workload::of(&wanted.key) != Some(Workload::Job) {
+        return once.then_some(HookRun::Done);
+    }
+    let same = marks::annotation(live, marks::HOOK_RUN) == Some(run);
+    let failed = has_failed(live);
+    let again = match wanted.trigger {
+        // What somebody did to it is no reason to run it.
+        Trigger::Drift(_) => false,
+        Trigger::Retry if failed => true,
+        _ => !same && (!once || failed),
+    };
+    Some(if again { HookRun::Again } else { HookRun::Done })
+}
+
+/// Whether a Job has failed, by its own controller's word.
+fn has_failed(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
+}
+
+/// The action for a hook that is run again.
+#[must_use]
+pub fn run_hook_again(wanted: &Wanted, source: &str) -> Action {
+    make(wanted, &new_body(&wanted.anew(), source))
 }
 
 fn new_marks(wanted: &Wanted) -> TemplateMarks {

@@ -1,0 +1,299 @@
+//! Hooks of Helm's charts: which of them are rolled out, in which order, and when they run again.
+//!
+//! Helm runs a hook itself, outside of what it applies. Here a hook is an object of the chart like any other that says, by
+//! annotations which belay writes on it and on what waits for it, what must be complete before.
+
+use serde_json::Value;
+
+use super::compact::Compact;
+use super::{Manifest, ManifestHash};
+
+/// Annotation of Helm: at which events an object is a hook, with commas between them.
+const HOOK: &str = "helm.sh/hook";
+/// Annotation of Helm: a number; hooks with smaller ones go first.
+const WEIGHT: &str = "helm.sh/hook-weight";
+/// Annotation on a hook that was rendered: the hash of what it runs for, after [`ONCE`] where it does not run again for
+/// another.
+pub const HOOK_RUN: &str = "belay.dev/hook-run";
+/// What [`HOOK_RUN`] begins with on a hook that runs when its chart is installed, and not when it is upgraded.
+pub const ONCE: &str = "once-";
+/// Annotation: the workloads that must be complete before.
+pub const AFTER: &str = "belay.dev/after";
+
+/// When a hook is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Before the rest of its chart.
+    Before,
+    /// After it.
+    After,
+}
+
+/// What an object of a chart is.
+enum Role {
+    /// Not a hook.
+    Object,
+    /// A hook of events that belay never brings about: deletion, Helm's rollback, tests.
+    LeftOut,
+    Hook(Phase, Runs),
+}
+
+/// How often a hook runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Once,
+    AtEachChange,
+}
+
+/// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
+/// stays as it is.
+pub(super) fn order(manifests: &mut Vec<Manifest>) {
+    let mut roles: Vec<Role> = manifests.iter().map(|manifest| role(&manifest.value())).collect();
+    if roles.iter().all(|role| matches!(role, Role::Object)) {
+        return;
+    }
+    let mut kept = roles.iter().map(|role| !matches!(role, Role::LeftOut));
+    manifests.retain(|_| kept.next().unwrap_or(true));
+    roles.retain(|role| !matches!(role, Role::LeftOut));
+    let inputs = inputs(manifests, &roles);
+    let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], Role::Object)).collect();
+    let of_chart: Vec<String> = objects.iter().filter_map(|at| waited_for(&manifests[*at])).collect();
+    let mut last = Vec::new();
+    for phase in [Phase::Before, Phase::After] {
+        if phase == Phase::After {
+            // Each waits for the last hook before it, and that for those before.
+            for at in &objects {
+                if !is_definition(&manifests[*at]) {
+                    wait(&mut manifests[*at], &last);
+                }
+            }
+            last = if of_chart.is_empty() { last } else { of_chart.clone() };
+        }
+        for at in in_order(manifests, &roles, phase) {
+            if let Role::Hook(_, runs) = roles[at] {
+                run_at(&mut manifests[at], runs, &inputs);
+            }
+            wait(&mut manifests[at], &last);
+            // What is no Job is there when it was applied.
+            last = waited_for(&manifests[at]).filter(|_| is_job(&manifests[at])).map_or(last, |job| vec![job]);
+        }
+    }
+}
+
+fn role(object: &Value) -> Role {
+    let Some(events) = annotation(object, HOOK) else { return Role::Object };
+    let has = |event: &str| events.split(',').any(|one| one.trim() == event);
+    let runs = if has("pre-upgrade") || has("post-upgrade") { Runs::AtEachChange } else { Runs::Once };
+    // Where installing and upgrading differ, the first time must be able to succeed.
+    if has("pre-install") {
+        Role::Hook(Phase::Before, runs)
+    } else if has("post-install") {
+        Role::Hook(Phase::After, runs)
+    } else if has("pre-upgrade") {
+        Role::Hook(Phase::Before, runs)
+    } else if has("post-upgrade") {
+        Role::Hook(Phase::After, runs)
+    } else {
+        Role::LeftOut
+    }
+}
+
+/// The hooks of a phase, by weight, then those first that a Job may need, then by name.
+fn in_order(manifests: &[Manifest], roles: &[Role], phase: Phase) -> Vec<usize> {
+    let is_of = |role: &Role| matches!(role, Role::Hook(of, _) if *of == phase);
+    let mut hooks: Vec<usize> = (0..roles.len()).filter(|at| is_of(&roles[*at])).collect();
+    hooks.sort_by_cached_key(|at| {
+        let manifest = &manifests[*at];
+        let weight = annotation(&manifest.value(), WEIGHT).and_then(|text| text.trim().parse::<i64>().ok());
+        (weight.unwrap_or(0), is_job(manifest), manifest.key.clone())
+    });
+    hooks
+}
+
+/// What hooks run for: all of their chart, in one hash.
+fn inputs(manifests: &[Manifest], roles: &[Role]) -> String {
+    let mut of: Vec<Value> = Vec::new();
+    for (manifest, role) in manifests.iter().zip(roles) {
+        let counts = !matches!(role, Role::Hook(_, Runs::Once));
+        of.extend(counts.then(|| Value::from(format!("{} {}", manifest.key, manifest.hash))));
+    }
+    of.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+    ManifestHash::of(&Value::Array(of)).to_string()
+}
+
+fn run_at(manifest: &mut Manifest, runs: Runs, inputs: &str) {
+    let says = if runs == Runs::Once { format!("{ONCE}{}", manifest.hash) } else { inputs.to_owned() };
+    change(manifest, |annotations| drop(annotations.insert(HOOK_RUN.to_owned(), says.into())));
+}
+
+/// Has an object wait for these, besides what it says itself.
+fn wait(manifest: &mut Manifest, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    change(manifest, |annotations| {
+        let own = annotations.get(AFTER).and_then(Value::as_str).map(ToOwned::to_owned);
+        let all: Vec<String> = own.into_iter().chain(names.iter().cloned()).collect();
+        annotations.insert(AFTER.to_owned(), all.join(", ").into());
+    });
+}
+
+fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+    let mut value = manifest.value();
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    // Without any, what is written is `null`.
+    if annotations.is_null() {
+        *annotations = Value::Object(serde_json::Map::new());
+    }
+    let Some(annotations) = annotations.as_object_mut() else { return };
+    change(annotations);
+    manifest.hash = ManifestHash::of(&value);
+    manifest.value = Compact::of(&value);
+}
+
+fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(name)?.as_str()
+}
+
+fn is_job(manifest: &Manifest) -> bool {
+    manifest.key.group == "batch" && manifest.key.kind == "Job"
+}
+
+/// Namespaces and definitions, which hooks may need themselves.
+fn is_definition(manifest: &Manifest) -> bool {
+    matches!(&*manifest.key.kind, "Namespace" | "CustomResourceDefinition")
+}
+
+/// What others say to wait for an object: `shop/job/migrate`. `None` for what nobody can wait for.
+fn waited_for(manifest: &Manifest) -> Option<String> {
+    let key = &manifest.key;
+    let waits = matches!(
+        (&*key.group, &*key.kind),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") | ("", "ReplicationController")
+    );
+    let kind = key.kind.to_lowercase();
+    waits.then(|| match &key.namespace {
+        Some(namespace) => format!("{namespace}/{kind}/{}", key.name),
+        None => format!("{kind}/{}", key.name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Scopes, read_file};
+
+    const CHART: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: second, annotations: {helm.sh/hook: 'pre-install, pre-upgrade', helm.sh/hook-weight: '5'}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: first, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: '-5'}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: script, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: '5'}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, annotations: {belay.dev/after: deployment/db}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: smoke, annotations: {helm.sh/hook: 'post-upgrade,post-install'}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
+";
+
+    const JOB: &str = "spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: 'a:1'}]}}}\n";
+    const DEPLOYMENT: &str = "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: \
+                              {containers: [{name: a, image: 'a:1'}]}}}\n";
+
+    /// The manifests of these texts, with what Jobs and Deployments need.
+    fn read(text: &str) -> Vec<Manifest> {
+        let specified = |document: &str| match document {
+            job if job.contains("kind: Job") => format!("{job}{JOB}"),
+            deployment if deployment.contains("kind: Deployment") => format!("{deployment}{DEPLOYMENT}"),
+            other => other.to_owned(),
+        };
+        let text = text.split("---\n").map(specified).collect::<Vec<_>>().join("---\n");
+        let file = read_file("a.yaml", text.as_bytes(), &Scopes::new("shop"));
+        assert_eq!(file.complaints, []);
+        file.manifests
+    }
+
+    fn ordered(text: &str) -> Vec<(String, Option<String>, Option<String>)> {
+        let mut manifests = read(text);
+        order(&mut manifests);
+        let said = |manifest: &Manifest, name| annotation(&manifest.value(), name).map(ToOwned::to_owned);
+        let of = |manifest: &Manifest| (manifest.key.name.clone(), said(manifest, AFTER), said(manifest, HOOK_RUN));
+        let mut found: Vec<_> = manifests.iter().map(of).collect();
+        found.dedup();
+        found
+    }
+
+    fn of<'a>(all: &'a [(String, Option<String>, Option<String>)], name: &str) -> (Option<&'a str>, Option<&'a str>) {
+        let (_, after, run) = all.iter().find(|(other, ..)| other == name).unwrap();
+        (after.as_deref(), run.as_deref())
+    }
+
+    #[test]
+    fn hooks_go_by_weight_and_the_chart_waits_for_those_before() {
+        let all = ordered(&CHART.replace("{name: web}", "{name: settings}"));
+        let (after, run) = of(&all, "first");
+        assert!(after.is_none() && run.unwrap().starts_with(ONCE));
+        assert_eq!(of(&all, "script").0, Some("shop/job/first"));
+        assert_eq!(of(&all, "second").0, Some("shop/job/first"));
+        assert_eq!(of(&all, "web"), (Some("deployment/db, shop/job/second"), None));
+        assert_eq!(of(&all, "settings").0, Some("shop/job/second"));
+        assert_eq!(of(&all, "other"), (None, None), "a hook may need it");
+        assert_eq!(of(&all, "smoke").0, Some("shop/deployment/web"));
+        assert!(all.iter().all(|(name, ..)| name != "bye"), "what is for deletion is not run");
+    }
+
+    #[test]
+    fn a_hook_of_upgrades_runs_again_when_anything_of_its_chart_changes() {
+        let run = |text: &str| of(&ordered(text), "second").1.unwrap().to_owned();
+        let before = run(CHART);
+        assert_eq!(run(CHART), before);
+        assert_ne!(run(&CHART.replace("name: web}", "name: web, labels: {a: b}}")), before, "the rest of the chart");
+        assert_ne!(run(&CHART.replace("name: second,", "name: second, labels: {a: b},")), before, "itself");
+        assert_eq!(run(&CHART.replace("name: first,", "name: first, labels: {a: b},")), before, "it runs once");
+    }
+
+    #[test]
+    fn a_chart_without_hooks_stays_as_it_is() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b, annotations: {helm.sh/resource-policy: keep}}\n";
+        let before = read(text);
+        let mut after = before.clone();
+        order(&mut after);
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn where_installing_and_upgrading_differ_the_first_time_counts() {
+        let hook = |events: &str| {
+            format!(
+                "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, annotations: {{helm.sh/hook: '{events}'}}}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\n"
+            )
+        };
+        let after = |events: &str| of(&ordered(&hook(events)), "j").0.map(ToOwned::to_owned);
+        assert_eq!(after("post-install,pre-upgrade").as_deref(), Some("shop/deployment/web"));
+        assert_eq!(after("pre-install,post-upgrade"), None);
+        assert_eq!(after("pre-upgrade"), None);
+        assert_eq!(after("post-upgrade").as_deref(), Some("shop/deployment/web"));
+    }
+}
