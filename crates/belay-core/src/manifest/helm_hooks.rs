@@ -58,24 +58,24 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
     let inputs = inputs(manifests, &roles);
     let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], Role::Object)).collect();
     let of_chart: Vec<String> = objects.iter().filter_map(|at| waited_for(&manifests[*at])).collect();
-    let mut last = Vec::new();
+    // All of them and not the last alone: which of them run differs from change to change.
+    let mut before: Vec<String> = Vec::new();
     for phase in [Phase::Before, Phase::After] {
         if phase == Phase::After {
-            // Each waits for the last hook before it, and that for those before.
             for at in &objects {
                 if !is_definition(&manifests[*at]) {
-                    wait(&mut manifests[*at], &last);
+                    wait(&mut manifests[*at], &before);
                 }
             }
-            last = if of_chart.is_empty() { last } else { of_chart.clone() };
+            before.extend(of_chart.iter().cloned());
         }
         for at in in_order(manifests, &roles, phase) {
             if let Role::Hook(_, runs) = roles[at] {
                 run_at(&mut manifests[at], runs, &inputs);
             }
-            wait(&mut manifests[at], &last);
-            // What is no Job is there when it was applied.
-            last = waited_for(&manifests[at]).filter(|_| is_job(&manifests[at])).map_or(last, |job| vec![job]);
+            wait(&mut manifests[at], &before);
+            // What is no Job is there as soon as it was applied.
+            before.extend(waited_for(&manifests[at]).filter(|_| is_job(&manifests[at])));
         }
     }
 }
@@ -257,10 +257,10 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
         assert!(after.is_none() && run.unwrap().starts_with(ONCE));
         assert_eq!(of(&all, "script").0, Some("shop/job/first"));
         assert_eq!(of(&all, "second").0, Some("shop/job/first"));
-        assert_eq!(of(&all, "web"), (Some("deployment/db, shop/job/second"), None));
-        assert_eq!(of(&all, "settings").0, Some("shop/job/second"));
+        assert_eq!(of(&all, "web"), (Some("deployment/db, shop/job/first, shop/job/second"), None));
+        assert_eq!(of(&all, "settings").0, Some("shop/job/first, shop/job/second"));
         assert_eq!(of(&all, "other"), (None, None), "a hook may need it");
-        assert_eq!(of(&all, "smoke").0, Some("shop/deployment/web"));
+        assert_eq!(of(&all, "smoke").0, Some("shop/job/first, shop/job/second, shop/deployment/web"));
         assert!(all.iter().all(|(name, ..)| name != "bye"), "what is for deletion is not run");
     }
 
