@@ -15,9 +15,10 @@ use super::output::{Format, output_width, plain, progress, say, say_value};
 use super::plan_text::{Stale, waits, what};
 use super::{Globals, config_rollout, markdown};
 use crate::clock::Clock;
-use crate::daemon::plan_once;
+use crate::cluster::{Cluster, ClusterError};
+use crate::daemon::{capabilities, plan_once};
 use crate::git::{Revision, WorkingCopy};
-use crate::render::{IGNORE_FILE, MemoryTree, SourcePaths, Unit};
+use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
     Action, After, Commit, CommitId, Person, Plan, Planned, Trigger, Wanted, configuration_hash, named_configuration,
@@ -77,6 +78,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let path = path.or(followed).unwrap_or_default();
     let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
     let cluster = globals.cluster("").await?;
+    let mut reading = reading;
+    reading.options.capabilities = of_cluster(&cluster).await?;
     let scopes = Scopes::new(cluster.default_namespace());
     let (commit, Folder { files, complaints, .. }) = match revision {
         Some(name) => of_revision(&name, &path, &reading, scopes)?,
@@ -119,6 +122,18 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Error);
     }
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// What charts are told of the cluster. Nothing where that may not be asked for.
+async fn of_cluster(cluster: &Cluster) -> anyhow::Result<Option<Arc<Capabilities>>> {
+    match cluster.discover().await {
+        Ok(discovered) => Ok(Some(Arc::new(capabilities(discovered)))),
+        Err(error @ ClusterError::Away { .. }) => Err(error.into()),
+        Err(error) => {
+            progress(format!("charts are rendered for the version and the kinds that helm assumes: {error}"));
+            Ok(None)
+        }
+    }
 }
 
 /// What a revision of the working copy here holds.

@@ -85,7 +85,7 @@ impl Parts {
         let folder = paths.common();
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
-        let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone())));
+        let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
         Repository { mirror, paths, folder, desired, away, beside, units, strangers: Arc::default() }
     }
 

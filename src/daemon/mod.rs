@@ -4,6 +4,7 @@ mod apply_manifest;
 mod apply_wave;
 mod autoscalers;
 mod blocking_pool;
+mod capabilities;
 mod cleanup;
 mod commit_rollback;
 mod commit_tree;
@@ -30,6 +31,7 @@ mod leadership;
 mod leading;
 mod live;
 mod live_objects;
+mod look;
 mod made;
 mod manual_rollback;
 mod offline_start;
@@ -100,6 +102,7 @@ use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use autoscalers::Autoscalers;
 use blocking_pool::Beside;
+pub(crate) use capabilities::capabilities;
 use cleanup::Cleanup;
 pub use cleanup::Pruning;
 pub use commit_tree::CommitTree;
@@ -383,10 +386,16 @@ pub fn render_options(config: &SourceConfig) -> Options {
         namespace: chart.namespace.clone(),
         values: chart.values.clone(),
         set: chart.set.clone(),
+        capabilities: None,
     };
     let paths = SourcePaths::of(config.path.iter());
     let excluded = Excluded::of(&config.include, &config.exclude).outside_of(&paths);
-    Options { off: config.render == Render::Off, helm: config.helm.iter().map(chart).collect(), excluded }
+    Options {
+        off: config.render == Render::Off,
+        helm: config.helm.iter().map(chart).collect(),
+        excluded,
+        capabilities: None,
+    }
 }
 
 fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {

@@ -10,15 +10,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::desired_state::DesiredState;
 use super::health_monitor::sleep_until;
+use super::look::RepositoryLook;
 use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::Source;
 use super::status::set;
 use super::task_result::{Looked, TaskResult};
-use crate::git::{GitError, Wake, Watching};
+use crate::git::{GitError, Wake};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Trigger};
 
@@ -94,42 +95,18 @@ impl Source {
         let now = Instant::now();
         self.fetching.look_began = Some(now);
         self.fetching.next_look = now + self.context.config.interval.0;
-        let (repository, follow, stop) =
-            (self.fetching.repository.clone(), self.fetching.follow.clone(), self.stop.clone());
-        let wake = self.fetching.wake.clone();
-        let (planned, pruning) = (self.planning.planned.clone(), self.context.cleanup.pruning);
         let known =
             self.fetching.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
-        let beside = repository.beside.clone();
-        self.tasks.spawn(async move {
-            let look = move || {
-                // Before the fetch: what moves after it is noticed.
-                if let Some(Watching::No(why)) = wake.as_deref().map(Wake::mend) {
-                    debug!(why, "pushes are noticed only by polling");
-                }
-                let looked = repository.look(&follow, &stop, |head| {
-                    if known.as_ref() == Some(head) && !repository.units.may_render_now() {
-                        return Ok(None);
-                    }
-                    debug!(commit = head.short(), "a new head");
-                    repository.news(planned.as_ref(), head, pruning).map(Some)
-                });
-                let looked = looked.map(|(head, news)| match news {
-                    Some(news) => Looked::New(Box::new(news)),
-                    None => Looked::Same(head),
-                });
-                let kept = match (&looked, &planned) {
-                    (Err(_) | Ok(Looked::Same(None)), Some(planned)) if known.is_none() => {
-                        repository.kept(planned, pruning).map(Box::new)
-                    }
-                    _ => None,
-                };
-                (looked, kept)
-            };
-            // A panic while reading the repository is told to the loop as one of this task.
-            let (looked, kept) = beside.run(look).await;
-            TaskResult::Looked(looked, kept)
-        });
+        let look = RepositoryLook {
+            repository: self.fetching.repository.clone(),
+            follow: self.fetching.follow.clone(),
+            stop: self.stop.clone(),
+            wake: self.fetching.wake.clone(),
+            planned: self.planning.planned.clone(),
+            pruning: self.context.cleanup.pruning,
+            known,
+        };
+        self.tasks.spawn(look.run(Arc::clone(&self.context)));
     }
 
     fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {

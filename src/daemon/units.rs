@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::git::{Change, Entry, EntryKind, OddPath};
-use crate::render::{Plan, RenderId, Renderer, Unit};
+use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit};
 use belay_core::manifest::is_manifest;
 use belay_core::rollout::CommitId;
 
@@ -91,8 +91,15 @@ impl Units {
     /// Whether something may be rendered by now that could not be.
     pub(super) fn may_render_now(&self) -> bool {
         let now = self.renderer.forget_passing();
-        self.again.fetch_or(now, Ordering::Relaxed);
-        now
+        self.again.fetch_or(now, Ordering::Relaxed) || now
+    }
+
+    /// Takes in what the cluster can do. Where that is something else than before, charts are rendered again.
+    pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
+        if self.renderer.set_capabilities(capabilities) {
+            *self.plans() = Plans::default();
+            self.again.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn plans(&self) -> MutexGuard<'_, Plans> {

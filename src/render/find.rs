@@ -20,6 +20,7 @@ const DEPTH: usize = 100;
 /// When the tree can't be read.
 pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, T::Error> {
     let mut plan = Plan::default();
+    let for_cluster = |chart: HelmOptions| HelmOptions { capabilities: options.capabilities.clone(), ..chart };
     let folder = folder.trim_matches('/');
     plan.covered.excluded = options.excluded.clone();
     // What the folders above it say counts, too; what itself says is read with it.
@@ -48,7 +49,10 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
         } else if file("Chart.yaml") {
             let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
             if !named {
-                plan.take(helm::chart(tree, &HelmOptions { chart: folder.clone(), ..HelmOptions::default() })?);
+                plan.take(helm::chart(
+                    tree,
+                    &for_cluster(HelmOptions { chart: folder.clone(), ..HelmOptions::default() }),
+                )?);
             }
             plan.covered.folders.insert(folder);
         } else {
@@ -62,7 +66,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
         }
     }
     for chart in options.helm.iter().filter(|_| !options.off) {
-        let Some(mut unit) = helm::chart(tree, chart)? else { continue };
+        let Some(mut unit) = helm::chart(tree, &for_cluster(chart.clone()))? else { continue };
         if plan.units.contains_key(&unit.path) {
             unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();
         }

@@ -15,6 +15,7 @@
 //! is run.
 
 mod cache;
+mod capabilities;
 mod child;
 mod closure;
 mod confine;
@@ -30,6 +31,7 @@ mod tools;
 mod tree;
 mod unit;
 
+pub use capabilities::Capabilities;
 pub use child::{ChildFailure, ChildLimits, confinement};
 pub use closure::kustomization_in;
 pub use confine::Confinement;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Cache;
+use super::capabilities::{Capabilities, KnownCapabilities};
 use super::child::{self, ChildFailure, ChildLimits, Run};
 use super::closure::{ORIGIN, asks_origin};
 use super::export::{ExportError, export};
@@ -44,6 +45,8 @@ pub struct Renderer {
     cache: Option<Cache>,
     /// What can't be kept in the cache: failures, and all of it where there is none.
     held: Mutex<BTreeMap<RenderId, Outcome>>,
+    /// What charts are told of the cluster.
+    capabilities: Mutex<KnownCapabilities>,
     /// How often a tool was run.
     runs: AtomicU64,
     /// When cancelled, nothing more is rendered, and what is running ends.
@@ -88,6 +91,7 @@ impl Renderer {
             work,
             cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
             held: Mutex::default(),
+            capabilities: Mutex::default(),
             runs: AtomicU64::new(0),
             stop: CancellationToken::new(),
         }
@@ -97,6 +101,36 @@ impl Renderer {
     #[must_use]
     pub fn until(self, stop: CancellationToken) -> Renderer {
         Renderer { stop, ..self }
+    }
+
+    /// The same for a cluster that has not said yet what it can do: charts wait for that.
+    #[must_use]
+    pub fn of_a_cluster(self) -> Renderer {
+        Renderer { capabilities: Mutex::new(KnownCapabilities::Awaited), ..self }
+    }
+
+    /// Whether charts wait for what their cluster can do.
+    #[must_use]
+    pub fn awaits_capabilities(&self) -> bool {
+        self.capabilities().are_awaited()
+    }
+
+    /// Whether it was long ago that the cluster said what it can do.
+    #[must_use]
+    pub fn are_capabilities_old(&self) -> bool {
+        self.capabilities().are_old()
+    }
+
+    /// What charts are told of their cluster from now on. Whether that is something else than before.
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> bool {
+        let mut known = self.capabilities();
+        let differs = known.known().is_none_or(|known| *known != capabilities);
+        *known = KnownCapabilities::Known(Arc::new(capabilities), tokio::time::Instant::now());
+        differs
+    }
+
+    fn capabilities(&self) -> MutexGuard<'_, KnownCapabilities> {
+        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same with other limits.
@@ -117,7 +151,9 @@ impl Renderer {
     ///
     /// When the tree can't be read.
     pub fn plan<T: Tree>(&self, tree: &T, folder: &str) -> Result<Plan, T::Error> {
-        find(tree, folder, &self.options)
+        let known = self.capabilities().known();
+        let capabilities = known.or_else(|| self.options.capabilities.clone());
+        find(tree, folder, &Options { capabilities, ..self.options.clone() })
     }
 
     /// Renders those of these units that were not rendered yet, several at once, as many as there are processors.
@@ -354,6 +390,7 @@ fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
             for values in options.values.iter().filter_map(|values| helm::values_path(options, values)) {
                 arguments.push(format!("--values={values}").into());
             }
+            arguments.extend(options.capabilities.iter().flat_map(|capabilities| capabilities.arguments()));
             for (name, value) in &options.set {
                 arguments.push(format!("--set={name}={value}").into());
             }

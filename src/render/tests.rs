@@ -99,6 +99,7 @@ fn a_chart_is_rendered_by_the_real_tool() {
     tree.file("apps/web/templates/tests/t.yaml", format!("{CONFIG_MAP}t\n  annotations: {{helm.sh/hook: test}}\n"));
     tree.file("values/production.yaml", "size: large\n");
     let chart = HelmOptions {
+        capabilities: None,
         chart: "apps/web".to_owned(),
         release: Some("shop".to_owned()),
         namespace: Some("prod".to_owned()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::capabilities::Capabilities;
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
 use super::source_paths::common_folder;
@@ -26,6 +27,8 @@ pub struct Options {
     pub helm: Vec<HelmOptions>,
     /// What does not count, as far as the repository does not say it.
     pub excluded: Excluded,
+    /// What charts are told of their cluster; what Helm assumes where it is not known.
+    pub capabilities: Option<Arc<Capabilities>>,
 }
 
 /// How a chart is rendered.
@@ -41,6 +44,8 @@ pub struct HelmOptions {
     pub values: Vec<String>,
     /// Single values, as `helm --set` takes them.
     pub set: BTreeMap<String, String>,
+    /// What it is told of the cluster.
+    pub capabilities: Option<Arc<Capabilities>>,
 }
 
 /// What renders a unit.
@@ -128,6 +133,12 @@ impl Plan {
             || self.covered.folders.contains("")
             || folders_above(path).any(|folder| self.covered.folders.contains(folder))
             || self.covered.excluded.has(path)
+    }
+
+    /// Whether a chart is among them.
+    #[must_use]
+    pub fn has_charts(&self) -> bool {
+        self.units.values().any(|unit| matches!(unit.kind, UnitKind::Helm(_)))
     }
 
     /// Whether both leave the same files to be read as plain manifests.

@@ -238,3 +238,45 @@ async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
     world.through(&alone).await;
     assert_eq!(world.status().obstacles.warnings, BTreeMap::new());
 }
+
+/// A chart is rendered for the cluster that is followed: it waits until that has said what it is, and is rendered again when
+/// that changes.
+#[tokio::test(start_paused = true)]
+async fn a_chart_is_told_what_its_cluster_can_do() {
+    let Some(tools) = real_tools() else { return };
+    let (mut world, tap) = World::tapped().await;
+    world.tools = tools;
+    let says = "{{ .Capabilities.KubeVersion.Major }} {{ .Capabilities.APIVersions.Has \"example.com/v1\" }} {{ \
+                .Capabilities.APIVersions.Has \"apps/v1/Deployment\" }}";
+    world.repository.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\nkubeVersion: '>=1.36.0-0'\n");
+    world.repository.write("web/templates/map.yaml", config_map("web", says));
+    world.repository.write("plain.yaml", config_map("plain", "1"));
+    let first = world.with_all_of_them().await;
+    let told = |map: serde_json::Value| map["data"]["A"].as_str().unwrap().to_owned();
+    assert_eq!(told(world.get(&map("web")).await.unwrap()), "1 false true");
+    let asked = || tap.take().iter().filter(|went| went.path == "/version").count();
+    assert_eq!(asked(), 1);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(asked(), 0, "not at each look");
+
+    let definition = belay_core::manifest::yaml::documents(DEFINITION).0.remove(0).read().0.unwrap().value().clone();
+    world.create("apis/apiextensions.k8s.io/v1/customresourcedefinitions", "somebody", &definition).await;
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    assert_eq!(told(world.get(&map("web")).await.unwrap()), "1 true true", "without a commit");
+    assert_eq!(world.record(&first, "ConfigMap default/web").outcome, Outcome::Complete);
+    assert_eq!(world.status().state(), SourceState::Synced, "{:?}", world.status());
+}
+
+const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: things, singular: thing, kind: Thing}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object}}
+";

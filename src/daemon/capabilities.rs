@@ -1,0 +1,53 @@
+//! Charts are rendered for the cluster that is followed: they wait until it has said which version it is and what it serves.
+
+use tracing::{info, warn};
+
+use super::context::Context;
+use super::repository::Repository;
+use crate::cluster::{Backoff, ClusterError, Discovered};
+use crate::git::GitError;
+use crate::render::Capabilities;
+use belay_core::rollout::CommitId;
+
+impl Repository {
+    /// Whether a commit has a chart, and it is not known yet what the cluster can do.
+    pub(super) fn waits_for_capabilities(&self, at: &CommitId) -> Result<bool, GitError> {
+        Ok(self.units.renderer.awaits_capabilities() && self.plan_at(at)?.has_charts())
+    }
+}
+
+impl Context {
+    /// Asks the cluster what it can do, until it answers. Where belay may not ask, charts are rendered for what Helm assumes.
+    pub(super) async fn ask_for_capabilities(&self) {
+        let say = |error: &ClusterError| self.status.trouble("cluster", Some(error.to_string()));
+        let ask = || async {
+            match self.cluster.discover().await {
+                Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
+                told => told.map(Ok),
+            }
+        };
+        let discovered = Backoff::insist(say, ask).await.and_then(|told| told);
+        self.status.trouble("cluster", None);
+        let discovered = discovered.unwrap_or_else(|error| {
+            warn!(%error, "charts are rendered for the version and the kinds that helm assumes");
+            Discovered::default()
+        });
+        self.repository.units.set_capabilities(capabilities(discovered));
+    }
+
+    /// Asks it again after a while: it may have been upgraded, and definitions come and go.
+    pub(super) async fn renew_capabilities(&self) {
+        if !self.repository.units.renderer.are_capabilities_old() {
+            return;
+        }
+        match self.cluster.discover().await {
+            Ok(discovered) => self.repository.units.set_capabilities(capabilities(discovered)),
+            Err(error) => info!(%error, "failed to ask the cluster again what it can do; charts stay as they are"),
+        }
+    }
+}
+
+/// What a chart is told of a cluster.
+pub(crate) fn capabilities(discovered: Discovered) -> Capabilities {
+    Capabilities { kube_version: discovered.version, api_versions: discovered.api_versions }
+}

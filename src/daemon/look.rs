@@ -1,0 +1,82 @@
+//! A look at the repository: fetched, and read where its head is new. It runs beside the loop.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::cleanup::Pruning;
+use super::context::Context;
+use super::head_change::HeadChange;
+use super::repository::Repository;
+use super::task_result::{Looked, TaskResult};
+use crate::git::{Follow, GitError, Wake, Watching};
+use belay_core::rollout::CommitId;
+
+/// What a look begins with.
+#[derive(Clone)]
+pub(super) struct RepositoryLook {
+    pub repository: Repository,
+    pub follow: Follow,
+    pub stop: CancellationToken,
+    pub wake: Option<Arc<Wake>>,
+    /// The head that was planned last.
+    pub planned: Option<CommitId>,
+    pub pruning: Pruning,
+    /// The head that was read last, or refused.
+    pub known: Option<CommitId>,
+}
+
+/// What a look has seen.
+struct LookResult {
+    looked: Result<Looked, GitError>,
+    /// What the mirror holds, where the repository does not answer.
+    kept: Option<Box<HeadChange>>,
+    /// Whether there is a chart, and the cluster has not said yet what it can do.
+    waits: bool,
+}
+
+impl RepositoryLook {
+    /// Looks, and asks the cluster what it can do where a chart must know that first.
+    pub(super) async fn run(self, context: Arc<Context>) -> TaskResult {
+        context.renew_capabilities().await;
+        loop {
+            let look = self.clone();
+            // A panic while reading the repository is told to the loop as one of this task.
+            let LookResult { looked, kept, waits } = self.repository.beside.run(move || look.see()).await;
+            if !waits {
+                return TaskResult::Looked(looked, kept);
+            }
+            context.ask_for_capabilities().await;
+        }
+    }
+
+    fn see(self) -> LookResult {
+        // Before the fetch: what moves after it is noticed.
+        if let Some(Watching::No(why)) = self.wake.as_deref().map(Wake::mend) {
+            debug!(why, "pushes are noticed only by polling");
+        }
+        let (repository, planned) = (&self.repository, self.planned.as_ref());
+        let mut waits = false;
+        let looked = repository.look(&self.follow, &self.stop, |head| {
+            if self.known.as_ref() == Some(head) && !repository.units.may_render_now() {
+                return Ok(None);
+            }
+            debug!(commit = head.short(), "a new head");
+            waits = repository.waits_for_capabilities(head)?;
+            if waits { Ok(None) } else { repository.news(planned, head, self.pruning).map(Some) }
+        });
+        let looked = looked.map(|(head, news)| match news {
+            Some(news) => Looked::New(Box::new(news)),
+            None => Looked::Same(head),
+        });
+        let kept = match (&looked, planned) {
+            (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits => {
+                waits = repository.waits_for_capabilities(planned).unwrap_or(false);
+                (!waits).then(|| repository.kept(planned, self.pruning)).flatten().map(Box::new)
+            }
+            _ => None,
+        };
+        LookResult { looked, kept, waits }
+    }
+}
