@@ -32,6 +32,22 @@ impl Reading {
         let RenderConfig { kustomize, helm } = render.clone();
         Reading { options: render_options(source), tools: Tools { kustomize, helm } }
     }
+
+    /// As a file says of the source with this name, or of its only one. Without a name, and with several sources, folders are
+    /// read as where nothing is said.
+    pub(super) fn of_file(file: &Path, source: Option<&str>) -> anyhow::Result<Reading> {
+        let config = parsed(file)?;
+        match (&config.source[..], source) {
+            ([only], None) => Ok(Reading::of(only, &config.render)),
+            (_, None) => {
+                Ok(Reading { tools: Reading::of(&SourceConfig::of(""), &config.render).tools, ..Reading::default() })
+            }
+            (_, Some(name)) => {
+                let (source, render) = named(config, file, name)?;
+                Ok(Reading::of(&source, &render))
+            }
+        }
+    }
 }
 
 impl SourceArgs {
@@ -45,9 +61,19 @@ impl SourceArgs {
 
 /// What a configuration says of a source, and of what renders.
 pub(super) fn configured(file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
+    named(parsed(file)?, file, source)
+}
+
+fn parsed(file: &Path) -> anyhow::Result<Config> {
     let shown = file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {shown}"))?;
-    let Config { source: sources, render, .. } = Config::parse(&text, &shown)?;
+    Ok(Config::parse(&text, &shown)?)
+}
+
+/// The source with this name.
+fn named(config: Config, file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
+    let shown = file.display();
+    let Config { source: sources, render, .. } = config;
     let names: Vec<String> = sources.iter().map(|source| format!("{:?}", source.name)).collect();
     let found = sources.into_iter().find(|one| one.name == source);
     let found = found

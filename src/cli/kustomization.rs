@@ -7,16 +7,16 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
+use super::configured::Reading;
 use super::disk_tree::DiskTree;
 use super::edit_op::{Op, at, key};
 use super::set::Change;
 use super::worktree::Worktree;
-use crate::render::{
-    ContentId, Node, Options, Plan, Renderer, Tools, Tree, Unit, UnitKind, below, folders_above, kustomization_in,
-};
+use crate::render::{ContentId, Node, Plan, Renderer, Tree, Unit, UnitKind, below, folders_above, kustomization_in};
 use belay_core::manifest::edit::{self, New, Step};
-use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, join};
+use belay_core::manifest::{File, HOOK_RUN, Manifest, ObjectKey, Scopes, join};
 
+mod chart_values;
 mod fields;
 
 /// The field of a kustomization that sets the same as a field of its workloads.
@@ -35,10 +35,12 @@ pub(super) struct RenderedFolder {
     scopes: Scopes,
     /// By the paths of the units; without those that others are built on.
     files: BTreeMap<String, File>,
+    reading: Reading,
 }
 
-/// What became of the text of a kustomization.
-pub(super) struct EditedKustomization {
+/// What became of the text of a kustomization, or of a file with a chart's values.
+pub(super) struct EditedUnit {
+    pub path: String,
     pub text: String,
     /// The workloads that have the same image name, and change with it.
     pub others: Vec<ObjectKey>,
@@ -49,10 +51,10 @@ type Objects = BTreeMap<ObjectKey, Value>;
 
 impl RenderedFolder {
     /// The units of a folder, rendered.
-    pub(super) fn below(folder: &Path, namespace: &str) -> anyhow::Result<RenderedFolder> {
+    pub(super) fn below(folder: &Path, namespace: &str, reading: Reading) -> anyhow::Result<RenderedFolder> {
         let (tree, folder) =
             DiskTree::around(folder).with_context(|| format!("failed to read the folder {}", folder.display()))?;
-        let renderer = renderer();
+        let renderer = renderer(&reading);
         let Ok(plan) = renderer.plan(&tree, &folder);
         let bases: BTreeSet<&str> = plan.rolled_out_twice().iter().map(|twice| &*twice.base.path).collect();
         let units: Vec<&Unit> = plan.units.values().filter(|unit| !bases.contains(&*unit.path)).collect();
@@ -63,7 +65,7 @@ impl RenderedFolder {
             (unit.path.to_string(), file)
         };
         let files = units.iter().map(read).collect();
-        Ok(RenderedFolder { tree, plan, scopes, files })
+        Ok(RenderedFolder { tree, plan, scopes, files, reading })
     }
 
     /// Whether the file at a path is no manifest that is rolled out as it is.
@@ -84,10 +86,19 @@ impl RenderedFolder {
         Some(format!("{} is not rendered: {}: {}{hint}", failed.path, complaint.place, complaint.message))
     }
 
-    /// The kustomizations that may be edited.
-    pub(super) fn kustomizations(&self) -> impl Iterator<Item = &str> {
-        let edited = |unit: &&Unit| matches!(unit.kind, UnitKind::Kustomize { .. });
-        self.plan.units.values().filter(edited).map(|unit| &*unit.path)
+    /// The files that may be edited: kustomizations, and those with the values of charts.
+    pub(super) fn editable(&self) -> impl Iterator<Item = String> {
+        self.plan.units.values().flat_map(|unit| match unit.kind {
+            UnitKind::Kustomize { .. } => vec![unit.path.to_string()],
+            UnitKind::Helm(_) => self.values_files(unit),
+        })
+    }
+
+    /// The files with a chart's values that are there; what a later one says counts.
+    fn values_files(&self, unit: &Unit) -> Vec<String> {
+        let mut files = unit.values_files();
+        files.retain(|path| matches!(self.tree.node(path), Ok(Some(Node::File(_)))));
+        files
     }
 
     /// Whether this is the path of a unit.
@@ -103,7 +114,7 @@ impl RenderedFolder {
             if kustomization.is_none() && !is_there("Chart.yaml") {
                 continue;
             }
-            let Ok(plan) = renderer().plan(&self.tree, folder);
+            let Ok(plan) = renderer(&self.reading).plan(&self.tree, folder);
             let is_part = |unit: &&Unit| match unit.kind {
                 UnitKind::Kustomize { .. } => unit.files.iter().any(|file| file == path),
                 UnitKind::Helm(_) => *unit.folder == *folder,
@@ -115,39 +126,32 @@ impl RenderedFolder {
         Ok(())
     }
 
-    /// Writes a change of one workload into the text of the kustomization that renders it, and proves by rendering it that
-    /// nothing else changes. `None` where the workload is so already.
+    /// Writes a change of one workload into the text of the kustomization that renders it, or into the one value of its chart
+    /// that does it, and proves by rendering it that nothing else changes. `text` says what a file holds by now. `None`
+    /// where the workload is so already.
     ///
     /// # Errors
     /// Where that is not certain; the error names the file to edit.
     pub(super) fn edit(
         &self,
         path: &str,
-        text: &str,
+        text: impl Fn(&str) -> anyhow::Result<String>,
         manifest: &Manifest,
         change: &impl Change,
-    ) -> anyhow::Result<Option<EditedKustomization>> {
+    ) -> anyhow::Result<Option<EditedUnit>> {
         let object = &manifest.key;
         let unit = self.plan.units.get(path).with_context(|| format!("failed to find {path}"))?;
-        if let UnitKind::Helm(options) = &unit.kind {
-            let values = match options.values.as_slice() {
-                [] => below(&unit.folder, "values.yaml"),
-                several => several.join(", "),
-            };
-            bail!(
-                "{object} is rendered by the chart {}: change its values ({values}, or the files that [[source.helm]] names), \
-                 or its template, {}",
-                unit.shown(),
-                manifest.place.path
-            );
+        if matches!(unit.kind, UnitKind::Helm(_)) {
+            return self.edit_values(unit, text, manifest, change);
         }
+        let text = &*text(path)?;
         let Some(field) = change.field() else {
             bail!(
                 "{object} is rendered by {path}: change it with a patch (patches: in {path}), or where it comes from, {}",
                 manifest.place.path
             );
         };
-        let before = self.render(unit, text)?;
+        let before = self.render(unit, &[(path, text)])?;
         let there = before.get(object).with_context(|| format!("{object} is not rendered by {path} any more"))?;
         let ops = change.ops(object, there)?;
         if ops.is_empty() {
@@ -159,15 +163,16 @@ impl RenderedFolder {
             KustomizationField::Replicas => fields::with_replicas(text, object, &ops),
         };
         let new = new.with_context(by_hand)?;
-        let after = self.render(unit, &new).with_context(by_hand)?;
+        let after = self.render(unit, &[(path, &new)]).with_context(by_hand)?;
         let others = changed_with(field, &before, &after, (object, &ops)).with_context(by_hand)?;
-        Ok(Some(EditedKustomization { text: new, others }))
+        Ok(Some(EditedUnit { path: path.to_owned(), text: new, others }))
     }
 
-    /// What a kustomization renders to with another text.
-    fn render(&self, unit: &Unit, text: &str) -> anyhow::Result<Objects> {
-        let tree = EditedTree { tree: &self.tree, files: BTreeMap::from([(unit.path.to_string(), text.to_owned())]) };
-        rendered(&tree, &unit.folder, &self.scopes)
+    /// What a unit renders to with other texts of files.
+    fn render(&self, unit: &Unit, texts: &[(&str, &str)]) -> anyhow::Result<Objects> {
+        let files = texts.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        let tree = EditedTree { tree: &self.tree, files };
+        rendered(&tree, &unit.folder, |other| *other.path == *unit.path, (&self.scopes, &self.reading))
     }
 
     /// What the images are called that `images` is about is what the workload says without it.
@@ -176,7 +181,7 @@ impl RenderedFolder {
             Some(_) => edit::remove_entry(text, 0, &[], "images")?,
             None => text.to_owned(),
         };
-        let source = self.render(unit, &without)?;
+        let source = self.render(unit, &[(&unit.path, &without)])?;
         let source = source.get(object).context("without images: it is called otherwise")?;
         let mut text = text.to_owned();
         for op in ops {
@@ -197,23 +202,36 @@ impl KustomizationField {
     }
 }
 
-fn renderer() -> Renderer {
-    Renderer::new(Options::default(), Tools::default(), None)
+fn renderer(reading: &Reading) -> Renderer {
+    Renderer::new(reading.options.clone(), reading.tools.clone(), None)
 }
 
-/// What the unit of a folder renders to.
-fn rendered<T: Tree<Error = Infallible>>(tree: &T, folder: &str, scopes: &Scopes) -> anyhow::Result<Objects> {
+/// What the unit of a folder renders to that is meant.
+fn rendered<T: Tree<Error = Infallible>>(
+    tree: &T,
+    folder: &str,
+    is_meant: impl Fn(&Unit) -> bool,
+    (scopes, reading): (&Scopes, &Reading),
+) -> anyhow::Result<Objects> {
     // One for each rendering: it keeps what it rendered by ids that don't tell an edit from the file on the disk.
-    let renderer = renderer();
+    let renderer = renderer(reading);
     let Ok(plan) = renderer.plan(tree, folder);
-    let unit = plan.units.values().find(|unit| *unit.folder == *folder);
+    let unit = plan.units.values().find(|unit| is_meant(unit));
     let unit = unit.with_context(|| format!("{folder} is no kustomization that is rolled out"))?;
     let Ok(file) = renderer.file(tree, unit, scopes);
     // What is wrong with one object is no reason not to change another.
     if let Some(complaint) = file.complaints.first().filter(|_| file.manifests.is_empty()) {
         bail!("{}: {}", complaint.place, complaint.message);
     }
-    Ok(file.manifests.into_iter().map(|manifest| (manifest.key.clone(), manifest.value())).collect())
+    let objects = file.manifests.into_iter().map(|manifest| {
+        let mut value = manifest.value();
+        // It tells of any change of the chart.
+        if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.remove(HOOK_RUN);
+        }
+        (manifest.key, value)
+    });
+    Ok(objects.collect())
 }
 
 /// The other objects that change, which may be those with the same image name.
@@ -275,7 +293,7 @@ fn without_images(object: &ObjectKey, value: &Value) -> Value {
 pub(super) fn with_resource(
     worktree: &mut Worktree,
     folder: &Path,
-    namespace: &str,
+    (namespace, reading): (&str, &Reading),
     (path, text): (&str, &str),
 ) -> anyhow::Result<Option<(String, String)>> {
     let (tree, _) =
@@ -305,9 +323,12 @@ pub(super) fn with_resource(
     let after = after.with_context(by_hand)?;
     let scopes = Scopes::new(namespace);
     // Where it does not render as it is, a tool is missing or something else is wrong, which `belay check` tells.
-    if let Ok(old) = rendered(&tree, folder, &scopes) {
+    let reading = (&scopes, reading);
+    let is_meant = |unit: &Unit| *unit.folder == *folder;
+    if let Ok(old) = rendered(&tree, folder, is_meant, reading) {
         let files = BTreeMap::from([(file.clone(), after.clone()), (path.to_owned(), text.to_owned())]);
-        let new = rendered(&EditedTree { tree: &tree, files }, folder, &scopes).with_context(by_hand)?;
+        let tree = EditedTree { tree: &tree, files };
+        let new = rendered(&tree, folder, is_meant, reading).with_context(by_hand)?;
         if let Some((name, _)) = old.iter().find(|(name, value)| new.get(name) != Some(value)) {
             return Err(anyhow::anyhow!("{name} would change, too")).with_context(by_hand);
         }

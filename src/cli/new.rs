@@ -124,8 +124,11 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     }
     worktree.check(&path)?;
     let text = manifest(&args, namespace);
-    let listed =
-        kustomization::with_resource(&mut worktree, &args.to.dir, namespace.unwrap_or("default"), (&path, &text))?;
+    let listed = {
+        let reading = args.to.reading()?;
+        let rendered_as = (namespace.unwrap_or("default"), &reading);
+        kustomization::with_resource(&mut worktree, &args.to.dir, rendered_as, (&path, &text))?
+    };
     let finish = Finish {
         to: &args.to,
         subject: format!("Add {} {}", key.kind.to_lowercase(), key.name),

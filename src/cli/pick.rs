@@ -91,15 +91,20 @@ impl Pick<'_> {
         let all: Vec<_> = all.into_iter().filter(|(_, manifest)| here(&manifest.key)).collect();
         match meant(self.words, self.selector.is_some())? {
             Meant::Kinds(kinds, names) if names.is_empty() => {
-                let selector: Selector =
-                    self.selector.unwrap_or_default().parse().map_err(|error: String| anyhow!(error))?;
+                // All of them have no label in common.
+                let labels = self.selector.filter(|labels| !labels.is_empty());
+                let selector: Option<Selector> =
+                    labels.map(|labels| labels.parse().map_err(|error: String| anyhow!(error))).transpose()?;
                 let kind = |object: &ObjectKey| {
                     kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|(_, kind)| *kind == object.kind))
                 };
                 let fits = |manifest: &Manifest| self.fits(&manifest.key) && kind(&manifest.key);
                 let found: Vec<_> = all
                     .into_iter()
-                    .filter(|(_, manifest)| fits(manifest) && selector.matches(&manifest.value()))
+                    .filter(|(_, manifest)| {
+                        let labelled = |selector: &Selector| selector.matches(&manifest.value());
+                        fits(manifest) && selector.as_ref().is_none_or(labelled)
+                    })
                     .collect();
                 if found.is_empty() {
                     match self.selector.unwrap_or_default() {

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::cause::Cause;
+use super::configured::Reading;
 use super::output::{Format, progress, say, say_value};
 use super::pushing::credentials_for;
 use super::unified;
@@ -26,9 +27,21 @@ pub struct Where {
     /// Push the commit
     #[arg(long)]
     pub push: bool,
-    /// belay's configuration, whose credentials for that repository --push shows [default: /etc/belay/belay.toml]
-    #[arg(long, value_name = "FILE", requires = "push")]
+    /// belay's configuration: how its source reads the folder, and with --push the credentials for the repository [default for
+    /// --push: /etc/belay/belay.toml]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The name of the source in the configuration; not needed where there is only one
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub source: Option<String>,
+}
+
+impl Where {
+    /// How the folder is read: as the source of the configuration says, where there is one that is meant.
+    pub(super) fn reading(&self) -> anyhow::Result<Reading> {
+        let Some(file) = &self.config else { return Ok(Reading::default()) };
+        Reading::of_file(file, self.source.as_deref())
+    }
 }
 
 /// A folder of a working copy with the manifests in it.

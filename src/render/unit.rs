@@ -10,7 +10,7 @@ use super::capabilities::Capabilities;
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
 use super::source_paths::common_folder;
-use super::tree::{Node, Tree, folders_above};
+use super::tree::{Node, Tree, below, folders_above};
 
 /// The most folders that an advice names.
 const LISTED: usize = 8;
@@ -215,6 +215,15 @@ impl Unit {
     pub fn may_change_with(path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         makes_a_unit(name) || name == IGNORE_FILE
+    }
+
+    /// The files with values that a chart is rendered with, its own first, whether they are there or not. None of a
+    /// kustomization.
+    #[must_use]
+    pub fn values_files(&self) -> Vec<String> {
+        let UnitKind::Helm(options) = &self.kind else { return Vec::new() };
+        let named = options.values.iter().filter_map(|values| super::helm::values_path(options, values));
+        std::iter::once(below(&self.folder, "values.yaml")).chain(named).collect()
     }
 
     /// What complaints call the folder.

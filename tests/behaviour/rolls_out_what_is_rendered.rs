@@ -264,7 +264,59 @@ async fn a_chart_is_told_what_its_cluster_can_do() {
     tokio::time::sleep(Duration::from_mins(15)).await;
     assert_eq!(told(world.get(&map("web")).await.unwrap()), "1 true true", "without a commit");
     assert_eq!(world.record(&first, "ConfigMap default/web").outcome, Outcome::Complete);
-    assert_eq!(world.status().state(), SourceState::Synced, "{:?}", world.status());
+    world.until("all is synced", |source| source.state() == SourceState::Synced).await;
+}
+
+/// A generated ConfigMap has another name with each change. The old one stays for as long as a revision names it that may be
+/// gone back to, also where what left is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_generated_config_map_stays_for_what_may_go_back_to_it() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    let generated = |value: &str| {
+        format!("resources: [web.yaml]\nconfigMapGenerator: [{{name: settings, literals: [A={value}]}}]\n")
+    };
+    let reads = |fate: &str| {
+        let container = "        envFrom: [{configMapRef: {name: settings}}]\n";
+        format!("{}{container}", broken("web", fate))
+    };
+    world.repository.write("web.yaml", reads("ready")).write("kustomization.yaml", generated("1"));
+    let first = world.with_all_of_them().await;
+    let named = |live: &serde_json::Value| {
+        let path = "/spec/template/spec/containers/0/envFrom/0/configMapRef/name";
+        live.pointer(path).and_then(serde_json::Value::as_str).unwrap().to_owned()
+    };
+    let before = named(&world.get(&path_of("web")).await.unwrap());
+    assert!(before.starts_with("settings-") && world.get(&map(&before)).await.is_some());
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+
+    world.repository.write("web.yaml", reads("never-ready"));
+    let bad = world.push("kustomization.yaml", &generated("2"), "Bad settings");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert_eq!(named(&world.get(&path_of("web")).await.unwrap()), before);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(world.get(&map(&before)).await.unwrap()["data"]["A"], "1", "it is needed");
+}
+
+/// Definitions are there before what is of them, though one chart holds both.
+#[tokio::test(start_paused = true)]
+async fn the_definitions_of_a_chart_come_first() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.repository.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    world.repository.write("web/crds/things.yaml", DEFINITION);
+    world
+        .repository
+        .write("web/templates/thing.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n");
+    let first = world.with_all_of_them().await;
+    assert_eq!(world.record(&first, "Thing default/one").outcome, Outcome::Complete);
+    assert!(world.get("apis/example.com/v1/namespaces/default/things/one").await.is_some());
+    assert_eq!(world.status().state(), SourceState::Synced, "{:#?}", world.status());
 }
 
 const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1

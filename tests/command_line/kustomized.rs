@@ -131,7 +131,7 @@ fn the_number_of_pods_is_set_in_the_kustomization() {
 fn what_is_not_certain_is_refused_and_names_the_file() {
     let Some(rendered) = KustomizedCopy::new() else { return };
     rendered.refused("set env live-web A=1", &["rendered by live/kustomization.yaml", "patch", "base/web.yaml"]);
-    rendered.refused("set image cart app=cart:2", &["chart chart", "chart/values.yaml", "chart/templates/cart.yaml"]);
+    rendered.refused("set image cart app=other:2", &["chart chart", "chart/values.yaml", "chart/templates/cart.yaml"]);
     rendered.refused("scale cart --replicas 3", &["chart/values.yaml"]);
     rendered.refused("set env cart A=1", &["chart/values.yaml"]);
     rendered.refused("set image base-web app=web:2", &["no manifest of a workload \"base-web\" is here"]);
@@ -205,4 +205,117 @@ fn a_new_manifest_is_a_resource_of_the_kustomization() {
     let plain = rendered.belay("new deployment cache --image cache:1 --dir shop");
     assert_eq!(plain.code, 0, "{plain:?}");
     assert_eq!(rendered.copy.git(&["show", "--name-only", "--format="]), "shop/cache.yaml\n");
+}
+
+/// The one value that does it is found by trying; the comments and the layout of its file stay.
+#[test]
+fn the_value_of_a_chart_that_does_it_is_changed() {
+    let Some(rendered) = KustomizedCopy::new() else { return };
+    let values = "# What runs.\nweb:\n  tag: v1 # newest\n  size: 2\nport: 2\n";
+    rendered.write("chart/values.yaml", values);
+    let template =
+        deployment("cart", "cart:{{ .Values.web.tag }}", "").replace("replicas: 2", "replicas: {{ .Values.web.size }}");
+    rendered.write("chart/templates/cart.yaml", &template);
+    rendered.commit();
+    let image = rendered.belay("set image cart app=cart:v2");
+    assert_eq!(image.code, 0, "{image:?}");
+    assert_eq!(rendered.read("chart/values.yaml"), values.replace("v1", "v2"));
+    let scale = rendered.belay("scale cart --replicas 5");
+    assert_eq!(scale.code, 0, "{scale:?}");
+    assert_eq!(rendered.read("chart/values.yaml"), values.replace("v1", "v2").replace("size: 2", "size: 5"));
+    // Two places that would do.
+    let twice = "web: {tag: v1, size: 2}\ntag: v1\n";
+    rendered.write("chart/values.yaml", twice);
+    rendered.write(
+        "chart/templates/cart.yaml",
+        &deployment("cart", "cart:{{ .Values.tag | default .Values.web.tag }}", ""),
+    );
+    rendered.commit();
+    rendered.belay("set image cart app=cart:v2");
+    assert_eq!(rendered.read("chart/values.yaml"), twice.replace("\ntag: v1", "\ntag: v2"), "the one that counts");
+    // What two workloads share changes with both, and more than their images does not.
+    rendered.write(
+        "chart/templates/api.yaml",
+        &deployment("api", "cart:{{ .Values.tag }}", "  minReadySeconds: {{ .Values.wait }}\n"),
+    );
+    rendered.write(
+        "chart/templates/cart.yaml",
+        &deployment("cart", "cart:{{ .Values.tag }}", "").replace("replicas: 2", "replicas: {{ .Values.wait }}"),
+    );
+    rendered.write("chart/values.yaml", "tag: v1\nwait: 1\n");
+    rendered.commit();
+    let both = rendered.belay("set image cart app=cart:v2");
+    assert!(both.code == 0 && both.err.contains("Deployment default/api has the same image"), "{both:?}");
+    rendered.refused("scale cart --replicas 3", &["no single value", "chart/values.yaml"]);
+}
+
+/// `[[source.helm]]` says how the chart is rendered, and so which file of values counts.
+#[test]
+fn the_configuration_says_which_values_count() {
+    let Some(rendered) = KustomizedCopy::new() else { return };
+    rendered.write("live/values.yaml", "tag: v5\n");
+    rendered.write("live/kustomization.yaml", "resources: []\n");
+    rendered.write(
+        "belay.toml",
+        "[[source]]\nname = \"shop\"\nrepository = \".\"\n[[source.helm]]\nchart = \"chart\"\nvalues = [\"/live/values.yaml\"]\n",
+    );
+    rendered.commit();
+    let set = rendered.belay("set image cart app=cart:v6 --config belay.toml");
+    assert_eq!(set.code, 0, "{set:?}");
+    assert_eq!(rendered.read("live/values.yaml"), "tag: v6\n");
+    assert_eq!(rendered.read("chart/values.yaml"), "tag: v1\n");
+    rendered.refused("set image cart app=cart:v7 --config belay.toml --source site", &["has no source \"site\""]);
+}
+
+/// A base may have lines of its own, and names of its own.
+#[test]
+fn what_a_base_says_itself_is_known() {
+    let Some(rendered) = KustomizedCopy::new() else { return };
+    rendered.write(
+        "base/kustomization.yaml",
+        "resources: [web.yaml]\nnamePrefix: b-\nimages: [{name: web, newTag: \"7\"}]\n",
+    );
+    rendered.write("live/kustomization.yaml", "resources: [../base]\nnamePrefix: live-\n");
+    rendered.commit();
+    let image = rendered.belay("set image live-b-web app=web:8");
+    assert_eq!(image.code, 0, "{image:?}");
+    let scaled = rendered.belay("scale live-b-web --replicas 4");
+    assert_eq!(scaled.code, 0, "{scaled:?}");
+    let live = rendered.read("live/kustomization.yaml");
+    let value = belay_core::manifest::yaml::documents(&live).0.remove(0).read().0.unwrap().value().clone();
+    assert_eq!(value["images"], serde_json::json!([{"name": "web", "newTag": "8"}]), "{live}");
+    assert_eq!(value["replicas"][0]["count"], 4, "{live}");
+    assert!(rendered.read("base/kustomization.yaml").contains("newTag: \"7\""), "the base stays");
+    let shown = rendered.belay("render live");
+    assert!(shown.out.contains("image: web:8") && shown.out.contains("replicas: 4"), "{shown:?}");
+}
+
+/// `--all` and `-l` take the workloads of charts and of kustomizations alike.
+#[test]
+fn all_workloads_are_changed_wherever_they_are_rendered() {
+    let Some(rendered) = KustomizedCopy::new() else { return };
+    let all = rendered.belay("set image --all app=r.example.com/all:3 --dir live");
+    assert_eq!(all.code, 0, "{all:?}");
+    let live = rendered.read("live/kustomization.yaml");
+    assert_eq!(live.matches("newTag: \"3\"").count(), 2, "web, and api for both that have it: {live}");
+    rendered.write("both/over/kustomization.yaml", "resources: [../../base]\n");
+    rendered.write("both/chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n");
+    rendered.write("both/chart/templates/cart.yaml", &deployment("cart", "{{ .Values.image }}", ""));
+    rendered.write("both/chart/values.yaml", "image: cart:1\n");
+    rendered.commit();
+    let both = rendered.belay("set image --all app=all:4 --dir both");
+    assert_eq!(both.code, 0, "{both:?}");
+    assert_eq!(rendered.read("both/chart/values.yaml"), "image: all:4\n");
+    let over = rendered.read("both/over/kustomization.yaml");
+    assert!(over.contains("newName: all") && over.contains("newTag: \"4\""), "{over}");
+    rendered.write(
+        "both/chart/templates/cart.yaml",
+        &deployment("cart", "{{ .Values.image }}", "")
+            .replace("  name: cart\n", "  name: cart\n  labels: {app: cart}\n"),
+    );
+    rendered.commit();
+    let labelled = rendered.belay("set image -l app=cart app=all:5 --dir both");
+    assert_eq!(labelled.code, 0, "{labelled:?}");
+    assert_eq!(rendered.read("both/chart/values.yaml"), "image: all:5\n");
+    assert_eq!(rendered.read("both/over/kustomization.yaml"), over);
 }

@@ -29,7 +29,7 @@ use super::act_on_each::each;
 use super::cause::annotated;
 use super::edit_op::Op;
 use super::exit::Exit;
-use super::kustomization::{EditedKustomization, KustomizationField, RenderedFolder};
+use super::kustomization::{EditedUnit, KustomizationField, RenderedFolder};
 use super::output::{Format, progress, say};
 use super::pick::{self, Pick};
 use super::target::{Act, For, On, Target};
@@ -180,7 +180,7 @@ pub(in crate::cli) async fn change(
     }
     let mut worktree = open(globals, place)?;
     let rendered = rendered(globals, place)?;
-    rendered.kustomizations().try_for_each(|path| worktree.load(path))?;
+    rendered.editable().try_for_each(|path| worktree.load(&path))?;
     let picked = pick_from(globals, place, words, change).in_worktree(&worktree, &rendered)?;
     let mut new: Vec<(String, String)> = Vec::new();
     let mut objects = Vec::new();
@@ -190,14 +190,13 @@ pub(in crate::cli) async fn change(
         if ops.is_empty() {
             continue;
         }
-        let known = new.iter().position(|(there, _)| *there == path);
-        let text = match known {
-            Some(at) => new[at].1.as_str(),
-            None => worktree.text(&path)?,
+        let text = |path: &str| match new.iter().find(|(there, _)| there == path) {
+            Some((_, text)) => Ok(text.clone()),
+            None => worktree.text(path).map(ToOwned::to_owned),
         };
-        let text = if rendered.is_unit(&path) {
+        let (path, text) = if rendered.is_unit(&path) {
             let edited = rendered.edit(&path, text, manifest, change)?;
-            let Some(EditedKustomization { text, others: more }) = edited else {
+            let Some(EditedUnit { path, text, others: more }) = edited else {
                 objects.push(manifest.key.clone());
                 continue;
             };
@@ -206,13 +205,15 @@ pub(in crate::cli) async fn change(
                 bail!("{undone} and {} have the same image in {path}, and can't be given two", manifest.key);
             }
             others.extend(more);
-            text
+            (path, text)
         } else {
             rendered.refuse_part(&path)?;
-            pick::write(text, manifest, &ops).with_context(|| manifest.place.to_string())?
+            let text = text(&path)?;
+            let text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
+            (path, text)
         };
         worktree.check(&path)?;
-        match known {
+        match new.iter().position(|(there, _)| *there == path) {
             Some(at) => new[at].1 = text,
             None => new.push((path, text)),
         }
@@ -237,7 +238,8 @@ pub(super) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Worktree>
 
 /// What is rendered there.
 fn rendered(globals: &Globals, place: &Place) -> anyhow::Result<RenderedFolder> {
-    RenderedFolder::below(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    RenderedFolder::below(&place.to.dir, namespace, place.to.reading()?)
 }
 
 fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], change: &impl Change) -> Pick<'a> {

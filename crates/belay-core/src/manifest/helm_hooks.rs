@@ -22,7 +22,7 @@ pub const AFTER: &str = "belay.dev/after";
 
 /// When a hook is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+enum HookPhase {
     /// Before the rest of its chart.
     Before,
     /// After it.
@@ -30,17 +30,17 @@ enum Phase {
 }
 
 /// What an object of a chart is.
-enum Role {
+enum HookRole {
     /// Not a hook.
     Object,
     /// A hook of events that belay never brings about: deletion, Helm's rollback, tests.
     LeftOut,
-    Hook(Phase, Runs),
+    Hook(HookPhase, HookFrequency),
 }
 
 /// How often a hook runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Runs {
+enum HookFrequency {
     Once,
     AtEachChange,
 }
@@ -48,20 +48,20 @@ enum Runs {
 /// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
 /// stays as it is.
 pub(super) fn order(manifests: &mut Vec<Manifest>) {
-    let mut roles: Vec<Role> = manifests.iter().map(|manifest| role(&manifest.value())).collect();
-    if roles.iter().all(|role| matches!(role, Role::Object)) {
+    let mut roles: Vec<HookRole> = manifests.iter().map(|manifest| role(&manifest.value())).collect();
+    if roles.iter().all(|role| matches!(role, HookRole::Object)) {
         return;
     }
-    let mut kept = roles.iter().map(|role| !matches!(role, Role::LeftOut));
+    let mut kept = roles.iter().map(|role| !matches!(role, HookRole::LeftOut));
     manifests.retain(|_| kept.next().unwrap_or(true));
-    roles.retain(|role| !matches!(role, Role::LeftOut));
+    roles.retain(|role| !matches!(role, HookRole::LeftOut));
     let inputs = inputs(manifests, &roles);
-    let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], Role::Object)).collect();
+    let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], HookRole::Object)).collect();
     let of_chart: Vec<String> = objects.iter().filter_map(|at| waited_for(&manifests[*at])).collect();
     // All of them and not the last alone: which of them run differs from change to change.
     let mut before: Vec<String> = Vec::new();
-    for phase in [Phase::Before, Phase::After] {
-        if phase == Phase::After {
+    for phase in [HookPhase::Before, HookPhase::After] {
+        if phase == HookPhase::After {
             for at in &objects {
                 if !is_definition(&manifests[*at]) {
                     wait(&mut manifests[*at], &before);
@@ -70,7 +70,7 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
             before.extend(of_chart.iter().cloned());
         }
         for at in in_order(manifests, &roles, phase) {
-            if let Role::Hook(_, runs) = roles[at] {
+            if let HookRole::Hook(_, runs) = roles[at] {
                 run_at(&mut manifests[at], runs, &inputs);
             }
             wait(&mut manifests[at], &before);
@@ -80,27 +80,28 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
     }
 }
 
-fn role(object: &Value) -> Role {
-    let Some(events) = annotation(object, HOOK) else { return Role::Object };
+fn role(object: &Value) -> HookRole {
+    let Some(events) = annotation(object, HOOK) else { return HookRole::Object };
     let has = |event: &str| events.split(',').any(|one| one.trim() == event);
-    let runs = if has("pre-upgrade") || has("post-upgrade") { Runs::AtEachChange } else { Runs::Once };
+    let runs =
+        if has("pre-upgrade") || has("post-upgrade") { HookFrequency::AtEachChange } else { HookFrequency::Once };
     // Where installing and upgrading differ, the first time must be able to succeed.
     if has("pre-install") {
-        Role::Hook(Phase::Before, runs)
+        HookRole::Hook(HookPhase::Before, runs)
     } else if has("post-install") {
-        Role::Hook(Phase::After, runs)
+        HookRole::Hook(HookPhase::After, runs)
     } else if has("pre-upgrade") {
-        Role::Hook(Phase::Before, runs)
+        HookRole::Hook(HookPhase::Before, runs)
     } else if has("post-upgrade") {
-        Role::Hook(Phase::After, runs)
+        HookRole::Hook(HookPhase::After, runs)
     } else {
-        Role::LeftOut
+        HookRole::LeftOut
     }
 }
 
 /// The hooks of a phase, by weight, then those first that a Job may need, then by name.
-fn in_order(manifests: &[Manifest], roles: &[Role], phase: Phase) -> Vec<usize> {
-    let is_of = |role: &Role| matches!(role, Role::Hook(of, _) if *of == phase);
+fn in_order(manifests: &[Manifest], roles: &[HookRole], phase: HookPhase) -> Vec<usize> {
+    let is_of = |role: &HookRole| matches!(role, HookRole::Hook(of, _) if *of == phase);
     let mut hooks: Vec<usize> = (0..roles.len()).filter(|at| is_of(&roles[*at])).collect();
     hooks.sort_by_cached_key(|at| {
         let manifest = &manifests[*at];
@@ -111,18 +112,18 @@ fn in_order(manifests: &[Manifest], roles: &[Role], phase: Phase) -> Vec<usize> 
 }
 
 /// What hooks run for: all of their chart, in one hash.
-fn inputs(manifests: &[Manifest], roles: &[Role]) -> String {
+fn inputs(manifests: &[Manifest], roles: &[HookRole]) -> String {
     let mut of: Vec<Value> = Vec::new();
     for (manifest, role) in manifests.iter().zip(roles) {
-        let counts = !matches!(role, Role::Hook(_, Runs::Once));
+        let counts = !matches!(role, HookRole::Hook(_, HookFrequency::Once));
         of.extend(counts.then(|| Value::from(format!("{} {}", manifest.key, manifest.hash))));
     }
     of.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
     ManifestHash::of(&Value::Array(of)).to_string()
 }
 
-fn run_at(manifest: &mut Manifest, runs: Runs, inputs: &str) {
-    let says = if runs == Runs::Once { format!("{ONCE}{}", manifest.hash) } else { inputs.to_owned() };
+fn run_at(manifest: &mut Manifest, runs: HookFrequency, inputs: &str) {
+    let says = if runs == HookFrequency::Once { format!("{ONCE}{}", manifest.hash) } else { inputs.to_owned() };
     change(manifest, |annotations| drop(annotations.insert(HOOK_RUN.to_owned(), says.into())));
 }
 
