@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::target::{Act, For, On, REVISED, Target};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
-use belay_core::rollout::{Hold, applied_fields, marks, template, template_hash};
+use belay_core::rollout::{Hold, applied_fields, marks, template};
 
 /// What `belay restart` understands.
 #[derive(clap::Args, Debug)]
@@ -73,7 +73,7 @@ async fn restart_held(
 ) -> anyhow::Result<Act> {
     let mut present = template(&target.live).cloned().unwrap_or_default();
     present["metadata"]["annotations"][marks::RESTARTED_AT] = json!(now);
-    let hold = Hold { template: template_hash(&present), ..hold };
+    let hold = hold.moved_to(&present);
     sent["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT] = json!(now);
     sent["metadata"]["annotations"][marks::HOLD] = json!(hold.to_annotation());
     sent["metadata"]["resourceVersion"] = target.live["metadata"]["resourceVersion"].clone();

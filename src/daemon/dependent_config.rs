@@ -199,6 +199,7 @@ pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Val
         manifest: wanted.hash.clone(),
         config: None,
         template: String::new(),
+        left_alone: Vec::new(),
         commit: wanted.commit.id.clone(),
         reason: reason.message.clone(),
         since: context.clock.now(),

@@ -10,7 +10,6 @@ use super::state::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Hold, TemplateMarks, Workload, body, config_hash_in, held_body, is_as_applied, say_config_hash, template,
-    template_hash,
 };
 
 impl Source {
@@ -81,7 +80,7 @@ impl Source {
             Some(present) => {
                 let marks = TemplateMarks::on(live);
                 let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present));
-                template_hash(present) == hold.template && is_as_applied(live, &left_alone.leave(sent, Some(live)))
+                hold.is_about(present) && is_as_applied(live, &left_alone.leave(sent, Some(live)))
             }
             // What it was before stands in Git: who plans reads it, beside this loop.
             None => false,

@@ -22,7 +22,7 @@ use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Action, CommitId, Hold, Outcome, Reason, Record, RolledOut, Trigger, before_apply, body, manual_rollback, marks,
-    rolling_update, template, template_hash, with_template,
+    rolling_update, template, with_template,
 };
 
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -64,7 +64,7 @@ impl Source {
     /// holds what the repository says, nothing else is to be done.
     fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
         let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
-        let in_force = template(live).is_some_and(|present| template_hash(present) == hold.template);
+        let in_force = template(live).is_some_and(|present| hold.is_about(present));
         if !holds_head || !in_force || self.rollouts.under_way.contains_key(key) {
             return;
         }
@@ -209,7 +209,7 @@ async fn adopt(
 ) -> Result<(), ClusterError> {
     let _room = context.requests.room().await;
     let Some(mut live) = context.cluster.get(key, served).await? else { return Ok(()) };
-    let as_held = template(&live).is_some_and(|present| template_hash(present) == hold.template);
+    let as_held = template(&live).is_some_and(|present| hold.is_about(present));
     if !as_held || Hold::on(&live).as_ref() != Some(hold) {
         return Ok(());
     }
@@ -226,7 +226,7 @@ async fn adopt(
 pub(super) fn by_hand(work: &RolloutTask, live: &Value) -> Option<Hold> {
     let wanted = &work.planned.wanted;
     let hold = Hold::on(live).filter(|hold| hold.by.is_some())?;
-    let there = template(live).is_some_and(|present| template_hash(present) == hold.template);
+    let there = template(live).is_some_and(|present| hold.is_about(present));
     (there && hold.keeps(&wanted.hash, wanted.config.as_deref())).then_some(hold)
 }
 
@@ -246,7 +246,7 @@ pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<
     let wanted = &work.planned.wanted;
     let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());
     let Some(hold) = Hold::on(live).filter(keeps) else { return Ok(None) };
-    if template(live).is_none_or(|present| template_hash(present) != hold.template) {
+    if template(live).is_none_or(|present| !hold.is_about(present)) {
         return Ok(None);
     }
     let reason = Reason { code: "HeldMeanwhile".to_owned(), message: hold.reason };
@@ -288,13 +288,15 @@ pub(super) async fn undone_by_hand(
     let hold = Hold {
         manifest: wanted.hash.clone(),
         config: wanted.config.clone(),
-        template: template_hash(&revision.template),
+        template: String::new(),
+        left_alone: Vec::new(),
         commit: wanted.commit.id.clone(),
         reason: reason.message.clone(),
         since: context.clock.now(),
         with: Vec::new(),
         by: None,
-    };
+    }
+    .about(&revision.template, &wanted.left_alone);
     let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold));
     let sent = with_template(sent, &revision.template);
     let back_to = revision.marks.commit.as_deref().and_then(|commit| commit.parse().ok());

@@ -304,11 +304,11 @@ impl Planner<'_> {
             let turned = beside.run(move || repository.turned_by(&key, &commit)).await.ok().flatten();
             return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
-        if template_hash(present) == hold.template {
+        if hold.is_about(present) {
             return Ok(Some(body(&manifest, &TemplateMarks::on(live), Some(present))));
         }
         let kept = self.ask(&wanted.key, || self.cluster.revisions(&wanted.key, live)).await;
-        let kept = self.or_nothing(kept)?.into_iter().find(|one| template_hash(&one.template) == hold.template);
+        let kept = self.or_nothing(kept)?.into_iter().find(|one| hold.is_about(&one.template));
         Ok(Some(match kept {
             Some(revision) => body(&manifest, &revision.marks, Some(&revision.template)),
             None => body(&manifest, &TemplateMarks::on(live), Some(present)),

@@ -39,6 +39,7 @@ pub(super) fn hold(work: &RolloutTask, reason: &Reason, found: &RollbackTarget) 
         manifest: wanted.hash.clone(),
         config: wanted.config.clone(),
         template: template_hash(&found.template),
+        left_alone: Vec::new(),
         commit: wanted.commit.id.clone(),
         reason: reason.message.clone(),
         since: work.context.clock.now(),

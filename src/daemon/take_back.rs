@@ -13,8 +13,7 @@ use super::rollback_target::find_way;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, replication_controller};
 use belay_core::rollout::{
-    Baseline, Hold, NoRollbackTarget, Outcome, Reason, RollbackTarget, TemplateMarks, Workload, same_template,
-    template, template_hash,
+    Baseline, Hold, NoRollbackTarget, Outcome, Reason, RollbackTarget, TemplateMarks, Workload, same_template, template,
 };
 
 /// Takes a failed rollout back, as far as its source and its kind allow.
@@ -75,7 +74,7 @@ async fn go_back(
                 let message = format!("{}; {}", reason.message, NoRollbackTarget::First);
                 return fail(work, live, Reason { message, ..reason }).await;
             }
-            Ok(would_be) => hold.template = template_hash(&would_be),
+            Ok(would_be) => hold = hold.about(&would_be, &work.planned.wanted.left_alone),
             Err(refused) => return refused_on_the_way(work, live, reason, &refused).await,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use belay::cluster::Cluster;
 use belay::config::IgnoreConfig;
 use belay::daemon::plan_once;
-use belay_core::rollout::{Action, Outcome};
+use belay_core::rollout::{Action, LiveWorkload, Outcome};
 use serde_json::{Value, json};
 
 use crate::the_number_of_pods_is_judged::wanted;
@@ -174,6 +174,14 @@ async fn nor_does_it_undo_what_was_decided_since_the_last_good_one() {
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::RolledBack);
     let live = web(&world).await;
     assert_eq!((image(&live), cpu(&live)), ("web:1", &json!("3")));
+    // Nor does what is decided later hide the hold.
+    decide_cpu(&world, "5").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let live = web(&world).await;
+    let told = LiveWorkload::of(&world.record(&second, "Deployment default/web").object, &live);
+    assert!(told.hold.is_some() && world.status().held.len() == 1, "{told:#?}");
+    assert_eq!(cpu(&web(&world).await), &json!("5"));
+    assert_eq!(image(&web(&world).await), "web:1");
 }
 
 /// What is decided during a rollout is neither an undo by hand nor written over.

@@ -11,6 +11,7 @@ use belay::cluster::Cluster;
 use belay::config::{Drift, OnFailure, SourceConfig, Span};
 use belay::daemon::{Daemon, Status};
 use belay::history::History;
+use belay::render::Tools;
 use minicluster::{MiniCluster, Part, Random, Script};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -99,7 +100,7 @@ impl Stage {
         let line = Line::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
         let mut stage = Stage {
             person: Person(cluster.client_as("kubectl")),
-            shop: Shop::new(scenario.seed, &scenario.apps, scenario.style.second.is_some(), bug.clone()),
+            shop: Shop::new(scenario.seed, &scenario.apps, &scenario.style, bug.clone()),
             line,
             bug,
             log,
@@ -341,6 +342,8 @@ impl Stage {
         let (history, _) = History::open(&folder, self.clock.now()).expect("a history");
         let random = self.random.fork();
         let daemon = Daemon::new(history, self.clock.clone(), CancellationToken::new());
+        let kustomize = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/simulation/kustomize");
+        let daemon = daemon.rendering_with(Tools { kustomize: Some(kustomize.into()), helm: None });
         let mut daemon = daemon.repeatable(move || Duration::from_millis(random.below(40)));
         if self.scenario.style.leads {
             daemon = daemon.leading(if twin { "the-other" } else { "the-one" }.to_owned());

@@ -7,12 +7,15 @@ use serde_json::Value;
 
 use super::bugs::Bug;
 use super::events::{Bomb, Edit};
-use super::scenario::{App, Fate, Kind, Shape};
+use super::scenario::{App, Fate, Kind, Shape, Style};
 use super::second;
 use crate::world::repository::Repository;
 
 /// The file that is made to break its reader.
 const BOMB: &str = "apps/bomb.yaml";
+
+/// What makes a folder one that is rendered.
+const KUSTOMIZATION: &str = "kustomization.yaml";
 
 /// An object, as the checkers name it: kind and name. All are in namespace default.
 pub type Key = (String, String);
@@ -78,6 +81,8 @@ pub struct Shop {
     pub git: Repository,
     apps: Vec<App>,
     beside: Beside,
+    /// Whether each workload is rendered.
+    rendered: bool,
     seed: u64,
     /// A bug by which belay does not read what is written.
     bug: Option<Bug>,
@@ -94,9 +99,10 @@ pub struct Shop {
 
 impl Shop {
     /// The repository of a scenario, with its first commit pushed.
-    pub fn new(seed: u64, apps: &[App], second: bool, bug: Option<Bug>) -> Shop {
+    pub fn new(seed: u64, apps: &[App], style: &Style, bug: Option<Bug>) -> Shop {
         let mut git = Repository::new();
         git.author("Ada", "ada@example.com").at(1_767_225_600);
+        let second = style.second.is_some();
         let side = second.then_some(Side { version: 1, fate: Fate::Ready });
         let done = second.then_some(Side { version: 1, fate: Fate::Done });
         let beside = Beside { secret: 0, plain: side, controller: side, job: done, bomb: None };
@@ -104,6 +110,7 @@ impl Shop {
             git,
             apps: apps.to_vec(),
             beside,
+            rendered: style.rendered,
             seed,
             bug,
             versions: 1,
@@ -289,7 +296,13 @@ impl Shop {
         for (path, _, want) in self.wants() {
             let text = want.map_or_else(|| "kind: [Deployment\n  metadata: {\n".to_owned(), |want| want.text);
             let text = self.bug.as_ref().map_or_else(|| text.clone(), |bug| bug.twist_manifest(&text));
-            self.git.write(path, text);
+            match path.strip_suffix(KUSTOMIZATION) {
+                None => self.git.write(path, text),
+                Some(folder) => {
+                    self.git.write(format!("{folder}workload.yaml"), text);
+                    self.git.write(path, "resources: [workload.yaml]\n")
+                }
+            };
         }
     }
 
@@ -318,7 +331,10 @@ impl Shop {
                 all.push(plain("HorizontalPodAutoscaler", &name, path, text));
             }
             let suffix = if app.renamed == 0 { String::new() } else { format!("-{}", app.renamed) };
-            let path = format!("apps/{}{suffix}.yaml", app.name);
+            let path = match self.rendered {
+                false => format!("apps/{}{suffix}.yaml", app.name),
+                true => format!("apps/{}{suffix}/{KUSTOMIZATION}", app.name),
+            };
             let after = app.after.map(|after| &self.apps[after]);
             let after = after.map(|after| (format!("{:?}", after.kind), after.name.clone()));
             let want = (app.shape == Shape::Sound).then(|| workload(app, path.clone(), after));

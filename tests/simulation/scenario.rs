@@ -136,6 +136,8 @@ pub struct Style {
     pub leads: bool,
     /// Whether there is a second source, and whether that comes after the first.
     pub second: Option<Order>,
+    /// Whether each workload is rendered, from a folder of its own with a kustomization.
+    pub rendered: bool,
 }
 
 /// When a source is rolled out.
@@ -173,6 +175,8 @@ impl Scenario {
                 1 => Some(Order::After),
                 _ => None,
             },
+            // Drawn apart once more, for the same reason.
+            rendered: Random::new(seed ^ 0x0e0d_e2ed).below(5) == 0,
         };
         let count = 1 + random.below(3);
         let mut apps: Vec<App> = (0..count).map(|index| app(&random, index)).collect();

@@ -13,9 +13,7 @@ use crate::cli::target::{Act, Target};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Pace, RollError};
 use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
-use belay_core::rollout::{
-    Hold, TemplateMarks, applied_fields, body, marks, same_template, template, template_hash, with_template,
-};
+use belay_core::rollout::{Hold, TemplateMarks, applied_fields, body, marks, same_template, template, with_template};
 
 /// How often the cluster is looked at while pods come and go.
 const LOOK: Duration = Duration::from_secs(1);
@@ -187,7 +185,7 @@ impl Rolling<'_> {
         }
         // What the server makes of the template counts, and is only known when it is there.
         for _ in 0..2 {
-            let hold = hold.clone().map(|hold| Hold { template: template_hash(&there), ..hold });
+            let hold = hold.clone().map(|hold| hold.moved_to(&there));
             let sent = body(&without_replicas(self.applied()), source, marks, hold.as_ref());
             live = self.cluster.apply(key, served, &with_template(sent, &there), Mode::Real).await?.object;
             let now = template(&live).cloned().unwrap_or_default();

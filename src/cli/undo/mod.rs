@@ -214,6 +214,7 @@ impl Undo<'_> {
             manifest: head.manifest,
             config: head.config,
             template: template_hash(&goal.template),
+            left_alone: Vec::new(),
             commit: head.commit,
             reason,
             since: Clock::system().now(),
@@ -227,7 +228,7 @@ impl Undo<'_> {
 /// nobody to judge it. `belay retry` does that, judged.
 fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
     let live = &target.live;
-    let is_in_force = |hold: &Hold| template(live).is_some_and(|present| template_hash(present) == hold.template);
+    let is_in_force = |hold: &Hold| template(live).is_some_and(|present| hold.is_about(present));
     match Hold::on(live).filter(is_in_force) {
         Some(hold) if goal.marks.commit.as_deref() == Some(hold.commit.as_str()) => bail!(
             "commit {} is held for {}: {}; belay retry {} rolls it out again, and takes it back if it fails",

@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::field_path::FieldPath;
+use super::left_alone::LeftAlone;
 use super::{CommitId, marks};
 use crate::manifest::ObjectKey;
 
@@ -24,6 +26,9 @@ pub struct Hold {
     /// The short hash of the pod template that the workload went back to: what it has while it is held. Empty for what
     /// has none, a ConfigMap that went back with the workload that it failed with: that has its former manifest.
     pub template: String,
+    /// The fields of that template that are left alone: they may change, and it is the same one.
+    #[serde(default, rename = "leftAlone", skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<FieldPath>,
     /// The commit that brought the held manifest.
     pub commit: CommitId,
     /// Why, in a sentence.
@@ -67,6 +72,25 @@ impl Hold {
         self.manifest == manifest && self.config.as_deref() == config
     }
 
+    /// Whether it is about a workload that has this pod template.
+    #[must_use]
+    pub fn is_about(&self, template: &Value) -> bool {
+        LeftAlone::of(&self.left_alone).template_hash(template) == self.template
+    }
+
+    /// The same hold about this pod template, of which these fields are left alone.
+    #[must_use]
+    pub fn about(self, template: &Value, left_alone: &LeftAlone) -> Hold {
+        Hold { template: left_alone.template_hash(template), left_alone: left_alone.in_template(), ..self }
+    }
+
+    /// The same hold about a pod template that took the place of the one that it was about.
+    #[must_use]
+    pub fn moved_to(self, template: &Value) -> Hold {
+        let left_alone = LeftAlone::of(&self.left_alone);
+        self.about(template, &left_alone)
+    }
+
     /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
     #[must_use]
     pub fn keeps_company(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
@@ -91,6 +115,7 @@ mod tests {
             manifest: "abc".to_owned(),
             config: None,
             template: "0123456789abcdef".to_owned(),
+            left_alone: Vec::new(),
             commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
@@ -103,6 +128,22 @@ mod tests {
     fn a_hold_is_read_back_as_it_was_written() {
         let object = json!({"metadata": {"annotations": {marks::HOLD: hold().to_annotation()}}});
         assert_eq!(Hold::on(&object), Some(hold()));
+    }
+
+    #[test]
+    fn it_is_about_its_template_whatever_is_decided_of_what_is_left_alone() {
+        let template = |image: &str, cpu: u64| json!({"spec": {"image": image, "cpu": cpu}});
+        let cpu: FieldPath = "/spec/template/spec/cpu".parse().unwrap();
+        let replicas: FieldPath = "/spec/replicas".parse().unwrap();
+        let held = hold().about(&template("web:1", 1), &LeftAlone::of([&cpu, &replicas]));
+        assert_eq!(held.left_alone, [cpu]);
+        let object = json!({"metadata": {"annotations": {marks::HOLD: held.to_annotation()}}});
+        let held = Hold::on(&object).unwrap();
+        assert!(held.is_about(&template("web:1", 2)) && !held.is_about(&template("web:2", 1)));
+        assert!(held.moved_to(&template("web:3", 1)).is_about(&template("web:3", 9)));
+        let plain = hold().about(&template("web:1", 1), &LeftAlone::default());
+        assert!(plain.is_about(&template("web:1", 1)) && !plain.is_about(&template("web:1", 2)));
+        assert!(!plain.to_annotation().contains("leftAlone"));
     }
 
     #[test]

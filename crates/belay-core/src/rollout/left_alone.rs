@@ -47,10 +47,19 @@ impl LeftAlone {
     /// Whether something of the pod template is left alone.
     #[must_use]
     pub fn is_in_template(&self) -> bool {
+        self.of_template().next().is_some()
+    }
+
+    /// The fields that are of the pod template.
+    pub(super) fn in_template(&self) -> Vec<FieldPath> {
+        self.of_template().cloned().collect()
+    }
+
+    fn of_template(&self) -> impl Iterator<Item = &FieldPath> {
         let first = |field: &FieldPath, name: &str, at: usize| {
             field.steps.get(at).is_none_or(|step| matches!(step, Step::Name(own) if own == name))
         };
-        self.fields.iter().any(|field| first(field, "spec", 0) && first(field, "template", 1))
+        self.fields.iter().filter(move |field| first(field, "spec", 0) && first(field, "template", 1))
     }
 
     /// What is sent of `body` to an object that is `live`. All of it where there is none yet.

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::health::{Counters, Standing};
-use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template, template_hash};
+use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
 use crate::manifest::ObjectKey;
 
 /// A live workload, as far as a status tells of it.
@@ -33,7 +33,7 @@ impl LiveWorkload {
     #[must_use]
     pub fn of(key: &ObjectKey, live: &Value) -> LiveWorkload {
         // A hold that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.
-        let holds = |hold: &Hold| template(live).is_none_or(|template| template_hash(template) == hold.template);
+        let holds = |hold: &Hold| template(live).is_none_or(|template| hold.is_about(template));
         let health = health::health(key, live);
         let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
         let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });

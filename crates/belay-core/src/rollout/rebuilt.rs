@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::health::Standing;
 use super::{
     CommitId, Hold, Outcome, Reason, Record, RecordId, Revision, TemplateMarks, Trigger, health, marks, same_template,
-    template, template_hash,
+    template,
 };
 use crate::manifest::ObjectKey;
 
@@ -65,7 +65,7 @@ pub fn rebuilt(source: &str, key: &ObjectKey, live: &Value, revisions: &[Revisio
         told.revisions.push(revision);
     }
     let hold = Hold::on(live);
-    let back = hold.as_ref().and_then(|hold| all.iter().find(|one| template_hash(&one.template) == hold.template));
+    let back = hold.as_ref().and_then(|hold| all.iter().find(|one| hold.is_about(&one.template)));
     for (commit, told) in by_commit {
         let mut record = blank(source, key, &commit, told.began);
         record.revision = told.revisions.iter().map(|revision| revision.number).max().filter(|number| *number > 0);
@@ -184,6 +184,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::revisions;
+    use super::super::template_hash;
     use super::*;
 
     const FIRST: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
@@ -256,6 +257,7 @@ mod tests {
             manifest: "abc".to_owned(),
             config: None,
             template: template_hash(&pod("web:1")),
+            left_alone: Vec::new(),
             commit: SECOND.parse().unwrap(),
             reason: "no image".to_owned(),
             since: "2026-01-02T12:00:00Z".parse().unwrap(),

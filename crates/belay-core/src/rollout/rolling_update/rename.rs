@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Hold, marks, template, template_hash};
+use super::super::{Hold, marks, template};
 use super::build::{kept, written_size};
 use super::label::change;
 use super::names::Controller;
@@ -73,7 +73,7 @@ impl RollingUpdate {
                 "template": {"metadata": {"labels": {RENAMING: none}}}},
         });
         if let Some(hold) = Hold::on(parked.0) {
-            let hold = Hold { template: template_hash(&final_template(parked)), ..hold };
+            let hold = hold.moved_to(&final_template(parked));
             patch["metadata"]["annotations"][marks::HOLD] = hold.to_annotation().into();
         }
         self.renamed = true;
