@@ -32,7 +32,7 @@ pub struct Where {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The name of the source in the configuration; not needed where there is only one
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(long = "source", id = "configured_source", value_name = "NAME", requires = "config")]
     pub source: Option<String>,
 }
 
