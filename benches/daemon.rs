@@ -21,7 +21,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
 
-#[path = "../tests/world/mod.rs"]
+#[path = "../tests/support/mod.rs"]
 mod world;
 
 #[path = "daemon/applies.rs"]

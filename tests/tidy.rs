@@ -292,8 +292,8 @@ fn no_cupboards() {
 /// The simulation's checkers judge the daemon: they read raw requests, objects, rows and lines, and share no code with it.
 #[test]
 fn the_checkers_share_no_code_with_the_daemon() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation");
-    let mut files: Vec<PathBuf> = ["books.rs", "findings.rs", "run.rs"].map(|name| root.join(name)).to_vec();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/simulation");
+    let mut files: Vec<PathBuf> = ["history_rows.rs", "findings.rs", "run.rs"].map(|name| root.join(name)).to_vec();
     files.extend(fs::read_dir(root.join("checks")).unwrap().map(|entry| entry.unwrap().path()));
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

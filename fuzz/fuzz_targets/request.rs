@@ -1,7 +1,7 @@
-//! See `tests/fuzz/targets`, where the target is.
+//! See `tests/system/fuzz/targets`, where the target is.
 #![no_main]
 
-#[path = "../../tests/fuzz/targets/mod.rs"]
+#[path = "../../tests/system/fuzz/targets/mod.rs"]
 #[allow(dead_code)]
 mod targets;
 

@@ -18,7 +18,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "real time is what is measured")]
 
-#[path = "../../../tests/world/control_plane.rs"]
+#[path = "../../../tests/support/control_plane.rs"]
 #[allow(dead_code, reason = "it serves tests too")]
 mod control_plane;
 #[path = "../../../benches/daemon/process.rs"]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Generated from a real API server; `tests/fidelity/roles.rs` says how.
+/// Generated from a real API server; `tests/cluster/fidelity/roles.rs` says how.
 const ROLES: &str = include_str!("roles.json");
 
 /// Cluster roles, roles, and the bindings of some of them.

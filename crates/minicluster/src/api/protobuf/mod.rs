@@ -1,7 +1,7 @@
 //! Protocol buffers, in which Go's clients speak of built-in kinds: a magic number, then an envelope that says what is in it.
 //!
 //! Nothing here knows a kind. The numbers of fields are data (`fields.txt`), read from the Go types of a real API server by
-//! `tests/fidelity/go_protobuf.rs`; everything becomes JSON on the way in and is made from JSON on the way out. That is
+//! `tests/cluster/fidelity/go_protobuf.rs`; everything becomes JSON on the way in and is made from JSON on the way out. That is
 //! less to carry than generated types (a crate of 3 MB of code) or a reflection library with its descriptors, and it is
 //! always of the version of the other facts.
 

@@ -1,0 +1,188 @@
+//! The combinations: whose API server, whose controllers.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use belay::clock::Clock;
+use kube::Client;
+use minicluster::controllers::{self, Controller, Options, Running, Which};
+use minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
+
+use super::kubelet::Kubelet;
+use super::observer::Observer;
+use crate::support::control_plane::{ControlPlane, ControllerManager, Controllers, Manager};
+
+/// Whose part it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whose {
+    /// Kubernetes' own.
+    Real,
+    /// Ours.
+    Embedded,
+}
+
+/// One way to put a cluster together. The kubelet is always the test's own: it does what the scripts say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Combination {
+    pub api: Whose,
+    pub controllers: Whose,
+}
+
+impl Combination {
+    /// What everything is measured by.
+    pub const REFERENCE: Combination = Combination { api: Whose::Real, controllers: Whose::Real };
+
+    /// All that are run.
+    pub const ALL: [Combination; 4] = [
+        Combination::REFERENCE,
+        Combination { api: Whose::Real, controllers: Whose::Embedded },
+        Combination { api: Whose::Embedded, controllers: Whose::Real },
+        Combination { api: Whose::Embedded, controllers: Whose::Embedded },
+    ];
+
+    /// Those that are asked for, and always the reference.
+    pub fn wanted() -> Vec<Combination> {
+        let wanted = std::env::var("BELAY_COMBINATIONS").unwrap_or_default();
+        let is_wanted = |one: &Combination| {
+            *one == Combination::REFERENCE || wanted.is_empty() || wanted.split(',').any(|title| title == one.title())
+        };
+        Combination::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// A heading for the table, and the name in the file of deviations: whose API server, whose controllers.
+    pub fn title(self) -> &'static str {
+        match (self.api, self.controllers) {
+            (Whose::Real, Whose::Real) => "real+real",
+            (Whose::Real, Whose::Embedded) => "real+own",
+            (Whose::Embedded, Whose::Real) => "own+real",
+            (Whose::Embedded, Whose::Embedded) => "own+own",
+        }
+    }
+}
+
+/// A running cluster of one combination, with the test's kubelet and an observer of everything.
+pub struct Cluster {
+    pub client: Client,
+    pub kubelet: Kubelet,
+    pub observer: Observer,
+    running: Option<Running>,
+    server: Server,
+}
+
+/// What serves the API, and what else has to live as long.
+enum Server {
+    Real(ControlPlane),
+    Embedded(Box<Embedded>),
+}
+
+struct Embedded {
+    cluster: MiniCluster,
+    _door: Listening,
+    _manager: Option<ControllerManager>,
+    folder: tempfile::TempDir,
+    kubectl: PathBuf,
+}
+
+/// Which controllers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// All of them.
+    Whole,
+    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays.
+    DeploymentsAlone,
+}
+
+impl Stage {
+    /// Their names in kube-controller-manager.
+    fn names(self) -> &'static str {
+        match self {
+            Stage::Whole => Manager::JSON.controllers,
+            Stage::DeploymentsAlone => "deployment",
+        }
+    }
+
+    fn which(self) -> Which {
+        match self {
+            // Two controllers drive DaemonSets' pods off tainted nodes; which is first is left to chance. And a real
+            // cluster's volumes come from others.
+            Stage::Whole => Which::all().without(&[Controller::TaintEviction, Controller::Volumes]),
+            Stage::DeploymentsAlone => Which::only(&[Controller::Deployment]),
+        }
+    }
+}
+
+impl Cluster {
+    pub async fn start(assets: &Path, combination: Combination, stage: Stage) -> Cluster {
+        let server = match combination.api {
+            Whose::Real => Server::Real(real(assets, combination.controllers, stage).await),
+            Whose::Embedded => Server::Embedded(Box::new(embedded(assets, combination.controllers, stage).await)),
+        };
+        let client = match &server {
+            Server::Real(plane) => plane.client(),
+            Server::Embedded(embedded) => embedded.cluster.client(),
+        };
+        let observer = Observer::start(client.clone()).await;
+        let kubelet = Kubelet::start(client.clone(), &observer);
+        kubelet.make_nodes().await;
+        let running = (combination.controllers == Whose::Embedded).then(|| {
+            let client = match &server {
+                Server::Real(plane) => plane.client(),
+                Server::Embedded(embedded) => embedded.cluster.client_as("kube-controller-manager"),
+            };
+            let mut options = Options::new(Clock::system(), Random::new(1));
+            options.which = stage.which();
+            controllers::start(client, &options)
+        });
+        Cluster { client, kubelet, observer, running, server }
+    }
+
+    /// The real kubectl, pointed at this cluster.
+    pub fn kubectl(&self) -> Command {
+        match &self.server {
+            Server::Real(plane) => plane.kubectl(),
+            Server::Embedded(embedded) => {
+                let mut kubectl = Command::new(&embedded.kubectl);
+                kubectl.arg("--kubeconfig").arg(embedded.folder.path().join("kubeconfig"));
+                kubectl.env("HOME", embedded.folder.path());
+                kubectl
+            }
+        }
+    }
+
+    pub async fn stop(self) {
+        if let Some(running) = self.running {
+            running.stop().await;
+        }
+        if let Server::Embedded(embedded) = self.server {
+            embedded.cluster.stop().await;
+        }
+    }
+}
+
+async fn real(assets: &Path, controllers: Whose, stage: Stage) -> ControlPlane {
+    let which = match controllers {
+        Whose::Real => Controllers::Only(stage.names()),
+        Whose::Embedded => Controllers::None,
+    };
+    ControlPlane::start(assets, which).await
+}
+
+/// The embedded API server, with a door for kubectl and kube-controller-manager.
+async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
+    let token = Token { token: "admin".to_owned(), user: User::admin() };
+    let access = Access { tokens: vec![token], ..Access::default() };
+    let builder = MiniCluster::builder().access(access).without(Part::Controllers).without(Part::Kubelet);
+    let cluster = builder.start().await.unwrap();
+    let authority = Authority::new().unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let door = cluster.listen(address, Door::Tls(authority.clone())).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = door.kubeconfig(Some("admin"));
+    std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
+    let manager = (controllers == Whose::Real).then(|| {
+        let how = Manager { controllers: stage.names(), ..Manager::JSON };
+        ControllerManager::start(assets, &kubeconfig, &authority.certificate(), how)
+    });
+    Embedded { cluster, _door: door, _manager: manager, folder, kubectl: assets.join("kubectl") }
+}

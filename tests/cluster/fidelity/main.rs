@@ -1,0 +1,30 @@
+//! The embedded cluster against the real control plane.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::too_many_lines,
+    reason = "tests; a case is a list of steps"
+)]
+
+#[path = "../../support/mod.rs"]
+mod support;
+
+mod api_documents;
+mod api_exchange;
+mod api_protobuf;
+mod controllers;
+mod facts;
+mod go_protobuf;
+mod go_types;
+mod kubectl;
+mod kubelet;
+mod main_job;
+mod main_job_kinds;
+mod main_job_traps;
+mod manager_protobuf;
+mod objects;
+mod random_objects;
+mod roles;
+mod token_volumes;
+mod undo;

@@ -1,0 +1,108 @@
+//! A hold is let go when the manifest changes in Git, or a ConfigMap that its template names, or when somebody takes it
+//! off.
+
+use std::time::Duration;
+
+use belay_core::rollout::{Hold, Outcome, Trigger, marks};
+use serde_json::json;
+
+use crate::support::daemon::{World, broken, deployment, image, path_of};
+
+#[tokio::test(start_paused = true)]
+async fn a_fix_rolls_out() {
+    let (mut world, _) = held("").await;
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live)), ("web:3", None));
+    assert!(world.status().held.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revert_takes_the_hold_off_without_a_rollout() {
+    let (mut world, _) = held("").await;
+    let revert = world.push("web.yaml", &deployment("web", "web:1", ""), "Revert");
+    world.through(&revert).await;
+    let record = world.record(&revert, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::Complete, false));
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live)), ("web:1", None));
+}
+
+/// Whoever makes it anew has the hold among their own fields, until belay takes its marks back.
+#[tokio::test(start_paused = true)]
+async fn also_where_somebody_has_made_it_anew() {
+    let (mut world, _) = held("").await;
+    let anew = world.make_anew(&path_of("web")).await;
+    assert!(Hold::on(&anew).is_some());
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let revert = world.push("web.yaml", &deployment("web", "web:1", ""), "Revert");
+    world.through(&revert).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live)), ("web:1", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_on_to_the_held_manifest_again_is_held() {
+    let (mut world, _) = held("").await;
+    let note = world.push("note.yaml", "# nothing\n", "Nothing");
+    world.through(&note).await;
+    let again = world.push("web.yaml", &format!("# A comment.\n{}", broken("web", "never-ready")), "A comment");
+    world.through(&again).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert!(Hold::on(&live).is_some(), "a comment is no change of the manifest");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_config_map_that_changes_lets_go() {
+    let (mut world, _) = held("        envFrom:\n        - configMapRef: {name: settings}\n").await;
+    let settings = world.push("settings.yaml", &settings("2"), "Other settings");
+    world.through(&settings).await;
+    // The manifest is as broken as before: it is tried again, and taken back again.
+    let record = world.record(&settings, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::RolledBack, true), "{record:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_secret_that_changes_lets_go() {
+    let secret = |value: &str| settings(value).replace("ConfigMap", "Secret").replace("\ndata:", "\nstringData:");
+    let (mut world, bad) = held("        envFrom:\n        - secretRef: {name: settings, optional: true}\n").await;
+    // One that it does not name changes nothing.
+    let other = world.push("other.yaml", &secret("1").replace("settings", "other"), "Another secret");
+    world.through(&other).await;
+    assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()).unwrap().commit.as_str(), bad);
+    let named = world.push("secret.yaml", &secret("2"), "A secret");
+    world.through(&named).await;
+    let record = world.record(&named, "Deployment default/web");
+    assert_eq!((record.outcome, record.rolls_out), (Outcome::RolledBack, true), "{record:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_it_off_gets_a_retry() {
+    let (mut world, bad) = held("").await;
+    world.patch(&path_of("web"), "belay", &json!({"metadata": {"annotations": {marks::HOLD: null}}})).await;
+    world.until("it is tried again", |source| source.under_way.len() == 1).await;
+    world.through(&bad).await;
+    let tries: Vec<_> = world.records().into_iter().filter(|record| record.commit.as_str() == bad).collect();
+    assert_eq!(tries.len(), 2, "{tries:#?}");
+    assert_eq!((tries[1].trigger.clone(), tries[1].outcome), (Trigger::Retry, Outcome::RolledBack));
+}
+
+async fn held(more: &str) -> (World, String) {
+    let mut world = World::embedded().await;
+    let with = |manifest: String| format!("{manifest}{more}");
+    world.repository.write("settings.yaml", settings("1")).write("web.yaml", with(deployment("web", "web:1", "")));
+    let good = world.repository.commit("First version");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    let bad = world.push("web.yaml", &with(broken("web", "never-ready")), "Broken");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    (world, bad)
+}
+
+fn settings(value: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  A: \"{value}\"\n")
+}

@@ -1,0 +1,107 @@
+//! `on_failure = "roll-back-commit"`: when one object of a commit fails, everything that the commit touched goes back, and
+//! is let go when the one that failed is put right.
+
+use belay::config::OnFailure;
+use belay_core::rollout::{Hold, Outcome, Trigger};
+use serde_json::Value;
+
+use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
+
+const MAP: &str = "api/v1/namespaces/default/configmaps/settings";
+
+async fn failed() -> (World, String) {
+    let mut world = World::embedded().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    world
+        .repository
+        .write("a.yaml", deployment("a", "web:1", ""))
+        .write("b.yaml", deployment("b", "web:1", ""))
+        .write("c.yaml", deployment("c", "web:1", ""))
+        .write("settings.yaml", config_map("settings", "1"));
+    let good = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    world
+        .repository
+        .write("a.yaml", broken("a", "never-ready"))
+        .write("b.yaml", deployment("b", "web:2", ""))
+        .write("settings.yaml", config_map("settings", "2"));
+    let bad = world.repository.commit("One of them is broken");
+    world.repository.push();
+    world.through(&bad).await;
+    (world, bad)
+}
+
+async fn images(world: &World) -> Vec<String> {
+    let mut images = Vec::new();
+    for name in ["a", "b", "c"] {
+        images.push(image(&world.get(&path_of(name)).await.unwrap()).to_owned());
+    }
+    images
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_complete_already_goes_back_too() {
+    let (world, bad) = failed().await;
+    assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"]);
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+    assert_eq!(world.record(&bad, "Deployment default/a").outcome, Outcome::RolledBack);
+    for object in ["Deployment default/b", "ConfigMap default/settings"] {
+        let records: Vec<_> = world
+            .records()
+            .into_iter()
+            .filter(|record| record.commit.as_str() == bad && record.object.to_string() == object)
+            .collect();
+        assert_eq!(records.len(), 2, "{records:#?}");
+        assert_eq!(records[0].outcome, Outcome::Complete);
+        assert_eq!(records[1].trigger, Trigger::Together("Deployment default/a".to_owned()));
+        assert_eq!(records[1].outcome, Outcome::RolledBack, "{records:#?}");
+    }
+    assert!(Hold::on(&world.get(&path_of("c")).await.unwrap()).is_none(), "the commit did not touch it");
+    assert_eq!(world.status().held.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stays_back_after_a_restart() {
+    let (mut world, bad) = failed().await;
+    let generation = |live: Value| live["metadata"]["generation"].clone();
+    let before = generation(world.get(&path_of("b")).await.unwrap());
+    world.stop().await;
+    world.start();
+    world.through(&bad).await;
+    tokio::time::sleep(std::time::Duration::from_mins(5)).await;
+    assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"]);
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+    assert_eq!(generation(world.get(&path_of("b")).await.unwrap()), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_of_it_goes_on_when_the_one_that_failed_is_put_right() {
+    let (mut world, _) = failed().await;
+    let fix = world.push("a.yaml", &deployment("a", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    assert_eq!(images(&world).await, ["web:3", "web:2", "web:1"]);
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "2");
+    assert!(world.status().held.is_empty(), "{:?}", world.status().held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_under_way_goes_back_at_once() {
+    let mut world = World::embedded().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    world.repository.write("a.yaml", deployment("a", "web:1", "")).write("b.yaml", deployment("b", "web:1", ""));
+    let good = world.repository.commit("Both");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    let slow = broken("b", "never-ready").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 3000");
+    world.repository.write("a.yaml", broken("a", "never-ready")).write("b.yaml", slow);
+    let bad = world.repository.commit("Both broken, one slowly");
+    world.repository.push();
+    world.through(&bad).await;
+    let other = world.record(&bad, "Deployment default/b");
+    assert_eq!(other.outcome, Outcome::RolledBack);
+    assert!(other.reason.unwrap().message.contains("Deployment default/a of the same commit failed"));
+    assert!(other.ended.unwrap().duration_since(other.started).as_secs() < 120);
+}

@@ -1,0 +1,103 @@
+//! Manifests of any kind are applied, in an order in which they can be.
+
+use belay_core::rollout::{Outcome, SourceState, marks};
+
+use crate::support::daemon::{WIDGETS, World};
+
+const ALL: &str = r#"
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one, namespace: shop}
+spec: {size: 3}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      serviceAccountName: web
+      containers: [{name: app, image: "web:1", envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: key}}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: shop}
+stringData: {KEY: hunter2}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop}
+data: {A: "1"}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: web, namespace: shop}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_application_in_one_file_and_the_wrong_order() {
+    let mut world = World::embedded().await;
+    let first = world.push("all.yaml", &format!("{ALL}---\n{WIDGETS}"), "The whole shop");
+    world.start();
+    world.through(&first).await;
+    let records = world.records();
+    assert_eq!(records.len(), 8, "{records:#?}");
+    assert!(records.iter().all(|record| record.outcome == Outcome::Complete), "{records:#?}");
+    for path in [
+        "api/v1/namespaces/shop",
+        "api/v1/namespaces/shop/services/web",
+        "api/v1/namespaces/shop/secrets/key",
+        "apis/example.com/v1/namespaces/shop/widgets/one",
+    ] {
+        let live = world.get(path).await.unwrap_or_else(|| panic!("{path}"));
+        assert_eq!(marks::label(&live, marks::SOURCE), Some("shop"), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_something_that_is_missing_waits_for_it() {
+    let mut world = World::embedded().await;
+    let first = world.push(
+        "settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: later}\n",
+        "Into a namespace that is not there",
+    );
+    world.start();
+    world.until("it waits", |source| source.under_way.values().any(|way| way.message.contains("later"))).await;
+    assert_eq!(world.status().state(), SourceState::Progressing, "{:#?}", world.status());
+    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
+    let request = http::Request::post("/api/v1/namespaces").body(namespace.to_string().into_bytes()).unwrap();
+    world.client.request::<serde_json::Value>(request).await.unwrap();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "ConfigMap later/settings").outcome, Outcome::Complete);
+}
+
+/// The definition is in the repository, and left alone for now: what is of its kind waits, and says for what.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() {
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\nspec: {size: 3}\n";
+    let suspended = WIDGETS
+        .replace("name: widgets.example.com", "name: widgets.example.com, annotations: {belay.dev/suspend: \"later\"}");
+    let mut world = World::embedded().await;
+    world.repository.write("crds/widgets.yaml", suspended).write("one.yaml", widget);
+    let first = world.repository.commit("A widget");
+    world.repository.push();
+    world.start();
+    let named = |message: &str| message.contains("Widget") && message.contains("crds/widgets.yaml:1:1");
+    world.until("it names the file", |source| source.under_way.values().any(|way| named(&way.message))).await;
+    let second = world.push("crds/widgets.yaml", WIDGETS, "Now");
+    world.through(&second).await;
+    assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);
+    assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
+}

@@ -1,0 +1,150 @@
+//! A Job can only complete or fail, by its own controller's word; a changed one is refused with the choices; a CronJob is
+//! applied.
+
+use std::time::Duration;
+
+use belay_core::rollout::Outcome;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::support::daemon::{World, image};
+
+fn job(name: &str, image: &str, fate: &str, more: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n{more}  template:\n    metadata:\n      annotations: \
+         {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: \
+         app\n        image: {image}\n"
+    )
+}
+
+fn path(name: &str) -> String {
+    format!("apis/batch/v1/namespaces/default/jobs/{name}")
+}
+
+fn says(live: &Value, kind: &str) -> Option<String> {
+    let conditions = live["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|one| one["type"] == kind && one["status"] == "True")?;
+    Some(found["reason"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_completes_or_fails_as_its_controller_says() {
+    let mut world = World::embedded().await;
+    let none = "  backoffLimit: 0\n";
+    world.repository.write("well.yaml", job("well", "migrate:1", "exit-after=30s,code=0", none));
+    world.repository.write("ill.yaml", job("ill", "migrate:1", "exit-after=3s,code=7", none));
+    world.repository.write("again.yaml", job("again", "migrate:1", "exit-after=3s,code=1", "  backoffLimit: 1\n"));
+    world.repository.write("long.yaml", job("long", "migrate:1", "ready", "  activeDeadlineSeconds: 20\n"));
+    let first = world.repository.commit("Four jobs");
+    world.repository.push();
+    world.start();
+    world.until("one runs", |source| source.under_way.keys().any(|key| key.name == "well")).await;
+    world.through(&first).await;
+    let record = |name: &str| world.record(&first, &format!("Job default/{name}"));
+    assert_eq!(record("well").outcome, Outcome::Complete);
+    assert!(says(&world.get(&path("well")).await.unwrap(), "Complete").is_some());
+    for (name, reason) in
+        [("ill", "BackoffLimitExceeded"), ("again", "BackoffLimitExceeded"), ("long", "DeadlineExceeded")]
+    {
+        let live = world.get(&path(name)).await.unwrap();
+        assert_eq!(says(&live, "Failed").as_deref(), Some(reason), "{name}");
+        let record = record(name);
+        assert_eq!(record.outcome, Outcome::Failed, "{name}: {record:#?}");
+        let told = record.reason.unwrap().message;
+        assert!(told.contains("the job failed") && told.contains("not taken back"), "{name}: {told}");
+    }
+    let evidence = record("ill").evidence.unwrap();
+    assert!(evidence.pods.iter().any(|pod| pod.exit_code == Some(7)), "{evidence:#?}");
+    // It is not tried again.
+    let uid = world.get(&path("ill")).await.unwrap()["metadata"]["uid"].clone();
+    world.stop().await;
+    world.start();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(world.get(&path("ill")).await.unwrap()["metadata"]["uid"], uid);
+}
+
+/// A line on which a Job that is there keeps its template, as every API server has it.
+fn never_changing(client: kube::Client) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            let path = request.uri().path().to_owned();
+            if request.method() != http::Method::PATCH || !path.contains("/jobs/") {
+                return client.send(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect().await.unwrap().to_bytes();
+            let sent: Value = serde_json::from_slice(&bytes).unwrap();
+            let live = http::Request::get(path).body(Vec::new()).unwrap();
+            match client.request::<Value>(live).await {
+                Ok(live) if image(&live) != image(&sent) => {
+                    let message = "Job.batch is invalid: spec.template: Invalid value: {}: field is immutable";
+                    let cause = json!({"field": "spec.template", "message": "Invalid value: {}: field is immutable"});
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422,
+                        "reason": "Invalid", "message": message, "details": {"name": "x", "causes": [cause]}});
+                    let answer = http::Response::builder().status(422).header("Content-Type", "application/json");
+                    Ok(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+                }
+                _ => client.send(http::Request::from_parts(parts, Body::from(bytes.to_vec()))).await,
+            }
+        }
+    });
+    kube::Client::new(service, namespace)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_one_is_refused_with_the_choices_and_each_of_them_works() {
+    let mut world = World::behind(never_changing).await;
+    let migrate = |name: &str, image: &str| job(name, image, "exit-after=3s,code=0", "");
+    let first = world.push("job.yaml", &migrate("migrate", "migrate:1"), "First");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("job.yaml", &migrate("migrate", "migrate:2"), "Second");
+    world.through(&second).await;
+    let record = world.record(&second, "Job default/migrate");
+    assert_eq!(record.outcome, Outcome::Rejected);
+    let complaint = &record.complaints[0];
+    assert_eq!(&*complaint.place.path, "job.yaml");
+    let hint = complaint.hint.clone().unwrap();
+    for choice in ["another name", "kubectl delete job/migrate -n default", "CronJob"] {
+        assert!(hint.contains(choice), "{choice}: {hint}");
+    }
+    // A person deletes it: belay makes it anew, as the manifest says now.
+    world.delete(&path("migrate")).await;
+    world.until("it is made anew", |source| source.under_way.keys().any(|key| key.name == "migrate")).await;
+    world.until("it is through", |source| source.settled).await;
+    let live = world.get(&path("migrate")).await.unwrap();
+    assert_eq!((image(&live), says(&live, "Complete").is_some()), ("migrate:2", true));
+    let third = world.push("job.yaml", &migrate("migrate-3", "migrate:3"), "Another name");
+    world.through(&third).await;
+    assert_eq!(world.record(&third, "Job default/migrate-3").outcome, Outcome::Complete);
+    assert!(world.get(&path("migrate")).await.is_some(), "prune is off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_is_applied_and_its_jobs_are_its_own() {
+    let mut world = World::embedded().await;
+    let cron = |schedule: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: tidy}}\nspec:\n  schedule: \"{schedule}\"\n  jobTemplate:\n    \
+             spec:\n      template:\n        metadata: {{annotations: {{kubelet.belay.dev/fate: \"exit-after=1s,code=1\"}}}}\n        \
+             spec: {{restartPolicy: Never, containers: [{{name: app, image: \"tidy:1\"}}]}}\n"
+        )
+    };
+    let first = world.push("cron.yaml", &cron("*/5 * * * *"), "Every five minutes");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "CronJob default/tidy").outcome, Outcome::Complete);
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    let jobs = world.list("apis/batch/v1/namespaces/default/jobs").await;
+    assert!(!jobs.is_empty() && jobs.iter().all(|job| job["metadata"]["labels"].get("belay.dev/source").is_none()));
+    // That its jobs fail is nobody's rollout.
+    assert_eq!(world.outcomes().len(), 1, "{:?}", world.outcomes());
+    let second = world.push("cron.yaml", &cron("0 4 * * *"), "At night");
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "CronJob default/tidy").outcome, Outcome::Complete);
+    let live = world.get("apis/batch/v1/namespaces/default/cronjobs/tidy").await.unwrap();
+    assert_eq!(live["spec"]["schedule"], json!("0 4 * * *"));
+}

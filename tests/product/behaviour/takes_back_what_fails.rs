@@ -1,0 +1,197 @@
+//! The progress deadline passes: evidence, the way back, the hold, the mark, the record.
+
+use std::time::Duration;
+
+use belay_core::rollout::{Hold, Outcome, StepKind, marks};
+use serde_json::{Value, json};
+
+use crate::support::daemon::{World, broken, deployment, image, path_of, short};
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_image_goes_back_to_the_last_good_revision() {
+    let mut world = World::embedded().await;
+    world.repository.author("Ada", "ada@example.com");
+    let good = world.with_first_version().await;
+    let bad = world.push("web.yaml", &broken("web", "image-pull-error"), "Faster images");
+    world.through(&bad).await;
+
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    let reason = record.reason.clone().unwrap();
+    assert_eq!(reason.code, "ProgressDeadlineExceeded");
+    assert!(reason.message.contains("Image"), "{reason}");
+    assert_eq!(record.back_to.as_ref().map(|commit| commit.as_str()), Some(good.as_str()));
+    assert_eq!(record.back_to_revision, Some(1));
+
+    let evidence = record.evidence.clone().unwrap();
+    assert!(
+        evidence.pods.iter().any(|pod| pod.state.contains("Image") && pod.container.as_deref() == Some("app")),
+        "{evidence:#?}"
+    );
+    assert!(evidence.conditions.iter().any(|line| line.contains("ProgressDeadlineExceeded")), "{evidence:#?}");
+    assert!(evidence.missing.is_empty(), "{evidence:#?}");
+
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!(image(&live), "web:1");
+    assert_eq!(live["status"]["availableReplicas"], 2);
+    assert_eq!(marks::annotation(&live, marks::COMMIT), Some(good.as_str()), "the commit goes back with the template");
+    let hold = Hold::on(&live).unwrap();
+    assert_eq!((hold.commit.as_str(), Some(hold.manifest)), (bad.as_str(), record.manifest_hash.clone()));
+    assert_eq!(world.status().held.len(), 1);
+
+    let sets = world.get("apis/apps/v1/namespaces/default/replicasets").await.unwrap();
+    let causes: Vec<&str> = sets["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|set| marks::annotation(set, marks::CHANGE_CAUSE))
+        .collect();
+    let failed = format!("{} Faster images (Ada) — failed: ", short(&bad));
+    assert!(causes.iter().any(|cause| cause.starts_with(&failed)), "{causes:?}");
+    assert_eq!(causes.len(), 2, "the first revision was used again: {causes:?}");
+
+    let steps: Vec<StepKind> = world.history().steps(record.id).unwrap().iter().map(|step| step.kind).collect();
+    let order = [
+        StepKind::Applying,
+        StepKind::Applied,
+        StepKind::Verdict,
+        StepKind::Evidence,
+        StepKind::GoingBack,
+        StepKind::WentBack,
+        StepKind::Marked,
+        StepKind::Ended,
+    ];
+    let seen: Vec<StepKind> = steps.iter().copied().filter(|step| order.contains(step)).collect();
+    assert_eq!(seen, order);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_keeps_the_last_lines() {
+    let (mut world, _) = World::with_web().await;
+    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "A typo");
+    world.through(&bad).await;
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack);
+    let evidence = record.evidence.unwrap();
+    let crashed = evidence.pods.iter().find(|pod| pod.restarts > 0).unwrap_or_else(|| panic!("{evidence:#?}"));
+    assert_eq!(crashed.exit_code, Some(1));
+    assert!(!crashed.log.is_empty(), "{crashed:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_pod_template_goes_back() {
+    let mut world = World::embedded().await;
+    let rolling = "  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n";
+    let good = world.push("web.yaml", &deployment("web", "web:1", rolling), "First version");
+    world.start();
+    world.through(&good).await;
+    let worse = broken("web", "never-ready")
+        .replace("replicas: 2", "replicas: 3")
+        .replace("  selector:", "  minReadySeconds: 1\n  strategy: {type: Recreate}\n  selector:");
+    let bad = world.push("web.yaml", &worse, "Three, and broken");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &Value::from(3)));
+    assert_eq!(live["spec"]["minReadySeconds"], 1);
+    assert_eq!(live["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(live["status"]["availableReplicas"], 3);
+    // It stays so: nothing of it is drift.
+    let generation = live["metadata"]["generation"].clone();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], generation);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_workload_delays_no_other() {
+    let mut world = World::embedded().await;
+    world.repository.write("a.yaml", deployment("a", "web:1", "")).write("b.yaml", deployment("b", "web:1", ""));
+    let good = world.repository.commit("Two of them");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    world.repository.write("a.yaml", broken("a", "never-ready")).write("b.yaml", deployment("b", "web:2", ""));
+    let mixed = world.repository.commit("One good, one bad");
+    world.repository.push();
+    world.through(&mixed).await;
+    let (bad, fine) = (world.record(&mixed, "Deployment default/a"), world.record(&mixed, "Deployment default/b"));
+    assert_eq!((bad.outcome, fine.outcome), (Outcome::RolledBack, Outcome::Complete));
+    let took = |record: &belay_core::rollout::Record| record.ended.unwrap().duration_since(record.started).as_secs();
+    assert!(took(&fine) < 15 && took(&bad) >= 30, "{} s and {} s", took(&fine), took(&bad));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_only_reports_leaves_it() {
+    let mut world = World::embedded().await;
+    world.config.on_failure = belay::config::OnFailure::Report;
+    world.with_first_version().await;
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Failed);
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), Hold::on(&live)), ("web:2", None));
+}
+
+/// One after the other fails: each goes back to the last that was well, never to one that failed.
+#[tokio::test(start_paused = true)]
+async fn never_to_one_that_failed() {
+    let (mut world, good) = World::with_web().await;
+    for (tag, fate) in [("web:2", "never-ready"), ("web:3", "crash-after=1s"), ("web:4", "image-pull-error")] {
+        let bad = world.push("web.yaml", &broken("web", fate).replace("web:2", tag), tag);
+        world.through(&bad).await;
+        let record = world.record(&bad, "Deployment default/web");
+        assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+        assert_eq!(record.back_to.unwrap().as_str(), good, "{tag}");
+        assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1", "{tag}");
+    }
+}
+
+/// The first version, with pods that run as `robot`. `field` is one of the two names of the field.
+fn with_robot(image: &str, field: &str) -> String {
+    let spec = format!("    spec:\n      {field}: robot\n      containers");
+    deployment("web", image, "").replace("    spec:\n      containers", &spec)
+}
+
+/// The accounts that the pods of `web` have by the template, under the new name and under the old one.
+fn accounts(live: &Value) -> [&Value; 2] {
+    ["serviceAccountName", "serviceAccount"].map(|field| &live["spec"]["template"]["spec"][field])
+}
+
+/// A common slip: the template names an account that nobody made. Its pods are refused, and the reason says so. Going back
+/// takes both names of the field away; of one of them the server would make the other again.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_not_there_goes_back() {
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let (mut world, _) = World::with_web().await;
+        let bad = world.push("web.yaml", &with_robot("web:2", field), "An account of its own");
+        world.through(&bad).await;
+        let record = world.record(&bad, "Deployment default/web");
+        assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+        let evidence = serde_json::to_string(&record).unwrap();
+        assert!(evidence.contains("error looking up service account default/robot"), "{evidence}");
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_eq!((image(&live), &live["status"]["availableReplicas"]), ("web:1", &json!(2)));
+        assert_eq!(accounts(&live), [&Value::Null; 2], "{field}");
+    }
+}
+
+/// Under whichever name the manifest has it: what the server adds is no drift, and leaves with the manifest's line.
+#[tokio::test(start_paused = true)]
+async fn an_account_leaves_with_its_line() {
+    let (mut world, _) = World::with_web().await;
+    let robot = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot}\n";
+    world.push("robot.yaml", robot, "An account");
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let with = world.push("web.yaml", &with_robot("web:2", field), "With it");
+        world.through(&with).await;
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_eq!(accounts(&live), [&json!("robot"); 2], "{field}");
+        tokio::time::sleep(Duration::from_mins(30)).await;
+        assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], live["metadata"]["generation"]);
+        let without = world.push("web.yaml", &deployment("web", "web:3", ""), "Without it");
+        world.through(&without).await;
+        assert_eq!(world.record(&without, "Deployment default/web").outcome, Outcome::Complete);
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_eq!(accounts(&live), [&Value::Null; 2], "{field}");
+    }
+}

@@ -1,0 +1,58 @@
+//! An object that two sources claim is a complaint of both, and belongs to the one that had it first.
+
+use belay::cluster::Cluster;
+use belay::daemon::plan_once;
+use belay_core::rollout::{Action, Outcome, marks};
+use serde_json::json;
+
+use super::the_number_of_pods_is_judged::wanted;
+use crate::support::daemon::{World, config_map, deployment, path_of};
+use crate::support::repository::Repository;
+
+#[tokio::test(start_paused = true)]
+async fn both_hear_of_it_until_one_lets_go() {
+    let mut world = World::embedded().await;
+    let first = world.push("settings.yaml", &config_map("settings", "1"), "Mine");
+    world.start();
+    world.through(&first).await;
+    world.stop().await;
+    let mut theirs = Repository::new();
+    theirs.commit_file("theirs.yaml", &config_map("settings", "2"), "Mine too");
+    theirs.push();
+    let mut other = world.config.clone();
+    other.name = "other".to_owned();
+    other.repository = theirs.path().display().to_string();
+    world.more.push(other);
+    world.start();
+    world
+        .until("the owner hears of it", |source| source.obstacles.trouble.values().any(|one| one.contains("\"other\"")))
+        .await;
+    let live = world.get("api/v1/namespaces/default/configmaps/settings").await.unwrap();
+    assert_eq!((marks::label(&live, marks::SOURCE), live["data"]["A"].as_str()), (Some("shop"), Some("1")));
+    let status = world.whole_status();
+    assert!(status.sources["other"].obstacles.trouble.values().any(|one| one.contains("\"shop\"")), "{status:#?}");
+    let rejected = world.records().into_iter().find(|record| record.source == "other").unwrap();
+    assert_eq!(rejected.outcome, Outcome::Rejected);
+    assert_eq!(rejected.complaints[0].place.to_string(), "theirs.yaml:1:1");
+    theirs.remove("theirs.yaml").commit_file("more.yaml", &config_map("more", "1"), "Not mine after all");
+    theirs.push();
+    world.until("it is settled", |source| source.obstacles.trouble.is_empty()).await;
+}
+
+/// A plan has no history to ask. Whose word a label is, the cluster knows.
+#[tokio::test(start_paused = true)]
+async fn a_plan_believes_the_label_that_belay_wrote() {
+    let (mut world, _) = World::with_web().await;
+    world.stop().await;
+    let cluster = Cluster::new(world.client.clone(), world.clock.clone());
+    let wanted = wanted(&deployment("web", "web:1", ""));
+    let head = wanted.commit.id.clone();
+    let plan = plan_once(&cluster, "other", &head, vec![wanted.clone()]).await.unwrap();
+    let claimed = matches!(&plan.steps[0].action, Action::Rejected(reason, _) if reason.code == "ClaimedTwice");
+    assert!(claimed, "{:?}", plan.steps[0].action);
+    let label = json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}}});
+    world.patch(&path_of("web"), "kubectl-label", &label).await;
+    let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
+    let Action::Apply(apply) = &plan.steps[0].action else { panic!("{:?}", plan.steps[0].action) };
+    assert!(!apply.rolls_out, "the label is put right");
+}

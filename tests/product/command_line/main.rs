@@ -1,0 +1,45 @@
+//! The program itself: what it prints and how it exits.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
+
+#[path = "../../support/mod.rs"]
+mod support;
+
+mod cluster_port;
+mod fixture;
+mod program;
+mod schema;
+mod served;
+mod workstation;
+
+mod basics;
+mod beside_kubectl;
+mod by_hand;
+mod cluster;
+mod committing;
+mod confirmation;
+mod controllers;
+mod demo;
+mod docs;
+mod editing;
+mod globals;
+mod history_without_daemon;
+mod image;
+mod importing;
+mod kustomized;
+mod monitoring;
+mod notifying;
+mod operating;
+mod pushing;
+mod reading;
+mod render;
+mod rolling_update;
+mod run;
+mod secrets;
+mod setting;
+mod shell_integration;
+mod shells;
+mod simulate;
+mod status_states;
+mod terminal;
+mod waiting_ends;
+mod why;

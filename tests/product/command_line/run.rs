@@ -1,0 +1,185 @@
+//! `belay run` as a process: under systemd, told to stop, killed. Real time: it is a real process.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::fixture::Fixture;
+use crate::program::{Running, belay, run};
+use crate::support::daemon::deployment;
+use crate::support::git_server::{self, GitServer, Temper};
+use crate::support::repository::Repository;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_systemd_and_stops_when_told() {
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let socket = stage.home.path().join("notify");
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    let systemd = listening(systemd);
+    let mut command = stage.command();
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "1000000");
+    let mut running = Running(command.spawn().unwrap());
+    let (mut ready, mut watchdog, mut status) = (false, false, false);
+    while !(ready && watchdog && status) {
+        let told = receive(&systemd)
+            .unwrap_or_else(|| panic!("ready {ready} watchdog {watchdog} status {status}: {}", stage.log()));
+        ready |= told.contains("READY=1");
+        watchdog |= told.contains("WATCHDOG=1");
+        status |= told.contains("STATUS=default at ") && told.contains(&commit[..7]);
+    }
+    stage.until(&commit, "complete").await;
+    running.signal("-TERM");
+    let ended = running.ended().await.expect("it stops");
+    assert!(ended.success(), "{ended}: {}", stage.log());
+    let mut told = String::new();
+    while let Some(more) = receive(&systemd) {
+        told.push_str(&more);
+        if told.contains("STOPPING=1") {
+            return;
+        }
+    }
+    panic!("it did not say that it stops: {told}");
+}
+
+/// Hears at once whatever is said, as systemd does: a socket that nobody reads is soon full, and who writes to it waits.
+fn listening(socket: UnixDatagram) -> Receiver<String> {
+    let (tell, heard) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            if tell.send(String::from_utf8_lossy(&buffer[..length]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+fn receive(systemd: &Receiver<String>) -> Option<String> {
+    systemd.recv_timeout(Duration::from_secs(60)).ok()
+}
+
+/// A manager that hangs: its socket is full before belay begins, and nobody reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_systemd_that_does_not_listen_keeps_it_from_nothing() {
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let socket = stage.home.path().join("notify");
+    let _deaf = UnixDatagram::bind(&socket).unwrap();
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"X=1", &socket).is_ok() {}
+    let mut command = stage.command();
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "100000");
+    let mut running = Running(command.spawn().unwrap());
+    stage.until(&commit, "complete").await;
+    running.signal("-TERM");
+    let ended = running.ended().await.expect("it stops");
+    assert!(ended.success(), "{ended}: {}", stage.log());
+    let said = stage.log().matches("failed to tell systemd").count();
+    assert_eq!(said, 1, "{}", stage.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_the_middle_it_goes_on_where_it_was() {
+    let mut stage = Fixture::new().await;
+    let good = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let mut running = Running(stage.command().spawn().unwrap());
+    stage.until(&good, "complete").await;
+    let slow = deployment("web", "web:2", "").replace(
+        "    spec:\n      containers",
+        "      annotations: {kubelet.belay.dev/fate: ready-after=5s}\n    spec:\n      containers",
+    );
+    let second = stage.repository.commit_file("web.yaml", &slow, "Slow to start");
+    stage.repository.push();
+    stage.until(&second, "progressing").await;
+    running.signal("-KILL");
+    assert!(running.ended().await.is_some());
+    let running = Running(stage.command().spawn().unwrap());
+    stage.until(&second, "complete").await;
+    drop(running);
+    let records = run_history(stage.home.path(), &stage.globals());
+    assert_eq!(records.as_array().unwrap().len(), 2, "{records:#}");
+    let request = http::Request::get("/apis/apps/v1/namespaces/default/deployments/web").body(Vec::new()).unwrap();
+    let live: serde_json::Value = stage.cluster.client().request(request).await.unwrap();
+    assert_eq!(live["metadata"]["generation"], 2);
+}
+
+fn run_history(home: &Path, globals: &[String]) -> serde_json::Value {
+    let mut args = vec!["history", "-o", "json"];
+    args.extend(globals.iter().map(String::as_str));
+    let ran = run(home, &args);
+    serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["records"].take()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_is_through_when_the_head_is() {
+    let mut stage = Fixture::new().await;
+    stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let status = stage.command().arg("--once").status().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", stage.log());
+    let broken = deployment("web", "web:404", "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 2");
+    stage.repository.commit_file("web.yaml", &broken, "Broken");
+    stage.repository.push();
+    let status = stage.command().arg("--once").status().unwrap();
+    assert_eq!(status.code(), Some(3), "{}", stage.log());
+    let history = stage.run(&["history"]);
+    assert!(history.out.contains("rolled-back") && history.out.contains("ImagePull"), "{}", history.out);
+    let shown = stage.run(&["status"]);
+    assert!(shown.out.contains("held"), "{}", shown.out);
+    let retried = stage.run(&["retry", "deploy/web"]);
+    assert_eq!(retried.code, 0, "{}", retried.err);
+    let again = stage.run(&["retry", "deploy/web"]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains("is not held"), "{}", again.err);
+}
+
+/// A configuration with two sources: a path that is asked once an hour, so that only a push can wake belay, and a server
+/// that wants a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_follows_a_path_and_a_server_side_by_side() {
+    if !git_server::is_there("following a server") {
+        return;
+    }
+    let mut stage = Fixture::new().await;
+    let mut other = Repository::new();
+    let api = other.commit_file("staging/api.yaml", &deployment("api", "api:1", ""), "The other one");
+    other.push();
+    let served = other.path().parent().unwrap();
+    let server = GitServer::start(served, Temper { password: Some("belay:hunter2".to_owned()), ..Temper::default() });
+    let token = stage.home.path().join("token");
+    std::fs::write(&token, "hunter2\n").unwrap();
+    let name = other.path().file_name().unwrap().to_string_lossy().into_owned();
+    let config = format!(
+        "[[source]]\nname = \"path\"\nrepository = {:?}\ninterval = \"1h\"\n\n[[source]]\nname = \"server\"\nrepository = \
+         {:?}\npath = \"staging\"\ninterval = \"1s\"\n[source.credentials]\nusername = \"belay\"\ntoken_file = {:?}\n",
+        stage.repository.path().display().to_string(),
+        server.url(&name),
+        token.display().to_string(),
+    );
+    let file = stage.home.path().join("belay.toml");
+    std::fs::write(&file, config).unwrap();
+    let first = stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let mut command = belay(stage.home.path());
+    command.arg("run").arg("--config").arg(&file).args(stage.globals());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(stage.home.path().join("log")).unwrap());
+    let running = Running(command.spawn().unwrap());
+    stage.until(&first, "complete").await;
+    stage.until(&api, "complete").await;
+    let second = stage.repository.commit_file("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    stage.repository.push();
+    stage.until(&second, "complete").await;
+    let next = other.commit_file("staging/api.yaml", &deployment("api", "api:2", ""), "And again");
+    other.push();
+    stage.until(&next, "complete").await;
+    drop(running);
+    assert!(!stage.log().contains("hunter2"), "{}", stage.log());
+}

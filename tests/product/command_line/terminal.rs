@@ -1,0 +1,81 @@
+//! The same on a terminal of 80 columns, on one of 200, and in a pipe: there are colours and cut columns on a terminal only.
+
+use serde_json::json;
+
+use crate::program::{belay, finish, on_a_terminal, uncoloured};
+use crate::served::Served;
+use crate::support::daemon::deployment;
+
+/// What is typed, and whether its lines may be no wider than the terminal: what only quotes (a diff, a message) may.
+const LINES: &[(&str, Wide)] = &[
+    ("help", Wide::Never),
+    ("help set image", Wide::Never),
+    ("version", Wide::Never),
+    ("status", Wide::Never),
+    ("status -A", Wide::Never),
+    ("check broken", Wide::Never),
+    ("plan --from good", Wide::Quoted),
+    ("simulate good/web.yaml --image web:2", Wide::Quoted),
+    ("rolling-update old --image web:2 --dry-run", Wide::Never),
+    ("set image deploy/web app=registry.example.com/a/long/name:2 --live --dry-run", Wide::Quoted),
+    ("set env deploy/web --list --live", Wide::Never),
+    ("scale deploy/web --replicas 3 --live --dry-run", Wide::Never),
+    ("undo deploy/web", Wide::Quoted),
+    ("pause deploy/web --dry-run", Wide::Never),
+    ("restart deploy/web --dry-run", Wide::Never),
+    ("suspend deploy/web --dry-run", Wide::Quoted),
+    ("retry deploy/web", Wide::Quoted),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Wide {
+    Never,
+    Quoted,
+}
+
+async fn world() -> Served {
+    let served = Served::new().await;
+    let home = served.home();
+    for folder in ["good", "broken"] {
+        std::fs::create_dir(home.join(folder)).unwrap();
+    }
+    let text = deployment("web", "registry.example.com/a/name/that/goes/on/and/on:1", "");
+    served.write("good/web.yaml", &text);
+    let odd = format!("unknownField: {}\n", "a-value-that-goes-on-and-on-".repeat(6));
+    served.write("broken/web.yaml", &format!("{}{odd}", text.replace("replicas: 2", "replicas: two")));
+    let mut live: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+    live["metadata"]["labels"] = json!({"belay.dev/source": "a-source-with-a-long-name"});
+    served.post("/apis/apps/v1/namespaces/default/deployments", &live).await;
+    let labels = json!({"app": "old"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "web:1"}]}});
+    let old = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"},
+        "spec": {"replicas": 1, "selector": labels, "template": template}});
+    served.post("/api/v1/namespaces/default/replicationcontrollers", &old).await;
+    let path = "/apis/apps/v1/namespaces/default/deployments/web";
+    served.until(async || served.get(path).await["status"]["availableReplicas"] == 2).await;
+    served
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn width_and_colour_are_the_terminals() {
+    let served = world().await;
+    for (line, wide) in LINES {
+        let mut command = belay(served.home());
+        command.args(line.split(' ')).env_remove("NO_COLOR");
+        let piped = finish(command, "");
+        assert!(!piped.out.contains('\x1b') && !piped.err.contains('\x1b'), "colour in a pipe: {line}: {piped:?}");
+        for columns in [80, 200] {
+            let Some(shown) = on_a_terminal(served.home(), served.home(), columns, line, "") else { return };
+            assert_eq!(shown.code, piped.code, "{line}: {shown:?}");
+            let text = uncoloured(&shown.out);
+            for shown in text.lines().filter(|_| *wide == Wide::Never) {
+                let width = shown.chars().count();
+                assert!(width <= columns, "{line}: {width} of {columns} columns: {shown}");
+            }
+        }
+    }
+    for (line, coloured) in [("status", true), ("check broken", true), ("plan --from good", true), ("version", false)] {
+        let Some(shown) = on_a_terminal(served.home(), served.home(), 80, line, "") else { return };
+        assert_eq!(shown.out.contains("\x1b["), coloured, "{line}: {:?}", shown.out);
+    }
+}

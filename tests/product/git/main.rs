@@ -1,0 +1,18 @@
+//! Git, with real repositories in temporary folders.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::print_stdout, reason = "tests")]
+
+#[path = "../../support/mod.rs"]
+mod support;
+
+mod attribution;
+mod bombs;
+mod damaged;
+mod killed;
+mod mirror;
+mod random;
+mod remote;
+mod secure_shell;
+mod source;
+mod trees;
+mod wake;
+mod working_copy;

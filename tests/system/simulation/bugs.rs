@@ -1,0 +1,405 @@
+//! Bugs that are planted to see that the checkers find them. Each makes belay behave as if it had the bug: what it says or
+//! hears is twisted on the line, or what it wrote into its books is taken away.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::events::{Edit, Event};
+use super::fault_rates::FaultRates;
+use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
+use super::scenario::{App, Fate, Order, Scenario};
+
+/// What is wrong with belay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// It does not see its own holds.
+    SkipsTheHold,
+    /// It goes back without leaving a hold.
+    HoldsNothing,
+    /// It believes a status that is about an older generation.
+    ForgetsTheGeneration,
+    /// It takes an outage of the API server for a failure of the commit.
+    GoesBackOnOutage,
+    /// It never finds that anything failed.
+    NeverGivesUp,
+    /// It takes a rollback back.
+    GoesBackTwice,
+    /// It does not say which commit made a template.
+    ForgetsTheCause,
+    /// It writes what is written already.
+    AppliesTwice,
+    /// It writes what it only means to try.
+    WritesWhilePlanning,
+    /// It changes a pod template beside the apply.
+    PatchesTheTemplate,
+    /// It deletes what is not its own.
+    DeletesStrangers,
+    /// It tells a Secret's value in an event.
+    TellsASecret,
+    /// It does not listen to a server that says when to come back.
+    Hammers,
+    /// One workload waits for nothing.
+    StarvesOne,
+    /// A record is lost when it is killed.
+    LosesARecord,
+    /// The evidence is not kept.
+    LosesTheEvidence,
+    /// Complaints are not kept.
+    SwallowsComplaints,
+    /// The plan is written down after its first write.
+    PlansAfterwards,
+    /// It applies an object while it is still applying it.
+    AppliesAtOnce,
+    /// Its own fault befalls it.
+    Stumbles,
+    /// It asks for what no API server knows.
+    SpeaksOddly,
+    /// It takes the Lease of whoever holds it.
+    IgnoresTheLease,
+    /// It says how many pods there are to be, whoever else does.
+    ScalesAgainst,
+    /// It leaves out a part of what a manifest says.
+    LosesTheEnvironment,
+    /// It does not see what a manifest says it comes after.
+    JumpsTheQueue,
+    /// What one source holds stops the other one.
+    StopsTheNeighbour,
+    /// It does not see that what it replaces crashes.
+    TrustsTheUnwell,
+    /// It says that all is well, whatever is rejected or held.
+    SaysAllIsWell,
+}
+
+/// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
+const UNSEEN: &str = "example.com/after";
+
+impl Wrong {
+    /// Every bug, and the checker that must find it.
+    pub const ALL: [(Wrong, &'static str); 28] = [
+        (Wrong::SkipsTheHold, "held-is-not-applied"),
+        (Wrong::HoldsNothing, "settles"),
+        (Wrong::ForgetsTheGeneration, "follows-the-pods"),
+        (Wrong::GoesBackOnOutage, "follows-the-pods"),
+        (Wrong::NeverGivesUp, "settles"),
+        (Wrong::GoesBackTwice, "goes-back-once"),
+        (Wrong::ForgetsTheCause, "history-by-commit"),
+        (Wrong::AppliesTwice, "no-more-than-needed"),
+        (Wrong::WritesWhilePlanning, "written-down-before"),
+        (Wrong::PatchesTheTemplate, "one-way"),
+        (Wrong::DeletesStrangers, "only-its-own"),
+        (Wrong::TellsASecret, "secrets-stay-secret"),
+        (Wrong::Hammers, "bounded"),
+        (Wrong::StarvesOne, "others-go-on"),
+        (Wrong::LosesARecord, "one-record"),
+        (Wrong::LosesTheEvidence, "keeps-the-evidence"),
+        (Wrong::SwallowsComplaints, "errors-point"),
+        (Wrong::PlansAfterwards, "plan-before-write"),
+        (Wrong::AppliesAtOnce, "one-at-a-time"),
+        (Wrong::Stumbles, "no-fault-of-its-own"),
+        (Wrong::SpeaksOddly, "speaks-kubernetes"),
+        (Wrong::IgnoresTheLease, "one-writes"),
+        (Wrong::ScalesAgainst, "leaves-replicas-alone"),
+        (Wrong::LosesTheEnvironment, "ends-as-it-must"),
+        (Wrong::JumpsTheQueue, "waits-its-turn"),
+        (Wrong::StopsTheNeighbour, "sources-apart"),
+        (Wrong::TrustsTheUnwell, "never-back-to-the-unwell"),
+        (Wrong::SaysAllIsWell, "states-are-true"),
+    ];
+
+    /// Whether a scenario has what the bug is about: all others are not worth their time.
+    pub fn fits(self, scenario: &Scenario) -> bool {
+        let any = |has: fn(&App) -> bool| scenario.apps.iter().any(has);
+        match self {
+            Wrong::Hammers => {
+                scenario.events.iter().any(|timed| matches!(timed.what, Event::Storm(FaultRates { busy: 1.., .. }, _)))
+            }
+            Wrong::IgnoresTheLease => scenario.style.leads,
+            Wrong::ScalesAgainst => any(|app| app.scaled),
+            Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
+            Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
+            Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
+            _ => true,
+        }
+    }
+}
+
+/// A planted bug, and what it remembers.
+#[derive(Clone)]
+pub struct Bug {
+    wrong: Wrong,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    outage: bool,
+    secret: String,
+    /// The last apply without a hold, by path.
+    forth: BTreeMap<String, Bytes>,
+    /// Whether the first source has held anything.
+    held: bool,
+}
+
+impl Bug {
+    /// A bug that has not yet done anything.
+    pub fn new(wrong: Wrong) -> Bug {
+        Bug { wrong, memory: Arc::default() }
+    }
+
+    /// Changes a manifest before belay reads it.
+    pub fn twist_manifest(&self, text: &str) -> String {
+        match self.wrong {
+            Wrong::JumpsTheQueue => text.replace("belay.dev/after", UNSEEN),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Changes a request before it goes out.
+    pub fn twist_request(&self, parts: &mut Parts, body: &mut Bytes) {
+        let path = parts.uri.to_string();
+        if parts.method == Method::PATCH && path.contains("/secrets/") {
+            let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+            let value = sent["stringData"]["password"].as_str().unwrap_or_default();
+            value.clone_into(&mut self.memory.lock().unwrap().secret);
+        }
+        match self.wrong {
+            Wrong::HoldsNothing => rewrite(body, |sent| unmark(sent, "belay.dev/hold")),
+            Wrong::ForgetsTheCause => rewrite(body, |sent| unmark(sent, "kubernetes.io/change-cause")),
+            Wrong::WritesWhilePlanning => {
+                parts.uri = path.replace("&dryRun=All", "").parse().expect("a path");
+            }
+            Wrong::SpeaksOddly if parts.method == Method::PATCH && path.contains('?') => {
+                parts.uri = format!("{path}&overwrite=true").parse().expect("a path");
+            }
+            Wrong::ScalesAgainst if key_of_path(&path).is_some_and(|key| is_workload(&key)) => {
+                // Another number each time that something else changes, so that it repeats none.
+                let number = body.len() % 5 + 2;
+                rewrite(body, |sent| {
+                    if sent["spec"].is_object() && !path.contains("/daemonsets/") {
+                        sent["spec"]["replicas"] = json!(number);
+                    }
+                });
+            }
+            Wrong::LosesTheEnvironment if parts.method == Method::PATCH => rewrite(body, |sent| {
+                if let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut) {
+                    app.remove("env");
+                }
+            }),
+            // Whoever looks at the line sees what the manifest says.
+            Wrong::JumpsTheQueue => *body = body_with(body, UNSEEN, "belay.dev/after"),
+            Wrong::StopsTheNeighbour if parts.method == Method::PATCH && !path.contains("dryRun") => {
+                let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+                let own = key_of_path(&path).is_some_and(|key| !is_beside(&key));
+                self.memory.lock().unwrap().held |= own && hold(&sent).is_some();
+            }
+            Wrong::TellsASecret if parts.method == Method::POST => {
+                let secret = self.memory.lock().unwrap().secret.clone();
+                rewrite(body, |event| event["message"] = json!(format!("the password is {secret}")));
+            }
+            _ => {}
+        }
+    }
+
+    /// What is sent besides, after a request.
+    pub fn extra(&self, parts: &Parts, body: &Bytes) -> Vec<(Parts, Bytes)> {
+        let path = parts.uri.to_string();
+        let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+        let rolls = parts.method == Method::PATCH
+            && !path.contains("dryRun")
+            && key_of_path(&path).is_some_and(|key| is_workload(&key))
+            && template(&sent).is_some();
+        let goes_back = rolls && hold(&sent).is_some();
+        let before = self.memory.lock().unwrap().forth.get(&path).cloned();
+        if rolls && !goes_back {
+            self.memory.lock().unwrap().forth.insert(path.clone(), body.clone());
+        }
+        match self.wrong {
+            Wrong::AppliesTwice | Wrong::AppliesAtOnce if rolls => vec![(parts.clone(), body.clone())],
+            Wrong::Stumbles if rolls => {
+                tracing::error!("belay's own fault: planted");
+                Vec::new()
+            }
+            Wrong::GoesBackTwice if goes_back => before.map(|before| (parts.clone(), before)).into_iter().collect(),
+            Wrong::PatchesTheTemplate if rolls => {
+                let mut parts = parts.clone();
+                let media = HeaderValue::from_static("application/merge-patch+json");
+                parts.headers.insert(http::header::CONTENT_TYPE, media);
+                parts.uri = path.split('?').next().unwrap_or_default().parse().expect("a path");
+                let patch = json!({"spec": {"template": {"metadata": {"annotations": {"patched": "yes"}}}}});
+                vec![(parts, Bytes::from(patch.to_string()))]
+            }
+            Wrong::DeletesStrangers if rolls => {
+                let mut parts = parts.clone();
+                parts.method = Method::DELETE;
+                parts.uri = "/api/v1/namespaces/default/configmaps/neighbour".parse().expect("a path");
+                vec![(parts, Bytes::from_static(b"{}"))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How long a request is kept back.
+    pub fn delay(&self, path: &str) -> Duration {
+        let stops = key_of_path(path).is_some_and(|key| is_beside(&key)) && self.memory.lock().unwrap().held;
+        match self.wrong {
+            Wrong::StarvesOne if path.contains("/deployments/web") && !path.contains("dryRun") => {
+                Duration::from_secs(29)
+            }
+            Wrong::StopsTheNeighbour if stops => Duration::from_hours(1),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What belay hears of the time after which it may come back.
+    pub fn heeds(&self, seconds: u64) -> Option<u64> {
+        (self.wrong != Wrong::Hammers).then_some(seconds)
+    }
+
+    /// Changes an answer before belay hears it.
+    pub fn twist_answer(&self, path: &str, answer: &mut Bytes, weather: &FaultRates) {
+        self.mind(weather);
+        if self.wrong == Wrong::IgnoresTheLease && is_lease(path) {
+            rewrite(answer, |lease| drop(lease["spec"].as_object_mut().map(|spec| spec.remove("holderIdentity"))));
+        }
+        if self.wrong == Wrong::NeverGivesUp && is_list_of(path, "pods") {
+            rewrite(answer, |list| list["items"] = json!([]));
+        }
+        if self.wrong == Wrong::GoesBackOnOutage && is_list_of(path, "pods") && self.memory.lock().unwrap().outage {
+            rewrite(answer, |list| {
+                for pod in list["items"].as_array_mut().into_iter().flatten() {
+                    pod["status"]["phase"] = json!("Pending");
+                    pod["status"]["containerStatuses"] = json!([{"name": "app", "ready": false, "restartCount": 0,
+                        "image": "a", "imageID": "", "started": false,
+                        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}]);
+                    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+                }
+            });
+        }
+        if self.wrong == Wrong::TrustsTheUnwell && is_list_of(path, "pods") {
+            rewrite(answer, |list| list["items"].as_array_mut().into_iter().flatten().for_each(heal));
+        }
+        let whole = ["/deployments", "/statefulsets", "/daemonsets"].iter().any(|plural| path.contains(plural));
+        if whole && self.sees_wrongly() {
+            rewrite(answer, |answer| match answer["items"].as_array_mut() {
+                Some(items) => items.iter_mut().for_each(|item| self.twist_object(item)),
+                None => self.twist_object(answer),
+            });
+        }
+    }
+
+    /// Changes an event of a watch before belay hears it.
+    pub fn twist_event(&self, path: &str, line: Bytes, weather: &FaultRates) -> Bytes {
+        self.mind(weather);
+        let mut line = line;
+        if self.sees_wrongly() && !path.contains("/pods") {
+            rewrite(&mut line, |event| self.twist_object(&mut event["object"]));
+        }
+        line
+    }
+
+    /// Spoils the books of a belay that has ended.
+    pub fn spoil(&self, state: &Path) {
+        let sql = match self.wrong {
+            Wrong::LosesARecord => {
+                "DELETE FROM steps WHERE record = (SELECT max(number) FROM records); DELETE FROM complaints WHERE record = \
+                 (SELECT max(number) FROM records); DELETE FROM evidence WHERE record = (SELECT max(number) FROM records); \
+                 DELETE FROM records WHERE number = (SELECT max(number) FROM records)"
+            }
+            Wrong::LosesTheEvidence => "DELETE FROM evidence",
+            Wrong::SwallowsComplaints => "DELETE FROM complaints",
+            Wrong::PlansAfterwards => {
+                "UPDATE records SET started = '2030-01-01T00:00:00.000Z' WHERE number = (SELECT min(record) FROM steps WHERE \
+                 step = 'applying')"
+            }
+            _ => return,
+        };
+        let books = Connection::open(state.join("history.db")).expect("the books");
+        books.execute_batch(sql).expect("spoiled books");
+    }
+
+    /// Changes what belay says of the state of its source.
+    pub fn twist_state(&self, state: String) -> String {
+        if self.wrong == Wrong::SaysAllIsWell { "synced".to_owned() } else { state }
+    }
+
+    fn mind(&self, weather: &FaultRates) {
+        if *weather != FaultRates::fair() {
+            self.memory.lock().unwrap().outage = true;
+        }
+    }
+
+    fn sees_wrongly(&self) -> bool {
+        let outage = self.memory.lock().unwrap().outage;
+        let wrong = self.wrong;
+        matches!(wrong, Wrong::SkipsTheHold | Wrong::ForgetsTheGeneration) || wrong == Wrong::GoesBackOnOutage && outage
+    }
+
+    fn twist_object(&self, object: &mut Value) {
+        match self.wrong {
+            Wrong::SkipsTheHold => unmark(object, "belay.dev/hold"),
+            Wrong::ForgetsTheGeneration if object["status"].get("observedGeneration").is_some() => {
+                object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
+            }
+            Wrong::GoesBackOnOutage if object["status"].get("conditions").is_some() => {
+                object["status"]["conditions"] = json!([{"type": "Progressing", "status": "False",
+                    "reason": "ProgressDeadlineExceeded", "message": "it has timed out progressing",
+                    "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+                object["status"]["availableReplicas"] = json!(0);
+                object["status"]["updatedReplicas"] = json!(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a commit has an image whose pods stop being well.
+fn is_unwell(event: &Event) -> bool {
+    matches!(event, Event::Push(edits) if edits.iter().any(|edit| matches!(edit, Edit::Image(_, Fate::Loops))))
+}
+
+/// Makes a pod look as if nothing had ever happened to it.
+fn heal(pod: &mut Value) {
+    let now = json!({"running": {"startedAt": pod["status"]["startTime"].clone()}});
+    for app in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        (app["restartCount"], app["ready"], app["state"], app["lastState"]) =
+            (json!(0), json!(true), now.clone(), json!({}));
+    }
+    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        condition["status"] = json!("True");
+    }
+}
+
+fn body_with(body: &Bytes, old: &str, new: &str) -> Bytes {
+    match std::str::from_utf8(body) {
+        Ok(text) if text.contains(old) => Bytes::from(text.replace(old, new)),
+        _ => body.clone(),
+    }
+}
+
+fn is_list_of(path: &str, plural: &str) -> bool {
+    path.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")))
+}
+
+fn unmark(object: &mut Value, annotation: &str) {
+    if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(annotation);
+    }
+}
+
+/// Changes a JSON text; leaves alone what is none.
+fn rewrite(bytes: &mut Bytes, change: impl FnOnce(&mut Value)) {
+    if let Ok(mut value) = serde_json::from_slice::<Value>(bytes)
+        && value.is_object()
+    {
+        change(&mut value);
+        *bytes = Bytes::from(value.to_string());
+    }
+}

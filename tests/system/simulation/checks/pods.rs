@@ -1,0 +1,112 @@
+//! Verdicts against what the pods of an image can only do.
+
+use std::collections::BTreeMap;
+
+use super::super::events::Hand;
+use super::super::findings::{Finding, Findings, hold, is_workload, template};
+use super::super::history_rows::Record;
+use super::super::repository::Key;
+use super::super::run::Run;
+use super::super::scenario::{Fate, Will};
+
+/// belay comes to an end once nothing disturbs any more, and every record has an end.
+pub fn settles(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("settles");
+    findings.demand(run.settled, || format!("not within its time after the last disturbance: {:#}", run.status));
+    if run.settled {
+        for record in run.main_books().into_iter().flat_map(|books| &books.records) {
+            findings.demand(record.ended.is_some(), || format!("a record is still open: {record:?}"));
+        }
+    }
+    findings.all
+}
+
+/// What can only fail never counts as complete; what can only succeed never fails, and never is taken back.
+pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("follows-the-pods");
+    for record in run.records().filter(|record| is_workload(&record.key) && record.rolls_out) {
+        let want = run.commits.get(&record.commit).and_then(|commit| commit.objects.get(&record.key));
+        let will = want.and_then(|want| want.fate).map_or(Will::Either, Fate::will);
+        let outcome = record.outcome.as_str();
+        let failed = ["failed", "rolled-back", "rollback-failed", "rolling-back"].contains(&outcome);
+        let wrong = match will {
+            Will::Succeed => failed && !by_hand(record) && !for_another(record),
+            Will::Fail => outcome == "complete",
+            Will::Either => false,
+        };
+        findings.demand(!wrong, || format!("{will:?}, and it is {outcome}: {}", short(record)));
+    }
+    findings.all
+}
+
+/// Whether a person has taken it back.
+fn by_hand(record: &Record) -> bool {
+    record.reason.starts_with("UndoneByHand")
+}
+
+/// Whether it went back because another of its commit failed.
+fn for_another(record: &Record) -> bool {
+    record.trigger == "together" || record.reason.starts_with("CommitFailed")
+}
+
+/// Why something went back is saved before it goes.
+pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("keeps-the-evidence");
+    for record in run.records().filter(|record| is_workload(&record.key) && !by_hand(record)) {
+        if !["rolled-back", "rollback-failed"].contains(&record.outcome.as_str()) || for_another(record) {
+            continue;
+        }
+        let has = |record: &Record, wanted: &str| record.steps.iter().any(|(_, what, _)| what == wanted);
+        // What went back before its history was lost has its evidence there.
+        let elsewhere =
+            |other: &Record| (&other.key, &other.commit) == (&record.key, &record.commit) && has(other, "evidence");
+        if !has(record, "went-back") && !has(record, "evidence") && run.records().any(elsewhere) {
+            continue;
+        }
+        let list = |name: &str| {
+            let evidence = record.evidence.as_ref().and_then(|evidence| evidence[name].as_array());
+            evidence.map_or(0, Vec::len)
+        };
+        findings.demand(list("pods") + list("missing") > 0, || format!("nothing of its pods: {}", short(record)));
+        let at = |step: &str| record.steps.iter().position(|(_, what, _)| what == step);
+        let ordered = at("evidence").zip(at("went-back")).is_none_or(|(saved, went)| saved < went);
+        findings.demand(ordered && at("evidence").is_some(), || format!("not saved before: {}", short(record)));
+    }
+    findings.all
+}
+
+/// What crashed again and again when it was replaced is not gone back to.
+pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("never-back-to-the-unwell");
+    // By object and template: in whose books it stands that it was not well.
+    let mut unwell: BTreeMap<(Key, (String, String)), usize> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let Some(sent) = template(&exchange.body) else { continue };
+        let state = run.lives[exchange.process].state;
+        let person = run.hands_on(&key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image | Hand::Retry));
+        if hold(&exchange.body).is_some() {
+            let known = unwell.get(&(key.clone(), sent.clone())) == Some(&state);
+            findings.demand(!known || person || run.had_twin(), || {
+                format!("{key:?} goes back to {sent:?} at {}, which crashed when it was replaced", exchange.begun)
+            });
+            continue;
+        }
+        // What is complete anew is judged anew.
+        unwell.remove(&(key.clone(), sent.clone()));
+        let seen = exchange.crashing.clone().filter(|crashing| *crashing != sent);
+        // What can't be looked at is believed to be as it was.
+        let stormy =
+            run.storms.iter().any(|(from, to)| *from < exchange.begun && to.saturating_add(60_000) > exchange.begun);
+        if let Some(crashing) = seen.filter(|_| !stormy) {
+            unwell.insert((key, crashing), state);
+        }
+    }
+    findings.all
+}
+
+/// A record without its evidence.
+pub fn short(record: &Record) -> String {
+    let Record { number, commit, key, trigger, outcome, reason, steps, .. } = record;
+    let steps: Vec<&str> = steps.iter().map(|(_, step, _)| step.as_str()).collect();
+    format!("record {number} of {key:?} at {} by {trigger}: {outcome}, {reason} {steps:?}", &commit[..7])
+}

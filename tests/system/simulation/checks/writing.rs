@@ -1,0 +1,196 @@
+//! What belay may write, in which way, and how often.
+
+use std::collections::BTreeMap;
+
+use super::super::api_proxy::Exchange;
+use super::super::events::Hand;
+use super::super::fault_rates::Fortune;
+use super::super::findings::{Finding, Findings, hold, is_beside, is_lease, is_workload, key_of_path, template};
+use super::super::repository::Key;
+use super::super::run::Run;
+
+/// It changes and deletes only what the repository names or named, and what it must mark; never what is somebody else's.
+pub fn only_its_own(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("only-its-own");
+    for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
+        let say = || format!("{} {} at {}", exchange.method, exchange.path, exchange.begun);
+        let Some(key) = key_of_path(&exchange.path) else {
+            let event = exchange.method == "POST" && exchange.path.ends_with("/events");
+            let lease = run.scenario.style.leads && is_lease(&exchange.path);
+            // A rolling update makes a second controller.
+            let makes = exchange.method == "POST" && exchange.body["kind"] == "ReplicationController";
+            let rolls =
+                makes && exchange.body["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("side-rc"));
+            findings.demand(event || lease || rolls, say);
+            continue;
+        };
+        if is_beside(&key) {
+            findings.demand(run.scenario.style.second.is_some(), say);
+            continue;
+        }
+        let named = run.pushed.iter().any(|pushed| pushed.at <= exchange.begun && pushed.objects.contains_key(&key));
+        let fine = match (exchange.method.as_str(), key.0.as_str()) {
+            ("PATCH", "ReplicaSet" | "ControllerRevision") => true,
+            ("PATCH", _) => named,
+            ("DELETE", "Pod") => true,
+            ("DELETE", _) => {
+                // The head that it acts on may be one that was replaced a moment ago.
+                let recent = |at: u64| at + 20_000 >= exchange.begun;
+                let gone = !run.head_at(exchange.begun).objects.contains_key(&key);
+                let replaced = run.pushed.iter().any(|pushed| pushed.at <= exchange.begun && recent(pushed.at));
+                named && run.scenario.style.prune && (gone || replaced)
+            }
+            _ => false,
+        };
+        findings.demand(fine, say);
+    }
+    for (key, before, after) in &run.strangers {
+        findings.demand(after.as_ref() == Some(before), || format!("{key:?} was touched: {after:?}"));
+    }
+    findings.all
+}
+
+/// A pod template changes in one way only, forth and back: by a server-side apply that names all of it. Everything else
+/// changes marks.
+pub fn one_way(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("one-way");
+    for (key, exchange) in run.writes().filter(|(key, _)| !is_beside(key)) {
+        if exchange.is_apply() {
+            for needed in ["fieldManager=belay", "force=true", "fieldValidation=Strict"] {
+                findings.demand(exchange.path.contains(needed), || format!("{} lacks {needed}", exchange.path));
+            }
+            let Some(sent) = template(&exchange.body).filter(|_| is_workload(&key)) else { continue };
+            let by_hand = sent.0.contains(":hand-");
+            let told = run
+                .commits
+                .values()
+                .any(|commit| commit.objects.get(&key).and_then(|want| want.template.as_ref()) == Some(&sent));
+            findings.demand(told || by_hand, || format!("{key:?} gets {sent:?}, which no commit says"));
+        } else if exchange.method == "PATCH" {
+            let body = &exchange.body;
+            let marks = body.as_object().is_some_and(|body| body.keys().all(|field| field == "metadata"));
+            let owners = body.as_array().is_some_and(|operations| {
+                operations.iter().all(|one| one["path"].as_str().is_some_and(|path| path.starts_with("/metadata/")))
+            });
+            findings.demand(marks || owners, || format!("{} {body}", exchange.path));
+        }
+    }
+    findings.all
+}
+
+/// What was held is not applied again until something lets it go: its manifest changes, or a person says so.
+pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("held-is-not-applied");
+    let mut held: BTreeMap<Key, (u64, String, (String, String))> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let Some(sent) = template(&exchange.body) else { continue };
+        if let Some((since, text, failed)) = held.get(&key) {
+            let same = |at: u64| run.head_at(at).objects.get(&key).is_some_and(|want| want.text == *text);
+            // With the whole commit it goes on when the one that failed is put right.
+            let together = run.scenario.style.whole_commit;
+            let changed = run.pushed.iter().any(|pushed| pushed.at > *since && (together || !same(pushed.at)))
+                || config_changed(run, &key, *since);
+            let person = run.hands_on(&key).any(|handled| handled.at + 60_000 > *since && handled.at <= exchange.begun);
+            if !changed && !person && !run.had_rival() {
+                findings.demand(sent != *failed, || {
+                    format!("{key:?} gets {sent:?} at {}, held since {since}", exchange.begun)
+                });
+            }
+        }
+        let Some(hold) = hold(&exchange.body) else { continue };
+        let want = hold["commit"].as_str().and_then(|commit| run.commits.get(commit)?.objects.get(&key));
+        if let Some((want, failed)) = want.and_then(|want| Some((want, want.template.clone()?))) {
+            held.entry(key).or_insert((exchange.begun, want.text.clone(), failed.clone()));
+        }
+    }
+    findings.all
+}
+
+/// Whether a ConfigMap that the workload's pods take has another manifest since.
+fn config_changed(run: &Run, key: &Key, since: u64) -> bool {
+    let config = ("ConfigMap".to_owned(), format!("{}-config", key.1));
+    let text = |at: u64| run.head_at(at).objects.get(&config).map(|want| want.text.clone());
+    run.pushed.iter().any(|pushed| pushed.at + 60_000 > since && text(pushed.at) != text(since.saturating_sub(60_000)))
+}
+
+/// A rollback is never itself rolled back: under one record there is at most one other template, and after it no return.
+pub fn goes_back_once(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("goes-back-once");
+    let mut under: BTreeMap<(usize, i64), Vec<(String, String)>> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let Some(open) = exchange.open.first() else { continue };
+        let Some(sent) = template(&exchange.body) else { continue };
+        let state = run.lives[exchange.process].state;
+        let templates = under.entry((state, open.number)).or_default();
+        if templates.last() != Some(&sent) {
+            templates.push(sent);
+        }
+        findings.demand(templates.len() <= 2, || format!("{key:?} under record {}: {templates:?}", open.number));
+    }
+    findings.all
+}
+
+/// Nothing is written that has not been written down before; and one object has one rollout at a time.
+pub fn written_down_before(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("written-down-before");
+    for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
+        let Some(key) = key_of_path(&exchange.path) else { continue };
+        // A rolling update makes, scales and deletes a second controller under the record of the first.
+        let rolls = key.0 == "ReplicationController" && key.1 != "side-rc";
+        if rolls || ["ReplicaSet", "ControllerRevision", "Pod", "Event"].contains(&key.0.as_str()) {
+            continue;
+        }
+        let say = || format!("{} {} at {}: {:?}", exchange.method, exchange.path, exchange.begun, exchange.open);
+        findings.demand(!exchange.open.is_empty(), say);
+        findings.demand(exchange.open.iter().any(|open| open.step != "planned" && !open.step.is_empty()), say);
+    }
+    findings.all
+}
+
+/// One rollout of an object at a time: one open record, and one write under way.
+pub fn one_at_a_time(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("one-at-a-time");
+    let mut last: BTreeMap<(usize, Key), &Exchange> = BTreeMap::new();
+    for exchange in run.wire.iter().filter(|exchange| exchange.is_write() && exchange.is_apply()) {
+        let Some(key) = key_of_path(&exchange.path) else { continue };
+        findings.demand(exchange.open.len() < 2, || {
+            format!("{key:?} at {} has several open records: {:?}", exchange.begun, exchange.open)
+        });
+        if let Some(before) = last.insert((exchange.process, key.clone()), exchange) {
+            let over = before.heard.or(before.given_up).is_some_and(|over| over <= exchange.begun);
+            findings.demand(over, || format!("{key:?} is applied at {} and at {}", before.begun, exchange.begun));
+        }
+    }
+    findings.all
+}
+
+/// It costs what changed: what was written and heard is not written again, and when all is well nothing is asked.
+pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("no-more-than-needed");
+    let mut heard: BTreeMap<(usize, i64, Key), &Exchange> = BTreeMap::new();
+    for (key, exchange) in run.applies() {
+        let Some(open) = exchange.open.first() else { continue };
+        let by_hand = run.hands_on(&key).any(|handled| !matches!(handled.hand, Hand::Label));
+        // An answer that ends in the middle was not heard.
+        let fine = exchange.code.is_some_and(|code| code < 300) && exchange.fortune != Fortune::Cut;
+        let before = heard.get(&(exchange.process, open.number, key.clone()));
+        if let Some(before) = before.filter(|before| before.body == exchange.body && !by_hand && !run.had_rival()) {
+            findings.add(format!("{key:?} is applied again at {}, as at {}", exchange.begun, before.begun));
+        }
+        if fine {
+            heard.insert((exchange.process, open.number, key), exchange);
+        }
+    }
+    if run.settled {
+        // What a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
+        let storms = run.storms.iter().filter(|(_, ends)| *ends <= run.still);
+        let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
+        let rests = tried_again.max(run.still + 30_000);
+        let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
+        let late = asked.filter(|exchange| exchange.begun > rests);
+        let late: Vec<String> =
+            late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
+        findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));
+    }
+    findings.all
+}

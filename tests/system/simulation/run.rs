@@ -1,0 +1,136 @@
+//! What a run leaves behind, for the checkers. Nothing here is belay's: raw requests, raw objects, rows, lines.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::api_proxy::Exchange;
+use super::events::Hand;
+use super::findings::{Finding, key_of_path};
+use super::history_rows::HistoryRows;
+use super::repository::{Key, Pushed, Told};
+use super::scenario::Scenario;
+
+/// Something that a person did.
+#[derive(Clone, Debug)]
+pub struct Handled {
+    pub at: u64,
+    pub key: Key,
+    pub hand: Hand,
+}
+
+/// One process of belay.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// Which state folder it used.
+    pub state: usize,
+    pub from: u64,
+    pub to: Option<u64>,
+    /// Whether it was a second one beside another.
+    pub twin: bool,
+}
+
+/// All that a run leaves behind.
+pub struct Run {
+    pub scenario: Scenario,
+    /// Every commit that was ever made, pushed or not.
+    pub commits: BTreeMap<String, Told>,
+    pub pushed: Vec<Pushed>,
+    pub wire: Vec<Exchange>,
+    pub hands: Vec<Handled>,
+    pub lives: Vec<Life>,
+    /// One history for each state folder.
+    pub books: Vec<HistoryRows>,
+    pub log: Vec<(u64, String)>,
+    /// What belay says of itself at the end.
+    pub status: Value,
+    /// The state of the first source, as belay says it.
+    pub state: String,
+    /// Whether it settled within the time that it has after the last disturbance.
+    pub settled: bool,
+    /// When it had settled.
+    pub still: u64,
+    /// Every object of the kinds that matter, at the end.
+    pub live: BTreeMap<Key, Value>,
+    /// The objects that are none of belay's business, before and at the end.
+    pub strangers: Vec<(Key, Value, Option<Value>)>,
+    /// When storms were: from and to.
+    pub storms: Vec<(u64, u64)>,
+    /// When the clock was set, and by how many seconds.
+    pub jumps: Vec<(u64, i64)>,
+    /// What went over the line, in lines that are the same for the same seed.
+    pub print: String,
+}
+
+impl Run {
+    /// The last head.
+    pub fn head(&self) -> &Pushed {
+        self.pushed.last().expect("a first commit")
+    }
+
+    /// Every write of belay to an object by name that the server has done, in order.
+    pub fn writes(&self) -> impl Iterator<Item = (Key, &Exchange)> {
+        self.wire.iter().filter(|exchange| exchange.is_write()).filter_map(|exchange| {
+            let key = key_of_path(&exchange.path)?;
+            exchange.succeeded().then_some((key, exchange))
+        })
+    }
+
+    /// Every apply that the server has done.
+    pub fn applies(&self) -> impl Iterator<Item = (Key, &Exchange)> {
+        self.writes().filter(|(_, exchange)| exchange.is_apply())
+    }
+
+    /// The records of all histories.
+    pub fn records(&self) -> impl Iterator<Item = &super::history_rows::Record> {
+        self.books.iter().flat_map(|books| &books.records)
+    }
+
+    /// The history of the belay that ran last.
+    pub fn main_books(&self) -> Option<&HistoryRows> {
+        let life = self.lives.iter().rev().find(|life| !life.twin)?;
+        self.books.get(life.state)
+    }
+
+    /// What somebody did to an object by hand.
+    pub fn hands_on(&self, key: &Key) -> impl Iterator<Item = &Handled> {
+        self.hands.iter().filter(move |handled| handled.key == *key)
+    }
+
+    /// What the head of a moment says.
+    pub fn head_at(&self, at: u64) -> &Pushed {
+        self.pushed.iter().rev().find(|pushed| pushed.at <= at).unwrap_or(&self.pushed[0])
+    }
+
+    /// Whether two belays ran at once at any time.
+    pub fn had_twin(&self) -> bool {
+        self.lives.iter().any(|life| life.twin)
+    }
+
+    /// Whether two belays wrote at once at any time: two ran, and nothing said whose turn it was.
+    pub fn had_rival(&self) -> bool {
+        self.had_twin() && !self.scenario.style.leads
+    }
+
+    /// Everything that the checkers find.
+    pub fn findings(&self) -> Vec<Finding> {
+        super::checks::all(self)
+    }
+}
+
+impl Exchange {
+    /// Whether it is meant to change anything.
+    pub fn is_write(&self) -> bool {
+        self.method != "GET" && !self.path.contains("dryRun=All")
+    }
+
+    /// Whether it is a server-side apply.
+    pub fn is_apply(&self) -> bool {
+        self.media == "application/apply-patch+yaml"
+    }
+
+    /// Whether the server has done it.
+    pub fn succeeded(&self) -> bool {
+        self.done.as_ref().is_some_and(|(code, _)| (200..300).contains(code))
+    }
+}
