@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
+use super::damage::{files, sync_folder, unreadable, unwritable, wrong_files};
+use super::memory;
 use super::{Mirror, MirrorFound, Opened, WHOSE};
-use crate::git::damage::{files, sync_folder, unreadable, unwritable, wrong_files};
 use crate::git::error::{GitError, while_doing, with_file};
-use crate::git::memory;
 
 impl Mirror {
     pub(super) fn look(&self) -> Result<MirrorFound, GitError> {

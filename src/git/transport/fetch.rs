@@ -6,14 +6,15 @@ use std::panic::AssertUnwindSafe;
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
-use super::damage::{files, sync_packs};
-use super::error::{GitError, while_doing};
-use super::follow::{Choice, Follow, Offer};
+use super::host_keys;
 use super::import::PackSource;
-use super::limits::REFERENCES;
-use super::mirror::{Mirror, commit_id};
-use super::transport::{Talk, proxy};
-use super::{host_keys, memory};
+use super::{Talk, proxy};
+use crate::git::error::{GitError, while_doing};
+use crate::git::mirror::damage::{files, sync_packs};
+use crate::git::mirror::memory;
+use crate::git::mirror::{Mirror, commit_id};
+use crate::git::read::follow::{Choice, Follow, Offer};
+use crate::git::read::limits::REFERENCES;
 use belay_core::rollout::CommitId;
 
 /// What a fetch found.
@@ -34,7 +35,7 @@ impl Mirror {
     /// # Errors
     ///
     /// When the repository can't be reached or read, does not trust belay or is not trusted, is empty, has no such branch,
-    /// tag or commit, or is beyond the [`super::Limits`]; and [`GitError::Cancelled`] soon after `stop`. The mirror stays as it was.
+    /// tag or commit, or is beyond the [`crate::git::Limits`]; and [`GitError::Cancelled`] soon after `stop`. The mirror stays as it was.
     pub fn fetch(&self, follow: &Follow, stop: &CancellationToken) -> Result<Fetched, GitError> {
         if !self.is_there() {
             // Somebody has deleted it, or parts of it.
@@ -89,7 +90,7 @@ impl Mirror {
         self.with(|repository| {
             let name = match follow {
                 Follow::Commit(id) => {
-                    let found = repository.find_commit(super::mirror::oid(id)?);
+                    let found = repository.find_commit(crate::git::mirror::oid(id)?);
                     return Ok(found.ok().map(|_| id.clone()));
                 }
                 Follow::Branch(name) => format!("refs/heads/{name}"),
@@ -214,7 +215,7 @@ impl Mirror {
     }
 
     /// The branches and tags of the mirror.
-    pub(super) fn references(&self, mirror: &Repository) -> Result<BTreeMap<String, Oid>, GitError> {
+    pub(in crate::git) fn references(&self, mirror: &Repository) -> Result<BTreeMap<String, Oid>, GitError> {
         let mut found = BTreeMap::new();
         for reference in mirror.references().map_err(|error| self.damaged(&error))? {
             let reference = reference.map_err(|error| self.damaged(&error))?;

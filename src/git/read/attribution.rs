@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use git2::Repository;
 
-use super::error::GitError;
 use super::graph::{Graph, GraphNode};
-use super::mirror::{Mirror, commit_id, oid};
 use super::tree::Entry;
+use crate::git::error::GitError;
+use crate::git::mirror::{Mirror, commit_id, oid};
 use belay_core::rollout::CommitId;
 
 /// The commits that changed one file between two commits. `links[0]` is the newest; where a merge brought several lines
@@ -89,7 +89,7 @@ impl Mirror {
     ///
     /// A path that differs always has a commit to be charged. Where a merge took the older of two versions, that is the
     /// merge; where `to` has nothing that `from` had not, as after a branch was moved back, it is the commit that last
-    /// changed the file in the history of `to`; and where [`super::Limits::walk`] commits did not tell, `to` itself.
+    /// changed the file in the history of `to`; and where [`crate::git::Limits::walk`] commits did not tell, `to` itself.
     ///
     /// # Errors
     ///

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use git2::{Oid, Repository};
 
-use super::error::{GitError, while_doing, with_file};
-use super::mirror::Mirror;
+use super::Mirror;
+use crate::git::error::{GitError, while_doing, with_file};
 
 /// A pack larger than this is left as it is: joining it again and again would cost more than it saves.
 const LARGE: u64 = 16 << 20;
 
 impl Mirror {
-    /// Joins the small packs to one, when there are more packs than [`super::Limits::packs`]. All objects stay, whether a
+    /// Joins the small packs to one, when there are more packs than [`crate::git::Limits::packs`]. All objects stay, whether a
     /// branch leads to them or not. The mirror must be locked.
-    pub(super) fn join_packs(&self, mirror: &Repository) -> Result<(), GitError> {
+    pub(in crate::git) fn join_packs(&self, mirror: &Repository) -> Result<(), GitError> {
         let folder = mirror.path().join("objects/pack");
         let packs = packs(&folder)?;
         if packs.len() <= self.limits.packs {
@@ -45,20 +45,20 @@ impl Mirror {
     }
 
     /// What it means that the index of a pack can't be read.
-    pub(super) fn not_an_index(&self, pack: &Path) -> GitError {
+    pub(in crate::git) fn not_an_index(&self, pack: &Path) -> GitError {
         let message = format!("{} is not an index of a pack", pack.with_extension("idx").display());
         GitError::DamagedMirror { path: self.path(), message }
     }
 }
 
 /// The ids of the objects in a pack; `None` where its index is none.
-pub(super) fn ids(pack: &Path) -> Result<Option<Vec<Oid>>, GitError> {
+pub(in crate::git) fn ids(pack: &Path) -> Result<Option<Vec<Oid>>, GitError> {
     let index = pack.with_extension("idx");
     Ok(objects(&fs::read(&index).map_err(with_file("read", &index))?))
 }
 
 /// The packs in a folder that have an index.
-pub(super) fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(in crate::git) fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let mut packs = Vec::new();
     for entry in fs::read_dir(folder).map_err(with_file("read", folder))? {
         let path = entry.map_err(with_file("read", folder))?.path();

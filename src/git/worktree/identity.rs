@@ -5,15 +5,15 @@ use git2::{Repository, Signature};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::error::{GitError, wrong};
-use super::settings;
+use crate::git::error::{GitError, wrong};
+use crate::git::mirror::settings;
 
 /// The author, as of now where the environment says no other time.
 ///
 /// # Errors
 ///
 /// When nobody is named, or the time can't be read.
-pub(super) fn author(repository: &Repository, now: Timestamp) -> Result<Signature<'static>, GitError> {
+pub(in crate::git) fn author(repository: &Repository, now: Timestamp) -> Result<Signature<'static>, GitError> {
     signature(repository, "author", now, Repository::author_from_env)
 }
 
@@ -22,7 +22,7 @@ pub(super) fn author(repository: &Repository, now: Timestamp) -> Result<Signatur
 /// # Errors
 ///
 /// When nobody is named, or the time can't be read.
-pub(super) fn committer(repository: &Repository, now: Timestamp) -> Result<Signature<'static>, GitError> {
+pub(in crate::git) fn committer(repository: &Repository, now: Timestamp) -> Result<Signature<'static>, GitError> {
     signature(repository, "committer", now, Repository::committer_from_env)
 }
 

@@ -11,11 +11,12 @@ use git2::build::TreeUpdateBuilder;
 use git2::{ErrorCode, FileMode, Oid, Repository, RepositoryInitOptions, RepositoryOpenFlags, RepositoryState, Status};
 use jiff::Timestamp;
 
-use super::error::{GitError, while_doing, with_file, wrong};
-use super::location::Location;
-use super::mirror::commit_id;
+use super::identity;
 use super::signing::{self, Signing};
-use super::{identity, settings};
+use crate::git::error::{GitError, while_doing, with_file, wrong};
+use crate::git::mirror::commit_id;
+use crate::git::mirror::settings;
+use crate::git::transport::location::Location;
 use belay_core::rollout::CommitId;
 
 /// A repository with files checked out, on a branch.
@@ -104,7 +105,7 @@ impl WorkingCopy {
     }
 
     /// The repository behind it.
-    pub(super) fn repository(&self) -> &Repository {
+    pub(in crate::git) fn repository(&self) -> &Repository {
         &self.repository
     }
 
@@ -201,7 +202,7 @@ impl WorkingCopy {
         Ok(WorkingCopy { repository, root })
     }
 
-    pub(super) fn setting(&self, name: &str) -> Option<String> {
+    pub(in crate::git) fn setting(&self, name: &str) -> Option<String> {
         settings::get(&self.repository, name)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How many branches, tags and other references a repository may have.
-pub(super) const REFERENCES: usize = 200_000;
+pub(in crate::git) const REFERENCES: usize = 200_000;
 
 /// Bounds on what belay reads from a repository; each has a default that no repository of manifests comes near.
 #[derive(Clone, Debug, PartialEq, Eq)]

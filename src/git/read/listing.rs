@@ -2,10 +2,10 @@
 
 use git2::ObjectType;
 
-use super::error::GitError;
-use super::mirror::Mirror;
 use super::names::usable;
 use super::tree::{BlobId, Entry, entry_of};
+use crate::git::error::GitError;
+use crate::git::mirror::Mirror;
 use belay_core::rollout::CommitId;
 
 /// One entry of a folder.

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
+use super::Mirror;
 use super::damage::sync_folder;
-use super::error::{GitError, with_file};
-use super::mirror::Mirror;
+use crate::git::error::{GitError, with_file};
 
 /// How long the first attempt waits after a start, when one did not end.
 const FIRST: Duration = Duration::from_secs(30);

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use git2::{Oid, Repository, Signature};
 
-use super::error::{GitError, while_doing, with_file, wrong};
-use super::settings;
+use crate::git::error::{GitError, while_doing, with_file, wrong};
+use crate::git::mirror::settings;
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Signing {
 }
 
 /// Writes a commit whose text is there, signed if need be.
-pub(super) fn write(
+pub(in crate::git) fn write(
     repository: &Repository,
     text: &[u8],
     committer: &Signature<'_>,

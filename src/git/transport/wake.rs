@@ -127,7 +127,7 @@ struct Folders {
 
 impl Folders {
     fn of(path: &Path) -> Result<Folders, String> {
-        super::settings::apply();
+        crate::git::mirror::settings::apply();
         let flags = git2::RepositoryOpenFlags::NO_SEARCH;
         let opened = git2::Repository::open_ext(path, flags, std::iter::empty::<&Path>());
         // Through links, so that the paths of notices can be compared.

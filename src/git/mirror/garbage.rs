@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::error::{GitError, while_doing, with_file};
-use super::graph::Graph;
-use super::mirror::Mirror;
+use super::Mirror;
 use super::packs::{ids, packs};
+use crate::git::error::{GitError, while_doing, with_file};
+use crate::git::read::graph::Graph;
 
 /// A mirror with more objects than this is left as it is: packing it anew would take too long.
 const MOST: usize = 200_000;
@@ -21,7 +21,7 @@ const FEWEST: usize = 100;
 impl Mirror {
     /// Packs anew what references lead to, and deletes all other packs, where that is worth it and not too much work. The
     /// mirror must be locked. Returns how many objects went.
-    pub(super) fn collect_garbage(&self, mirror: &Repository) -> Result<usize, GitError> {
+    pub(in crate::git) fn collect_garbage(&self, mirror: &Repository) -> Result<usize, GitError> {
         let folder = mirror.path().join("objects/pack");
         let old = packs(&folder)?;
         let mut there = HashSet::new();

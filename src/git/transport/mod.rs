@@ -1,5 +1,12 @@
 //! Talking to a Git server: what it asks for, what it shows, when it is given up, and what its errors mean.
 
+pub(in crate::git) mod credentials;
+pub(in crate::git) mod fetch;
+pub(in crate::git) mod host_keys;
+pub(in crate::git) mod import;
+pub(in crate::git) mod location;
+pub(in crate::git) mod wake;
+
 use std::cell::RefCell;
 use std::path::Path;
 
@@ -8,12 +15,12 @@ use git2::{CertificateCheckStatus, ErrorClass, ErrorCode, ProxyOptions, RemoteCa
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::credentials::{Answers, Credentials};
-use super::damage::of_the_machine;
+use self::credentials::{Answers, Credentials};
+use self::host_keys::ShownKey;
+use self::location::Location;
 use super::error::GitError;
-use super::host_keys::{self, ShownKey};
-use super::limits::Limits;
-use super::location::Location;
+use crate::git::mirror::damage::of_the_machine;
+use crate::git::read::limits::Limits;
 
 /// Proxies as Git's configuration and the environment name them.
 pub(super) fn proxy() -> ProxyOptions<'static> {

@@ -8,14 +8,14 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use git2::{Oid, Repository};
 
-use super::error::GitError;
+use crate::git::error::GitError;
 
 /// The number of a commit in a [`Graph`].
-pub(super) type GraphNode = u32;
+pub(in crate::git) type GraphNode = u32;
 
 /// The commits of a repository, as far as they were asked for.
 #[derive(Default)]
-pub(super) struct Graph {
+pub(in crate::git) struct Graph {
     numbers: HashMap<Oid, GraphNode>,
     commits: Vec<Commit>,
 }
@@ -28,7 +28,7 @@ struct Commit {
 
 impl Graph {
     /// Adds a commit and everything that it comes from. At most `limit` commits are held.
-    pub(super) fn load(
+    pub(in crate::git) fn load(
         &mut self,
         repository: &Repository,
         tip: Oid,
@@ -69,25 +69,25 @@ impl Graph {
         self.numbers.insert(id, number);
     }
 
-    pub(super) fn id(&self, node: GraphNode) -> Oid {
+    pub(in crate::git) fn id(&self, node: GraphNode) -> Oid {
         self.commits[node as usize].id
     }
 
     /// The ids of all commits that have been loaded.
-    pub(super) fn ids(&self) -> impl Iterator<Item = Oid> + '_ {
+    pub(in crate::git) fn ids(&self) -> impl Iterator<Item = Oid> + '_ {
         self.commits.iter().map(|commit| commit.id)
     }
 
-    pub(super) fn parents(&self, node: GraphNode) -> &[GraphNode] {
+    pub(in crate::git) fn parents(&self, node: GraphNode) -> &[GraphNode] {
         &self.commits[node as usize].parents
     }
 
-    pub(super) fn generation(&self, node: GraphNode) -> u32 {
+    pub(in crate::git) fn generation(&self, node: GraphNode) -> u32 {
         self.commits[node as usize].generation
     }
 
     /// Adds to `known` these commits and everything that they come from.
-    pub(super) fn spread(&self, from: impl IntoIterator<Item = GraphNode>, known: &mut HashSet<GraphNode>) {
+    pub(in crate::git) fn spread(&self, from: impl IntoIterator<Item = GraphNode>, known: &mut HashSet<GraphNode>) {
         let mut stack: Vec<GraphNode> = from.into_iter().filter(|node| known.insert(*node)).collect();
         while let Some(node) = stack.pop() {
             stack.extend(self.parents(node).iter().filter(|parent| known.insert(**parent)));
@@ -96,7 +96,12 @@ impl Graph {
 
     /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`
     /// when there are more than `limit`.
-    pub(super) fn between(&self, from: Option<GraphNode>, to: GraphNode, limit: usize) -> Option<Vec<GraphNode>> {
+    pub(in crate::git) fn between(
+        &self,
+        from: Option<GraphNode>,
+        to: GraphNode,
+        limit: usize,
+    ) -> Option<Vec<GraphNode>> {
         let mut walk = GraphWalk::new(self, from, to);
         let mut between = Vec::new();
         while walk.only_to > 0 {
@@ -113,7 +118,7 @@ impl Graph {
 
     /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
     /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
-    pub(super) fn steps(
+    pub(in crate::git) fn steps(
         &self,
         from: Option<GraphNode>,
         to: GraphNode,
@@ -131,7 +136,7 @@ impl Graph {
     }
 
     /// The newest commit that both are or come from: of several, none comes from another.
-    pub(super) fn common(&self, one: GraphNode, other: GraphNode) -> Option<GraphNode> {
+    pub(in crate::git) fn common(&self, one: GraphNode, other: GraphNode) -> Option<GraphNode> {
         let mut walk = GraphWalk::new(self, Some(one), other);
         loop {
             let (node, paint) = walk.next()?;

@@ -20,11 +20,11 @@ use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, Reposito
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::damage::of_the_machine;
-use super::error::{GitError, while_doing, with_file};
-use super::follow::{Follow, Offer};
-use super::hidden::hidden_by_systemd;
-use super::limits::{Limits, REFERENCES};
+use crate::git::error::{GitError, while_doing, with_file};
+use crate::git::mirror::damage::of_the_machine;
+use crate::git::mirror::hidden::hidden_by_systemd;
+use crate::git::read::follow::{Follow, Offer};
+use crate::git::read::limits::{Limits, REFERENCES};
 
 /// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
 const ATTEMPTS: usize = 3;
@@ -34,14 +34,14 @@ const OBJECTS: usize = 500_000;
 const ALTERNATES: usize = 5;
 
 /// A repository on this machine, opened for reading.
-pub(super) struct PackSource {
+pub(in crate::git) struct PackSource {
     repository: Repository,
     path: PathBuf,
 }
 
 impl PackSource {
     /// Opens it. It must be a complete one, of the user that belay runs as or declared safe.
-    pub(super) fn open(path: &Path) -> Result<PackSource, GitError> {
+    pub(in crate::git) fn open(path: &Path) -> Result<PackSource, GitError> {
         let flags = RepositoryOpenFlags::NO_SEARCH;
         let repository =
             Repository::open_ext(path, flags, std::iter::empty::<&Path>()).map_err(|error| refusal(path, &error))?;
@@ -52,7 +52,7 @@ impl PackSource {
     }
 
     /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
-    pub(super) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
+    pub(in crate::git) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
         // Somebody may just be writing them.
         let reading = || {
             |error: git2::Error| GitError::Unreachable {
@@ -91,7 +91,7 @@ impl PackSource {
     }
 
     /// Brings over everything that `wanted` needs. Returns how many objects were new.
-    pub(super) fn import(
+    pub(in crate::git) fn import(
         mut self,
         mirror: &Repository,
         wanted: &[Oid],

@@ -16,17 +16,17 @@ use sha2::Sha256;
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// A key that a server showed.
-pub(super) struct ShownKey<'a> {
-    pub(super) host: &'a str,
-    pub(super) port: u16,
+pub(in crate::git) struct ShownKey<'a> {
+    pub(in crate::git) host: &'a str,
+    pub(in crate::git) port: u16,
     /// `ssh-ed25519`.
-    pub(super) kind: &'a str,
+    pub(in crate::git) kind: &'a str,
     /// The key in ssh's own form, which names its kind once more.
-    pub(super) bytes: &'a [u8],
+    pub(in crate::git) bytes: &'a [u8],
 }
 
 /// Checks a key against the files. Returns why it is not trusted, with what to do.
-pub(super) fn check(key: &ShownKey<'_>, file: Option<&Path>) -> Result<(), String> {
+pub(in crate::git) fn check(key: &ShownKey<'_>, file: Option<&Path>) -> Result<(), String> {
     let files = match file {
         Some(file) => vec![file.to_owned()],
         None => usual_files(),
@@ -154,7 +154,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A pattern with `*` and `?`.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(in crate::git) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;
     while t < text.len() {

@@ -23,7 +23,7 @@ static ONCE: Once = Once::new();
 
 /// One setting of a person's configuration, as Git would read it: `GIT_CONFIG_COUNT` and its pairs first, then the files.
 /// (libgit2 knows `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM` and `GIT_CONFIG_NOSYSTEM` where a repository is opened so.)
-pub(super) fn get(repository: &Repository, name: &str) -> Option<String> {
+pub(in crate::git) fn get(repository: &Repository, name: &str) -> Option<String> {
     from_pairs(name, |variable| std::env::var(variable).ok()).or_else(|| {
         let config = repository.config().ok()?.snapshot().ok()?;
         let found = config.get_entry(name).ok()?;
@@ -45,7 +45,7 @@ fn from_pairs(name: &str, variable: impl Fn(&str) -> Option<String>) -> Option<S
 }
 
 /// Sets them, the first time it is called. Every way into this room calls it before it touches libgit2.
-pub(super) fn apply() {
+pub(in crate::git) fn apply() {
     ONCE.call_once(|| {
         #[expect(
             unsafe_code,

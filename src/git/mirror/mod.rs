@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use git2::{Oid, Repository};
 
-use super::credentials::Credentials;
-use super::damage::{clear_leftovers, of_the_machine, unreadable};
+use self::damage::{clear_leftovers, of_the_machine, unreadable};
+use self::memory::Used;
 use super::error::{GitError, while_doing, with_file};
-use super::graph::Graph;
-use super::limits::Limits;
-use super::location::Location;
-use super::memory::{self, Used};
-use super::settings;
+use crate::git::read::graph::Graph;
+use crate::git::read::limits::Limits;
+use crate::git::transport::credentials::Credentials;
+use crate::git::transport::location::Location;
 
 /// Under which name the mirror remembers whose copy it is.
 const WHOSE: &str = "belay.repository";
@@ -28,6 +27,14 @@ enum MirrorFound {
     Damaged(String),
 }
 
+pub(in crate::git) mod attempt;
+pub(in crate::git) mod damage;
+pub(in crate::git) mod garbage;
+pub(in crate::git) mod hidden;
+pub(in crate::git) mod memory;
+pub(in crate::git) mod packs;
+pub(in crate::git) mod pins;
+pub(in crate::git) mod settings;
 mod state;
 
 /// How many open handles are kept. Each has its own view of the packs; one is enough for a daemon that asks one thing
@@ -148,7 +155,7 @@ impl Mirror {
         let location: Location = whose
             .map_err(|error| damaged(error.message().to_owned()))?
             .parse()
-            .map_err(|error: super::location::InvalidLocation| damaged(error.to_string()))?;
+            .map_err(|error: crate::git::transport::location::InvalidLocation| damaged(error.to_string()))?;
         Mirror::read_only(folder, location, limits).map(Some)
     }
 

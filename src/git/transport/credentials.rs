@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use git2::{Cred, CredentialType};
 
-use super::error::GitError;
-use super::hidden::hidden_by_systemd;
 use super::location::{Location, Origin, Scheme};
+use crate::git::error::GitError;
+use crate::git::mirror::hidden::hidden_by_systemd;
 
 /// No password, token or passphrase is longer.
 const SECRET_LIMIT: u64 = 64 << 10;
@@ -112,31 +112,31 @@ impl Credentials {
         self.origin.as_ref()
     }
 
-    pub(super) fn known_hosts_file(&self) -> Option<&Path> {
+    pub(in crate::git) fn known_hosts_file(&self) -> Option<&Path> {
         self.known_hosts.as_deref()
     }
 
     /// What answers the questions of one connection.
-    pub(super) fn answers(&self) -> Answers<'_> {
+    pub(in crate::git) fn answers(&self) -> Answers<'_> {
         Answers { credentials: self, asked: 0, shown: Vec::new(), usual: 0, problem: None }
     }
 }
 
 /// Answers a server's questions, each credential once: a server that does not like one will not like it better the
 /// second time, and libgit2 would ask for ever.
-pub(super) struct Answers<'a> {
+pub(in crate::git) struct Answers<'a> {
     credentials: &'a Credentials,
     asked: usize,
     shown: Vec<CredentialType>,
     /// How many of a person's usual keys have had their turn.
     usual: usize,
     /// Why there was no answer; libgit2 only hands through a text.
-    pub(super) problem: Option<GitError>,
+    pub(in crate::git) problem: Option<GitError>,
 }
 
 impl Answers<'_> {
     /// The answer to one question: `url` is where libgit2 really is, perhaps after a redirect.
-    pub(super) fn answer(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, git2::Error> {
+    pub(in crate::git) fn answer(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, git2::Error> {
         self.asked += 1;
         let answer = if self.asked > QUESTIONS { Err(None) } else { self.find(url, allowed) };
         answer.map_err(|problem| {
@@ -146,7 +146,7 @@ impl Answers<'_> {
     }
 
     /// What was shown so far, in words.
-    pub(super) fn shown(&self) -> String {
+    pub(in crate::git) fn shown(&self) -> String {
         let word = |kind: &CredentialType| match *kind {
             CredentialType::USER_PASS_PLAINTEXT => "the token",
             CredentialType::SSH_KEY => "the ssh key",

@@ -36,7 +36,7 @@ impl OddPath {
 }
 
 /// The name of an entry, if it can be used; `before` is how long the path of its folder is.
-pub(super) fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
+pub(in crate::git) fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
     let Ok(text) = std::str::from_utf8(name) else { return Err("its name is not UTF-8") };
     if text.chars().any(char::is_control) {
         return Err("its name has control characters");
@@ -54,7 +54,7 @@ pub(super) fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
 }
 
 /// A name with everything escaped that a terminal or a log could take amiss.
-pub(super) fn shown(name: &[u8]) -> String {
+pub(in crate::git) fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {

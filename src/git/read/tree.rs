@@ -6,9 +6,9 @@ use std::fmt;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree, TreeEntry};
 
-use super::error::GitError;
-use super::mirror::{Mirror, oid};
 use super::names::{OddPath, shown, usable};
+use crate::git::error::GitError;
+use crate::git::mirror::{Mirror, oid};
 use belay_core::rollout::CommitId;
 
 /// No tree is larger, in bytes: room for 200,000 files and more in one folder.
@@ -16,7 +16,7 @@ const TREE_LIMIT: usize = 16 << 20;
 
 /// The id of a file's content. Equal ids are equal contents.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(pub(super) Oid);
+pub struct BlobId(pub(in crate::git) Oid);
 
 impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,7 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// When a commit is unknown, when `to` has no such folder, and when more differs than [`super::Limits`] allow.
+    /// When a commit is unknown, when `to` has no such folder, and when more differs than [`crate::git::Limits`] allow.
     pub fn changes(&self, from: Option<&CommitId>, to: &CommitId, folder: &str) -> Result<Changes, GitError> {
         self.with(|repository| {
             let before = match from {
@@ -134,7 +134,7 @@ impl Mirror {
     }
 
     /// The tree of a folder at a commit.
-    pub(super) fn folder(&self, repository: &Repository, at: &CommitId, folder: &str) -> Result<Oid, GitError> {
+    pub(in crate::git) fn folder(&self, repository: &Repository, at: &CommitId, folder: &str) -> Result<Oid, GitError> {
         let commit = match repository.find_commit(oid(at)?) {
             Ok(commit) => commit,
             Err(error) if error.code() == ErrorCode::NotFound => {
@@ -153,7 +153,12 @@ impl Mirror {
     }
 
     /// The tree of a folder at a commit that is known to be there; `None` where it has no such folder.
-    pub(super) fn folder_at(&self, repository: &Repository, at: Oid, folder: &str) -> Result<Option<Oid>, GitError> {
+    pub(in crate::git) fn folder_at(
+        &self,
+        repository: &Repository,
+        at: Oid,
+        folder: &str,
+    ) -> Result<Option<Oid>, GitError> {
         let commit = repository.find_commit(at).map_err(|error| self.damaged(&error))?;
         match self.descend(repository, commit.tree_id(), folder)? {
             Descent::Tree(tree) => Ok(Some(tree)),
@@ -162,7 +167,7 @@ impl Mirror {
     }
 
     /// What differs between two trees, whose path is `folder`.
-    pub(super) fn compare(
+    pub(in crate::git) fn compare(
         &self,
         repository: &Repository,
         before: Option<Oid>,
@@ -189,7 +194,7 @@ impl Mirror {
     }
 
     /// Reads a tree, unless it is larger than any sensible one.
-    pub(super) fn tree<'a>(&self, repository: &'a Repository, id: Oid) -> Result<Tree<'a>, GitError> {
+    pub(in crate::git) fn tree<'a>(&self, repository: &'a Repository, id: Oid) -> Result<Tree<'a>, GitError> {
         let size = repository.odb().and_then(|odb| odb.read_header(id)).map_err(|error| self.damaged(&error))?.0;
         if size > TREE_LIMIT {
             let what = format!("folder {id}");
@@ -385,7 +390,7 @@ fn parts(folder: &str) -> impl Iterator<Item = &str> {
     folder.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
-pub(super) fn entry_of(entry: &TreeEntry<'_>) -> Entry {
+pub(in crate::git) fn entry_of(entry: &TreeEntry<'_>) -> Entry {
     Entry { kind: kind_of(entry.filemode()), blob: BlobId(entry.id()) }
 }
 

@@ -3,12 +3,12 @@
 use git2::{ErrorCode, PushOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::credentials::Credentials;
-use super::error::{GitError, while_doing, wrong};
-use super::limits::Limits;
-use super::location::{InvalidLocation, Location};
-use super::transport::{Talk, proxy};
 use super::working_copy::WorkingCopy;
+use crate::git::error::{GitError, while_doing, wrong};
+use crate::git::read::limits::Limits;
+use crate::git::transport::credentials::Credentials;
+use crate::git::transport::location::{InvalidLocation, Location};
+use crate::git::transport::{Talk, proxy};
 
 impl WorkingCopy {
     /// Where the present branch is pushed to.
@@ -36,7 +36,7 @@ impl WorkingCopy {
     ///
     /// # Errors
     ///
-    /// [`GitError::PushRefused`] with what the other side says, and as for [`super::Mirror::fetch`].
+    /// [`GitError::PushRefused`] with what the other side says, and as for [`crate::git::Mirror::fetch`].
     pub fn push(&self, credentials: &Credentials, stop: &CancellationToken) -> Result<Location, GitError> {
         let branch = self.branch()?;
         let location = self.destination()?;

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use git2::{ErrorCode, Oid, Repository};
 
-use super::error::{GitError, while_doing};
-use super::mirror::{Mirror, commit_id, oid};
+use super::{Mirror, commit_id, oid};
+use crate::git::error::{GitError, while_doing};
 use belay_core::rollout::CommitId;
 
 /// How many commits are looked at before the whole graph is loaded.
@@ -77,12 +77,12 @@ impl Mirror {
     }
 
     /// Keeps the former head of a branch, and so everything that it comes from.
-    pub(super) fn keep(&self, mirror: &Repository, head: Oid) -> Result<(), GitError> {
+    pub(in crate::git) fn keep(&self, mirror: &Repository, head: Oid) -> Result<(), GitError> {
         self.refer(mirror, KEPT, head)
     }
 
     /// Whether a commit comes from another, where that is found out soon; if not, the answer is no.
-    pub(super) fn comes_from_soon(&self, mirror: &Repository, later: Oid, earlier: Oid) -> bool {
+    pub(in crate::git) fn comes_from_soon(&self, mirror: &Repository, later: Oid, earlier: Oid) -> bool {
         let mut queue = VecDeque::from([later]);
         for _ in 0..SOON {
             let Some(id) = queue.pop_front() else { return false };

@@ -126,7 +126,7 @@ impl Scheme {
 
 impl Origin {
     /// Whether a URL that libgit2 is about to answer with credentials, perhaps after a redirect, is of this origin.
-    pub(super) fn is_of(&self, url: &str) -> bool {
+    pub(in crate::git) fn is_of(&self, url: &str) -> bool {
         matches!(parse(url), Ok(Kind::Url { origin, .. }) if origin == *self)
             || matches!(parse(&without_userinfo(url)), Ok(Kind::Url { origin, .. }) if origin == *self)
     }

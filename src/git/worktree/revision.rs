@@ -5,10 +5,10 @@ use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, TreeWalkMode, TreeWalkResult};
 
-use super::commits::told;
-use super::error::{GitError, while_doing, wrong};
-use super::mirror::oid;
 use super::working_copy::WorkingCopy;
+use crate::git::error::{GitError, while_doing, wrong};
+use crate::git::mirror::oid;
+use crate::git::read::commits::told;
 use belay_core::rollout::Commit;
 
 /// How large a file may be that is read from a revision, in bytes.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bytes one operation may hold at once: an index of 750,000 objects, or an object of 50 MB that is stored as a
 /// difference, with what it differs from and the difference.
-pub(super) const OPERATION: usize = 160 << 20;
+pub(in crate::git) const OPERATION: usize = 160 << 20;
 /// How many bytes all operations of the process may hold at once, with what libgit2 keeps between them.
 const PROCESS: usize = 192 << 20;
 /// From how many bytes on, held at the end of an operation, a mirror that keeps more than [`LITTLE`] lets go of it.
@@ -34,23 +34,23 @@ thread_local! {
 }
 
 /// What became of the memory of an operation.
-pub(super) struct Used {
+pub(in crate::git) struct Used {
     /// The largest request that was refused, in bytes, where one was.
-    pub(super) refused: Option<usize>,
+    pub(in crate::git) refused: Option<usize>,
     /// The most that it held at once, in bytes.
-    pub(super) peak: usize,
+    pub(in crate::git) peak: usize,
     /// How many bytes more libgit2 keeps after it than before. Handles that are closed give it back.
-    pub(super) kept: isize,
+    pub(in crate::git) kept: isize,
 }
 
 /// Whether libgit2 keeps more between operations than it should, and a mirror that keeps so many bytes is to let go of them.
-pub(super) fn is_too_much(kept: isize) -> bool {
+pub(in crate::git) fn is_too_much(kept: isize) -> bool {
     let held = HELD.load(Ordering::Relaxed);
     held > KEPT_BY_ALL || (held > KEPT && usize::try_from(kept).unwrap_or(0) > LITTLE)
 }
 
 /// Runs an operation within the limits. One inside another belongs to it.
-pub(super) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
+pub(in crate::git) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
     let outer = OF_OPERATION.get();
     if outer.is_none() {
         OF_OPERATION.set(Some(0));
@@ -69,7 +69,7 @@ pub(super) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
 
 /// Gives what the C library keeps of freed memory back to the system, where so many bytes were freed that it is worth it.
 #[expect(unsafe_code, reason = "a function of the C library")]
-pub(super) fn give_back(freed: usize) {
+pub(in crate::git) fn give_back(freed: usize) {
     if freed <= LITTLE {
         return;
     }
@@ -106,7 +106,7 @@ struct Allocator {
 ///
 /// Nobody may use libgit2 meanwhile: it keeps this in globals without a lock.
 #[expect(unsafe_code, reason = "libgit2's allocator can only be replaced through its C interface")]
-pub(super) unsafe fn install() {
+pub(in crate::git) unsafe fn install() {
     /// How many objects a pack may have that is fetched: what their index takes in memory must fit into an operation.
     const OBJECTS: usize = 750_000;
     /// How large an object may be that is stored as a difference, in bytes.

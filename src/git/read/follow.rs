@@ -6,8 +6,8 @@ use std::fmt;
 
 use git2::Oid;
 
-use super::error::GitError;
-use super::host_keys::matches;
+use crate::git::error::GitError;
+use crate::git::transport::host_keys::matches;
 use belay_core::rollout::CommitId;
 
 /// What of a repository is followed.
@@ -37,23 +37,23 @@ impl fmt::Display for Follow {
 
 /// What a repository has to offer: its references, and which branch its `HEAD` names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Offer {
-    pub(super) references: BTreeMap<String, Oid>,
-    pub(super) default_branch: Option<String>,
+pub(in crate::git) struct Offer {
+    pub(in crate::git) references: BTreeMap<String, Oid>,
+    pub(in crate::git) default_branch: Option<String>,
 }
 
 /// What is to be fetched of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(in crate::git) struct Choice {
     /// The references, by their whole names, that the mirror is to have too.
-    pub(super) references: BTreeMap<String, Oid>,
+    pub(in crate::git) references: BTreeMap<String, Oid>,
     /// The one of them that is followed; `None` for a commit.
-    pub(super) head: Option<String>,
+    pub(in crate::git) head: Option<String>,
 }
 
 impl Offer {
     /// What of this offer is wanted by who follows `follow`.
-    pub(super) fn choose(&self, follow: &Follow, repository: &str) -> Result<Choice, GitError> {
+    pub(in crate::git) fn choose(&self, follow: &Follow, repository: &str) -> Result<Choice, GitError> {
         let branches = self.names("refs/heads/");
         if branches.is_empty() && self.names("refs/tags/").is_empty() {
             return Err(GitError::Empty { repository: repository.to_owned() });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use git2::ErrorClass;
 
-use super::error::{GitError, with_file};
+use crate::git::error::{GitError, with_file};
 
 /// How many bytes a mirror must be able to write, for a shortage of room to be ruled out.
 const ROOM: usize = 64 << 10;
@@ -27,7 +27,7 @@ const OF_THE_MACHINE: [(&str, ErrorKind); 9] = [
 ];
 
 /// What an error of libgit2 about the files below `path` means, if it is the machine's.
-pub(super) fn of_the_machine(error: &git2::Error, path: &Path) -> Option<GitError> {
+pub(in crate::git) fn of_the_machine(error: &git2::Error, path: &Path) -> Option<GitError> {
     let message = error.message();
     let known = OF_THE_MACHINE.iter().find(|(text, _)| message.contains(text));
     let kind = match known {
@@ -41,7 +41,7 @@ pub(super) fn of_the_machine(error: &git2::Error, path: &Path) -> Option<GitErro
 
 /// What keeps the files below `folder` from being read, other than that they are not there: their rights, or too few
 /// descriptors. Nothing is written.
-pub(super) fn unreadable(folder: &Path) -> Result<(), GitError> {
+pub(in crate::git) fn unreadable(folder: &Path) -> Result<(), GitError> {
     for file in files(folder)? {
         match File::open(&file).and_then(|mut file| file.read(&mut [0])) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(with_file("read", file)(error)),
@@ -52,7 +52,7 @@ pub(super) fn unreadable(folder: &Path) -> Result<(), GitError> {
 }
 
 /// What keeps belay from writing in `folder`: no room, no rights, a disk that is read-only.
-pub(super) fn unwritable(folder: &Path) -> Result<(), GitError> {
+pub(in crate::git) fn unwritable(folder: &Path) -> Result<(), GitError> {
     let test = folder.join("test");
     let written = File::create(&test).and_then(|mut file| file.write_all(&[0; ROOM]).and_then(|()| file.sync_all()));
     let removed = fs::remove_file(&test);
@@ -64,7 +64,7 @@ pub(super) fn unwritable(folder: &Path) -> Result<(), GitError> {
 
 /// What is wrong with the files of a bare repository that libgit2 does not notice, or notices too late: a reference that is
 /// empty or no id, as a power cut leaves it, and a pack that is cut short.
-pub(super) fn wrong_files(repository: &Path) -> Result<Option<String>, GitError> {
+pub(in crate::git) fn wrong_files(repository: &Path) -> Result<Option<String>, GitError> {
     for file in files(&repository.join("refs"))? {
         if file.extension().is_some_and(|extension| extension == "lock") {
             continue;
@@ -104,7 +104,7 @@ fn is_whole(pack: &Path, index: &Path) -> io::Result<bool> {
 
 /// Removes what a process that was killed has left in the mirror: packs that were being written, and locks that nobody
 /// holds any more. The mirror must be locked, so that nobody else is writing.
-pub(super) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
+pub(in crate::git) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
     let packs = repository.join("objects/pack");
     fs::create_dir_all(&packs).map_err(with_file("make the folder", &packs))?;
     let mut left = Vec::new();
@@ -134,7 +134,7 @@ pub(super) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
 }
 
 /// Makes sure that packs and their folder are on the disk, before anything says that they are there.
-pub(super) fn sync_packs(repository: &Path, known: &[PathBuf]) -> Result<(), GitError> {
+pub(in crate::git) fn sync_packs(repository: &Path, known: &[PathBuf]) -> Result<(), GitError> {
     let folder = repository.join("objects/pack");
     for file in files(&folder)?.into_iter().filter(|file| !known.contains(file)) {
         File::open(&file).and_then(|file| file.sync_all()).map_err(with_file("sync", &file))?;
@@ -143,12 +143,12 @@ pub(super) fn sync_packs(repository: &Path, known: &[PathBuf]) -> Result<(), Git
 }
 
 /// Makes sure that the names in a folder are on the disk.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), GitError> {
+pub(in crate::git) fn sync_folder(folder: &Path) -> Result<(), GitError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(with_file("sync", folder))
 }
 
 /// The files in a folder and below it; none where it is not there.
-pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(in crate::git) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {

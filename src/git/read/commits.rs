@@ -3,8 +3,8 @@
 use git2::{ErrorCode, Repository};
 use jiff::Timestamp;
 
-use super::error::GitError;
-use super::mirror::{Mirror, commit_id, oid};
+use crate::git::error::GitError;
+use crate::git::mirror::{Mirror, commit_id, oid};
 use belay_core::manifest::is_hidden;
 use belay_core::rollout::{Commit, CommitId, Person};
 
@@ -78,7 +78,7 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// When the mirror can't be read, or has more commits than [`super::Limits::history`].
+    /// When the mirror can't be read, or has more commits than [`crate::git::Limits::history`].
     pub fn resolve(&self, digits: &str) -> Result<ResolvedRevision, GitError> {
         let digits = digits.to_ascii_lowercase();
         if digits.is_empty() || digits.len() > 40 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -110,7 +110,7 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// When one of them is not in the mirror, or the history is longer than [`super::Limits::history`].
+    /// When one of them is not in the mirror, or the history is longer than [`crate::git::Limits::history`].
     pub fn relation(&self, from: &CommitId, to: &CommitId) -> Result<Relation, GitError> {
         if from == to {
             return Ok(Relation::Same);
@@ -156,7 +156,7 @@ impl Mirror {
     }
 
     /// What it means that a commit could not be loaded: it, or one that it comes from, is not there.
-    pub(super) fn missing(&self, id: &CommitId, error: &git2::Error) -> GitError {
+    pub(in crate::git) fn missing(&self, id: &CommitId, error: &git2::Error) -> GitError {
         if error.code() == ErrorCode::NotFound && error.message().contains(id.as_str()) {
             return GitError::NoCommit { repository: self.location.to_string(), commit: id.clone() };
         }
@@ -176,7 +176,7 @@ impl Mirror {
     }
 }
 
-pub(super) fn told(commit: &git2::Commit<'_>) -> Commit {
+pub(in crate::git) fn told(commit: &git2::Commit<'_>) -> Commit {
     let message = commit.message_bytes();
     let message = if message.len() > MESSAGE { message.get(..MESSAGE).unwrap_or_default() } else { message };
     let message = String::from_utf8_lossy(message);
