@@ -51,7 +51,7 @@
 //!
 //! | what | files of `daemon/` |
 //! |---|---|
-//! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `offline_start` |
+//! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
 //! | a plan | `plan_head` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
 //! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` `stuck_pods` |

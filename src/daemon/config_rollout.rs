@@ -91,6 +91,7 @@ impl Source {
             let manifest = match wanted.get(&user) {
                 Some(reader) => Some(Manifest::clone(&reader.manifest)),
                 None if !changed || self.planning.contradicted.contains_key(&user) => None,
+                None if !self.desired().rolls_on_config(&user, self.context.config.roll_on_config) => None,
                 None => self.read_manifest(&user),
             };
             let Some(manifest) = manifest.filter(|manifest| self.asks_for_it(manifest)) else { continue };
@@ -118,7 +119,8 @@ impl Source {
                 let is_told = Unnoticed::is_to_be_told(&workload, reading, contents);
                 is_told.then_some(Unnoticed { workload, reading })
             });
-            let asks = |one: &Unnoticed| self.read_manifest(&one.workload).is_some_and(|one| self.asks_for_it(&one));
+            let of_source = self.context.config.roll_on_config;
+            let asks = |one: &Unnoticed| self.desired().rolls_on_config(&one.workload, of_source);
             let stay: Vec<Unnoticed> = stay.filter(|one| !asks(one)).take(NAMED).collect();
             (!stay.is_empty()).then(|| (object.clone(), stay))
         });

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+
+use super::file_facts::{FileFacts, ObjectKind, WorkloadFacts};
 use super::units::Content;
 use crate::git::GitError;
 use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
 use belay_core::rollout::{
-    After, CommitId, Reading, configuration_hash, contents_hash, is_configuration, named_configuration, readings,
-    scaled_by, template, wrong_order,
+    After, CommitId, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
 };
 
 /// A file that was read: what it holds, and what it was read from where it can be read again.
@@ -19,47 +21,26 @@ pub(super) struct ReadFile {
     pub content: Option<Content>,
 }
 
-/// What the repository holds at a commit.
+/// The files of a head, by path; `None` for those that are gone.
+pub(super) type HeadFiles = BTreeMap<Arc<str>, Option<ReadFile>>;
+
+/// What the repository holds at a commit. It never changes: what another commit says is another one, which shares with it
+/// all that the two have in common.
+#[derive(Clone, Debug)]
 pub(super) struct DesiredState {
     /// The commit.
     pub at: Option<CommitId>,
-    /// The newest commit of which all was told. It is older than `at` where reading the rest of what `at` says failed.
-    pub told: Option<CommitId>,
-    pub scopes: Scopes,
+    pub scopes: Arc<Scopes>,
     set: ManifestSet,
-    notes: BTreeMap<Arc<str>, Note>,
+    files: RedBlackTreeMapSync<Arc<str>, Arc<FileFacts>>,
     /// ConfigMaps and Secrets, and the workloads whose templates name them.
-    users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    users: RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<ObjectKey>>,
     /// The files with objects that wait for others.
-    waiting: BTreeSet<Arc<str>>,
+    waiting: RedBlackTreeSetSync<Arc<str>>,
     /// What HorizontalPodAutoscalers target, and the files that those are in.
-    scaled: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
+    scaled: RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<Arc<str>>>,
     /// `apiVersion` and kind of all objects, and in how many files each is.
-    kinds: BTreeMap<Arc<(String, String)>, usize>,
-}
-
-/// What is kept of a file beside its objects.
-#[derive(Default)]
-struct Note {
-    content: Option<Content>,
-    /// `apiVersion` and kind of its objects, each once.
-    kinds: Box<[Arc<(String, String)>]>,
-    /// What its HorizontalPodAutoscalers target.
-    scaled: BTreeSet<ObjectKey>,
-    /// The configuration that its workloads name.
-    names: Vec<Name>,
-    /// The hashes of what its ConfigMaps and Secrets hold.
-    contents: Vec<(ObjectKey, ManifestHash)>,
-    /// Its objects that wait for others.
-    after: Vec<After>,
-}
-
-/// A ConfigMap or Secret that a workload names.
-struct Name {
-    object: ObjectKey,
-    user: ObjectKey,
-    /// How the programs of its pods read it; `None` where only the kubelet does.
-    reading: Option<Reading>,
+    kinds: RedBlackTreeMapSync<Arc<ObjectKind>, usize>,
 }
 
 /// What is known of the contents of a ConfigMap or Secret.
@@ -78,105 +59,95 @@ impl DesiredState {
     pub(super) fn new(default_namespace: &str) -> DesiredState {
         DesiredState {
             at: None,
-            told: None,
-            scopes: Scopes::new(default_namespace),
+            scopes: Arc::new(Scopes::new(default_namespace)),
             set: ManifestSet::new(),
-            notes: BTreeMap::new(),
-            users: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            scaled: BTreeMap::new(),
-            kinds: BTreeMap::new(),
+            files: RedBlackTreeMapSync::new_sync(),
+            users: RedBlackTreeMapSync::new_sync(),
+            waiting: RedBlackTreeSetSync::new_sync(),
+            scaled: RedBlackTreeMapSync::new_sync(),
+            kinds: RedBlackTreeMapSync::new_sync(),
         }
     }
 
-    /// Forgets everything: the next look reads all of it again.
-    pub(super) fn forget(&mut self) {
-        *self = DesiredState::new(&self.scopes.default_namespace);
+    /// The same repository with nothing in it: the next look reads all of it again.
+    pub(super) fn emptied(&self) -> DesiredState {
+        DesiredState::new(&self.scopes.default_namespace)
     }
 
-    /// Takes up files that differ; `None` for those that are gone. Files whose custom kinds are defined anew by that are
-    /// read again, and handed back with the others.
-    pub(super) fn update(
-        &mut self,
-        at: CommitId,
+    /// What the repository holds at another commit, in which these files differ; `None` for those that are gone. Files whose
+    /// custom kinds are defined anew by that are read again, and handed back with the others.
+    pub(super) fn changed_to(
+        &self,
+        commit: CommitId,
         read_file: impl Fn(&str, Content, &Scopes) -> Result<File, GitError>,
-        mut files: BTreeMap<Arc<str>, Option<ReadFile>>,
-    ) -> Result<BTreeMap<Arc<str>, Option<ReadFile>>, GitError> {
+        mut files: HeadFiles,
+    ) -> Result<(DesiredState, HeadFiles), GitError> {
+        let mut next = DesiredState { at: Some(commit), ..self.clone() };
         let mut waiting: BTreeSet<Arc<str>> = files.keys().cloned().collect();
         let mut read: BTreeSet<Arc<str>> = waiting.clone();
         while let Some(path) = waiting.pop_first() {
             if !read.remove(&path) {
-                let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { continue };
-                let file = read_file(&path, content, &self.scopes)?;
+                let Some(content) = next.files.get(&path).and_then(|facts| facts.content) else { continue };
+                let file = read_file(&path, content, &next.scopes)?;
                 files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), content: Some(content) }));
             }
             let file = files.get(&path).and_then(Option::as_ref);
-            self.note(&path, file);
-            for kind in self.set.replace(&path, file.map(|read| &*read.file)) {
-                self.redefine(&kind);
-                waiting.extend(self.set.files_with(&kind));
+            next.put(&path, file);
+            for kind in next.set.replace(&path, file.map(|read| &*read.file)) {
+                next.redefine(&kind);
+                waiting.extend(next.set.files_with(&kind));
             }
         }
-        self.at = Some(at);
-        Ok(files)
+        Ok((next, files))
     }
 
-    fn note(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
-        let Note { names: named, scaled, kinds, .. } = self.notes.remove(path).unwrap_or_default();
-        kinds.iter().for_each(|kind| self.forget_kind(kind));
-        named.iter().for_each(|name| take_out(&mut self.users, &name.object, &name.user));
-        scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
-        self.waiting.remove(path);
+    fn put(&mut self, path: &Arc<str>, read: Option<&ReadFile>) {
+        if let Some(before) = self.files.get(path).cloned() {
+            self.files.remove_mut(path);
+            before.kinds.iter().for_each(|kind| self.forget_kind(kind));
+            before.names.iter().for_each(|name| take_out(&mut self.users, &name.object, &name.user));
+            before.scaled.iter().for_each(|target| take_out(&mut self.scaled, target, path));
+            self.waiting.remove_mut(path);
+        }
         let Some(ReadFile { file, content }) = read else { return };
-        let note = Note {
-            content: *content,
-            kinds: self.note_kinds(&file.manifests),
-            scaled: file.manifests.iter().filter_map(scale_target).collect(),
-            names: file.manifests.iter().flat_map(names).collect(),
-            contents: file.manifests.iter().filter_map(contents).collect(),
-            after: file.manifests.iter().filter_map(After::of).collect(),
-        };
-        for name in &note.names {
-            self.users.entry(name.object.clone()).or_default().insert(name.user.clone());
+        let facts = FileFacts { kinds: self.count_kinds(&file.manifests), ..FileFacts::of(file, *content) };
+        facts.names.iter().for_each(|name| put_in(&mut self.users, &name.object, &name.user));
+        facts.scaled.iter().for_each(|target| put_in(&mut self.scaled, target, path));
+        if !facts.after.is_empty() {
+            self.waiting.insert_mut(Arc::clone(path));
         }
-        for target in &note.scaled {
-            self.scaled.entry(target.clone()).or_default().insert(Arc::clone(path));
-        }
-        if !note.after.is_empty() {
-            self.waiting.insert(Arc::clone(path));
-        }
-        self.notes.insert(Arc::clone(path), note);
+        self.files.insert_mut(Arc::clone(path), Arc::new(facts));
     }
 
     /// Counts the kinds of a file's objects. Thousands of files share a few.
-    fn note_kinds(&mut self, manifests: &[Manifest]) -> Box<[Arc<(String, String)>]> {
-        let mut of_file: Vec<Arc<(String, String)>> = Vec::with_capacity(1);
+    fn count_kinds(&mut self, manifests: &[Manifest]) -> Box<[Arc<ObjectKind>]> {
+        let mut of_file: Vec<Arc<ObjectKind>> = Vec::with_capacity(1);
         for Manifest { api_version, key, .. } in manifests {
             if of_file.iter().any(|kind| (&kind.0, &kind.1) == (api_version, &key.kind)) {
                 continue;
             }
             let kind = (api_version.clone(), key.kind.clone());
-            let kind =
-                self.kinds.get_key_value(&kind).map_or_else(|| Arc::new(kind.clone()), |(kind, _)| Arc::clone(kind));
-            *self.kinds.entry(Arc::clone(&kind)).or_default() += 1;
+            let (kind, files) = match self.kinds.get_key_value(&kind) {
+                Some((kind, files)) => (Arc::clone(kind), *files),
+                None => (Arc::new(kind), 0),
+            };
+            self.kinds.insert_mut(Arc::clone(&kind), files + 1);
             of_file.push(kind);
         }
         of_file.into()
     }
 
-    fn forget_kind(&mut self, kind: &Arc<(String, String)>) {
-        if let Some(files) = self.kinds.get_mut(kind) {
-            *files -= 1;
-            if *files == 0 {
-                self.kinds.remove(kind);
-            }
+    fn forget_kind(&mut self, kind: &Arc<ObjectKind>) {
+        match self.kinds.get(kind).copied() {
+            Some(files @ 2..) => self.kinds.insert_mut(Arc::clone(kind), files - 1),
+            _ => drop(self.kinds.remove_mut(kind)),
         }
     }
 
     fn redefine(&mut self, kind: &GroupKind) {
         match self.set.definition(kind) {
-            Some(definition) => self.scopes.define(definition.clone()),
-            None => self.scopes.forget(kind),
+            Some(definition) => Arc::make_mut(&mut self.scopes).define(definition.clone()),
+            None => Arc::make_mut(&mut self.scopes).forget(kind),
         }
     }
 
@@ -222,6 +193,11 @@ impl DesiredState {
         self.set.unreadable()
     }
 
+    /// Where an object is written.
+    pub(super) fn place(&self, key: &ObjectKey) -> Option<Place> {
+        self.set.locate(key).map(|located| located.place)
+    }
+
     /// The hash of an object's manifest.
     pub(super) fn hash(&self, key: &ObjectKey) -> Option<ManifestHash> {
         self.set.locate(key).map(|located| located.hash)
@@ -252,19 +228,19 @@ impl DesiredState {
 
     /// The objects that wait for others.
     pub(super) fn after(&self) -> impl Iterator<Item = &After> {
-        self.waiting.iter().filter_map(|path| self.notes.get(path)).flat_map(|note| &note.after)
+        self.waiting.iter().filter_map(|path| self.files.get(path)).flat_map(|facts| &facts.after)
     }
 
     /// What an object waits for.
     pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
         let path = self.set.locate(key)?.file;
-        self.notes.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
+        self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
     /// The objects of a file, with their hashes. `None` where the file itself must be read to know them: it is not
     /// here, or something is wrong with one of them.
     pub(super) fn known(&self, path: &str) -> Option<Vec<(ObjectKey, ManifestHash)>> {
-        self.notes.get(path)?.content?;
+        self.files.get(path)?.content?;
         let hash = |key: &ObjectKey| Some((key.clone(), self.set.locate(key)?.hash));
         self.set.objects_in(path).map(hash).collect()
     }
@@ -277,23 +253,33 @@ impl DesiredState {
     ) -> Result<Option<Manifest>, GitError> {
         let Some(located) = self.set.locate(key) else { return Ok(None) };
         let path = located.file;
-        let Some(content) = self.notes.get(&path).and_then(|note| note.content) else { return Ok(None) };
+        let Some(content) = self.files.get(&path).and_then(|facts| facts.content) else { return Ok(None) };
         let file = read_file(&path, content, &self.scopes)?;
         Ok(file.manifests.into_iter().find(|manifest| manifest.key == *key))
     }
 
-    /// The hash of the ConfigMaps and Secrets of this repository that a workload's template names.
+    /// The hash of the ConfigMaps and Secrets of this repository that the template of a manifest names.
     pub(super) fn configuration(&self, manifest: &Manifest) -> Option<String> {
         let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
-        let known: Vec<(ObjectKey, String)> =
-            names.into_iter().filter_map(|key| self.hash(&key).map(|hash| (key, hash.to_string()))).collect();
-        configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str())))
+        self.configuration_hash(names.iter())
+    }
+
+    /// The same of an object's manifest here.
+    pub(super) fn configuration_of(&self, key: &ObjectKey) -> Option<String> {
+        let facts = self.files.get(&self.set.locate(key)?.file)?;
+        self.configuration_hash(facts.names.iter().filter(|name| name.user == *key).map(|name| &name.object))
+    }
+
+    fn configuration_hash<'a>(&self, names: impl Iterator<Item = &'a ObjectKey>) -> Option<String> {
+        let known: Vec<(&ObjectKey, String)> =
+            names.filter_map(|key| self.hash(key).map(|hash| (key, hash.to_string()))).collect();
+        configuration_hash(known.iter().map(|(key, hash)| (*key, hash.as_str())))
     }
 
     /// What is known of the contents of a ConfigMap or Secret.
     pub(super) fn contents(&self, key: &ObjectKey) -> Contents {
         let known = self.set.locate(key).and_then(|located| {
-            let contents = &self.notes.get(&located.file)?.contents;
+            let contents = &self.files.get(&located.file)?.contents;
             contents.iter().find(|(other, _)| other == key).map(|(_, hash)| *hash)
         });
         match known {
@@ -306,13 +292,29 @@ impl DesiredState {
     /// How the pods of a workload read a ConfigMap or Secret; `None` where they do not.
     pub(super) fn reading(&self, object: &ObjectKey, user: &ObjectKey) -> Option<Reading> {
         let path = self.set.locate(user)?.file;
-        let names = &self.notes.get(&path)?.names;
+        let names = &self.files.get(&path)?.names;
         names.iter().find(|name| name.object == *object && name.user == *user)?.reading
     }
 
     /// The workloads of this repository whose templates name a ConfigMap or Secret.
     pub(super) fn named_by(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
-        self.users.get(key).cloned().unwrap_or_default()
+        self.users.get(key).into_iter().flat_map(|users| users.iter().cloned()).collect()
+    }
+
+    /// Whether a workload is rolled out when its configuration changes: its manifest says so, else its source.
+    pub(super) fn rolls_on_config(&self, key: &ObjectKey, of_source: bool) -> bool {
+        let own = self.workload(key).and_then(|facts| facts.rolls_on_config);
+        Workload::of(key).is_some_and(Workload::can_go_back) && own.unwrap_or(of_source)
+    }
+
+    /// When a workload was restarted, as its manifest says.
+    pub(super) fn restarted(&self, key: &ObjectKey) -> Option<&str> {
+        self.workload(key)?.restarted.as_deref()
+    }
+
+    fn workload(&self, key: &ObjectKey) -> Option<&WorkloadFacts> {
+        let facts = self.files.get(&self.set.locate(key)?.file)?;
+        facts.workloads.iter().find(|(other, _)| other == key).map(|(_, facts)| facts)
     }
 
     /// Whether an autoscaler of this repository decides how many replicas an object has.
@@ -321,30 +323,19 @@ impl DesiredState {
     }
 }
 
+type Index<V> = RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<V>>;
+
+fn put_in<V: Ord + Clone>(index: &mut Index<V>, key: &ObjectKey, value: &V) {
+    let values = index.get(key).cloned().unwrap_or_else(RedBlackTreeSetSync::new_sync);
+    index.insert_mut(key.clone(), values.insert(value.clone()));
+}
+
 /// Takes one value out from under its key, and the key with the last of them.
-fn take_out<V: Ord>(index: &mut BTreeMap<ObjectKey, BTreeSet<V>>, key: &ObjectKey, value: &V) {
-    if let Some(values) = index.get_mut(key) {
-        values.remove(value);
-        if values.is_empty() {
-            index.remove(key);
-        }
+fn take_out<V: Ord + Clone>(index: &mut Index<V>, key: &ObjectKey, value: &V) {
+    let Some(values) = index.get(key).map(|values| values.remove(value)) else { return };
+    if values.is_empty() {
+        index.remove_mut(key);
+    } else {
+        index.insert_mut(key.clone(), values);
     }
-}
-
-/// The configuration that a workload names, each with the workload.
-fn names(manifest: &Manifest) -> Vec<Name> {
-    let value = manifest.value();
-    let Some(template) = template(&value) else { return Vec::new() };
-    let namespace = manifest.key.namespace.as_deref();
-    let readings = readings(template, namespace);
-    let names = named_configuration(template, namespace).into_iter();
-    names.map(|object| Name { reading: readings.get(&object).copied(), object, user: manifest.key.clone() }).collect()
-}
-
-fn contents(manifest: &Manifest) -> Option<(ObjectKey, ManifestHash)> {
-    is_configuration(&manifest.key).then(|| (manifest.key.clone(), contents_hash(&manifest.value())))
-}
-
-fn scale_target(manifest: &Manifest) -> Option<ObjectKey> {
-    scaled_by(&manifest.key, &manifest.value())
 }

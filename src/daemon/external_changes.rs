@@ -36,8 +36,7 @@ impl Source {
         if !known || since > self.context.clock.now().saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
             return;
         }
-        let manifest = self.read_manifest(key).map(|manifest| manifest.value());
-        if manifest.as_ref().and_then(restarted_at) == Some(written.as_str()) {
+        if self.desired().restarted(key) == Some(written.as_str()) {
             return;
         }
         let by = writer(live, None, &[&RESTARTED[..], &[&format!("f:{}", marks::RESTARTED_AT)]].concat());

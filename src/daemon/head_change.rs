@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::desired_state::ReadFile;
+use super::desired_state::DesiredState;
 use belay_core::manifest::{Complaint, Manifest, ManifestHash, ObjectKey};
 use belay_core::rollout::{Commit, CommitId};
 
@@ -11,6 +11,8 @@ use belay_core::rollout::{Commit, CommitId};
 #[derive(Debug)]
 pub(super) struct HeadChange {
     pub head: CommitId,
+    /// What the repository holds at it; at the commit before, where it looks like an accident.
+    pub desired: Arc<DesiredState>,
     /// The commits that came with it, the head first.
     pub commits: Vec<Commit>,
     /// The paths of files that differ from the commit that was planned last.
@@ -42,8 +44,6 @@ pub(super) struct Charged {
     pub manifest: Manifest,
     pub commit: Arc<Commit>,
 }
-
-pub(super) type HeadFiles = BTreeMap<Arc<str>, Option<ReadFile>>;
 
 /// The objects that a file held, with their hashes, by path.
 pub(super) type Known = BTreeMap<String, Vec<(ObjectKey, ManifestHash)>>;

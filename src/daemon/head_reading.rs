@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::desired_state::ReadFile;
-use super::head_change::{Charged, HeadChange, HeadFiles, Known};
+use super::desired_state::{HeadFiles, ReadFile};
+use super::head_change::{Charged, HeadChange, Known};
 use super::repository::Repository;
 use super::units::{Content, SourceChange};
 use crate::git::{Chain, GitError};
@@ -85,12 +85,9 @@ impl<'a> HeadReading<'a> {
             };
             news.complaints.extend(file.complaints.iter().map(|complaint| (complaint.clone(), Arc::clone(&newest))));
         }
-        let gone: Vec<(ObjectKey, (&SourceChange, ManifestHash))> = {
-            let desired = repository.desired();
-            let is_gone = |key: &ObjectKey| !desired.mentions(key) && !unreadable.contains(key);
-            before.into_iter().filter(|(key, _)| is_gone(key)).collect()
-        };
-        for (key, (change, _)) in gone {
+        let desired = Arc::clone(&news.desired);
+        let is_gone = |key: &ObjectKey| !desired.mentions(key) && !unreadable.contains(key);
+        for (key, (change, _)) in before.into_iter().filter(|(key, _)| is_gone(key)) {
             let file = self.side(&change.path, change.before.as_ref())?;
             let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == key).cloned() else { continue };
             let commit = self.charge_change(change, &key, chains.get(&change.path), planned)?;

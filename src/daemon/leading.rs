@@ -1,8 +1,9 @@
 //! A source from its parts: made anew each time that this daemon becomes the one that may follow it.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -78,8 +79,7 @@ impl Parts {
         }
     }
 
-    fn repository(&self, stop: &CancellationToken) -> Repository {
-        let desired = Arc::new(Mutex::new(DesiredState::new(self.cluster.default_namespace())));
+    fn repository(&self, desired: watch::Receiver<Arc<DesiredState>>, stop: &CancellationToken) -> Repository {
         let (mirror, paths, beside) =
             (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.beside.clone());
         let folder = paths.common();
@@ -91,7 +91,8 @@ impl Parts {
 
     fn source(&self, stop: CancellationToken) -> Source {
         let (cluster, name) = (&self.cluster, &self.config.name);
-        let repository = self.repository(&stop);
+        let desired = watch::Sender::new(Arc::new(DesiredState::new(cluster.default_namespace())));
+        let repository = self.repository(desired.subscribe(), &stop);
         let context = Arc::new(Context {
             cluster: cluster.clone(),
             cleanup: self.cleanup.clone(),
@@ -109,7 +110,7 @@ impl Parts {
         Source {
             stop,
             tasks: Tasks::default(),
-            fetching: Fetching::new(repository, self.reading.follow.clone(), self.reading.wake.clone()),
+            fetching: Fetching::new(repository, desired, self.reading.follow.clone(), self.reading.wake.clone()),
             planning: Planning::default(),
             watches: Watches::new(cluster, name),
             rollouts: Rollouts::default(),

@@ -7,10 +7,10 @@ use tracing::debug;
 
 use super::cleanup::Pruning;
 use super::context::Context;
-use super::head_change::HeadChange;
+use super::desired_state::DesiredState;
 use super::repository::Repository;
-use super::task_result::{Looked, TaskResult};
-use crate::git::{Follow, GitError, Wake, Watching};
+use super::task_result::{LookEnd, Looked, TaskResult};
+use crate::git::{Follow, Wake, Watching};
 use belay_core::rollout::CommitId;
 
 /// What a look begins with.
@@ -23,15 +23,15 @@ pub(super) struct RepositoryLook {
     /// The head that was planned last.
     pub planned: Option<CommitId>,
     pub pruning: Pruning,
+    /// What is known of the repository.
+    pub desired: Arc<DesiredState>,
     /// The head that was read last, or refused.
     pub known: Option<CommitId>,
 }
 
 /// What a look has seen.
 struct LookResult {
-    looked: Result<Looked, GitError>,
-    /// What the mirror holds, where the repository does not answer.
-    kept: Option<Box<HeadChange>>,
+    end: LookEnd,
     /// Whether there is a chart, and the cluster has not said yet what it can do.
     waits: bool,
 }
@@ -43,9 +43,9 @@ impl RepositoryLook {
         loop {
             let look = self.clone();
             // A panic while reading the repository is told to the loop as one of this task.
-            let LookResult { looked, kept, waits } = self.repository.beside.run(move || look.see()).await;
+            let LookResult { end, waits } = self.repository.beside.run(move || look.see()).await;
             if !waits {
-                return TaskResult::Looked(looked, kept);
+                return TaskResult::Looked(end);
             }
             context.ask_for_capabilities().await;
         }
@@ -64,7 +64,7 @@ impl RepositoryLook {
             }
             debug!(commit = head.short(), "a new head");
             waits = repository.waits_for_capabilities(head)?;
-            if waits { Ok(None) } else { repository.news(planned, head, self.pruning).map(Some) }
+            if waits { Ok(None) } else { repository.news(&self.desired, planned, head, self.pruning).map(Some) }
         });
         let looked = looked.map(|(head, news)| match news {
             Some(news) => Looked::New(Box::new(news)),
@@ -73,10 +73,10 @@ impl RepositoryLook {
         let kept = match (&looked, planned) {
             (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits => {
                 waits = repository.waits_for_capabilities(planned).unwrap_or(false);
-                (!waits).then(|| repository.kept(planned, self.pruning)).flatten().map(Box::new)
+                (!waits).then(|| repository.kept(&self.desired, planned, self.pruning)).flatten().map(Box::new)
             }
             _ => None,
         };
-        LookResult { looked, kept, waits }
+        LookResult { end: LookEnd { looked, kept, known: self.desired }, waits }
     }
 }

@@ -180,7 +180,7 @@ impl Source {
         let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
         info!(object = %key, by = done.trigger.who(), what = done.trigger.word(), commit = commit.short(), "done by hand");
         let record = Record {
-            place: self.read_manifest(key).map(|manifest| manifest.place),
+            place: self.desired().place(key),
             trigger: done.trigger.clone(),
             outcome: Outcome::UnderWay,
             manifest_hash: done.manifest.clone(),

@@ -21,6 +21,7 @@ mod event_queue;
 mod external_changes;
 mod failure;
 mod fallback_template;
+mod file_facts;
 mod head_change;
 mod head_reading;
 mod health_monitor;

@@ -2,6 +2,7 @@
 //! is kept up: rollouts under way are judged on, holds are shown, what somebody has changed by hand is put right. Nothing newer
 //! is begun, nothing is made or deleted, and what another daemon may have made of a newer commit is left alone.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::cleanup::Pruning;
+use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::live::was_belays_last;
 use super::repository::Repository;
@@ -20,8 +22,8 @@ use belay_core::rollout::{Action, CommitId, Reason, marks};
 
 impl Repository {
     /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
-    pub(super) fn kept(&self, planned: &CommitId, pruning: Pruning) -> Option<HeadChange> {
-        let kept = self.news(Some(planned), planned, pruning);
+    pub(super) fn kept(&self, known: &Arc<DesiredState>, planned: &CommitId, pruning: Pruning) -> Option<HeadChange> {
+        let kept = self.news(known, Some(planned), planned, pruning);
         kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
     }
 

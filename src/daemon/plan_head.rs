@@ -28,6 +28,7 @@ impl Source {
             return;
         }
         self.fetching.refused = None;
+        self.fetching.desired.send_replace(Arc::clone(&news.desired));
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
         self.context
@@ -174,9 +175,12 @@ impl Source {
             if self.desired().hash(key).is_none_or(|hash| hash.to_string() != hold.manifest) {
                 continue;
             }
-            let Some(manifest) = self.read_manifest(key) else { continue };
-            let alone = !hold.keeps_company(|key| self.desired().hash(key).map(|hash| hash.to_string()));
-            if alone || self.desired().configuration(&manifest) != hold.config {
+            let desired = self.desired();
+            let alone = !hold.keeps_company(|key| desired.hash(key).map(|hash| hash.to_string()));
+            if !alone && desired.configuration_of(key) == hold.config {
+                continue;
+            }
+            if let Some(manifest) = self.read_manifest(key) {
                 let charged = Charged { manifest, commit: Arc::clone(head) };
                 wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
             }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::blocking_pool::helper;
 use super::cleanup::Pruning;
-use super::desired_state::ReadFile;
-use super::head_change::{Accident, HeadChange, HeadFiles, Known};
+use super::desired_state::{DesiredState, HeadFiles, ReadFile};
+use super::head_change::{Accident, HeadChange, Known};
 use super::head_reading::HeadReading;
 use super::panics::{contained_now, internal_error};
 use super::repository::Repository;
@@ -39,50 +39,49 @@ impl Repository {
         self.desired().manifest(key, |path, content, scopes| self.read(path, content, scopes))
     }
 
-    /// What `head` says, against what was planned last. The desired state has it afterwards.
+    /// What `head` says, against what was planned last. Only what differs from the desired state at `known` is read for it.
     ///
     /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
     pub(super) fn news(
         &self,
+        known: &Arc<DesiredState>,
         planned: Option<&CommitId>,
         head: &CommitId,
         pruning: Pruning,
     ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
-        let (desired_at, scopes) = {
-            let desired = self.desired();
-            (desired.at.clone(), desired.scopes.clone())
-        };
-        let mut for_desired = self.changes(desired_at.as_ref(), head)?;
+        let mut for_desired = self.changes(known.at.as_ref(), head)?;
         let again = self.units_to_try_again(head)?;
         let is_new = |again: &SourceChange| for_desired.changes.iter().all(|change| change.path != again.path);
         let again: Vec<SourceChange> = again.into_iter().filter(is_new).collect();
         for_desired.changes.extend(again);
         self.keep_plan(head)?;
         self.render_changed(head, &for_desired.changes)?;
-        let mut files = self.files(&for_desired.changes, &scopes)?;
+        let mut files = self.files(&for_desired.changes, &known.scopes)?;
         files.extend(
             for_desired
                 .odd
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
         );
-        let known = if desired_at.is_some() && desired_at.as_ref() == planned {
-            self.known(&for_desired)
-        } else {
-            Known::new()
+        let is_planned = known.at.as_ref() == planned;
+        let before = match known.at {
+            Some(_) if is_planned => known_objects(known, &for_desired),
+            _ => Known::new(),
         };
-        let for_plan = if desired_at.as_ref() == planned { for_desired } else { self.changes(planned, head)? };
+        let for_plan = if is_planned { for_desired } else { self.changes(planned, head)? };
         let SourceChanges { changes: for_plan, odd } = for_plan;
-        let accident = match self.accident(&files, &for_plan, planned, head) {
+        let accident = match self.accident(known, &files, &for_plan, planned, head) {
             Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
             accident => accident,
         };
+        let mut desired = Arc::clone(known);
         if accident.is_none() {
-            files =
-                self.desired().update(head.clone(), |path, content, scopes| self.read(path, content, scopes), files)?;
+            let read = |path: &str, content, scopes: &Scopes| self.read(path, content, scopes);
+            let next = known.changed_to(head.clone(), read, files)?;
+            (desired, files) = (Arc::new(next.0), next.1);
         }
-        let scopes = self.desired().scopes.clone();
+        let scopes = Arc::clone(&desired.scopes);
         // What the desired state took up with a head whose plan was given up for this one.
         for change in for_plan.iter().filter(|_| accident.is_none()) {
             if !files.contains_key(change.path.as_str()) {
@@ -93,6 +92,7 @@ impl Repository {
         reading.has_read(&files);
         let mut news = HeadChange {
             head: head.clone(),
+            desired,
             commits: Vec::new(),
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),
             changed: Vec::new(),
@@ -103,7 +103,7 @@ impl Repository {
         };
         news.paths.extend(rendered_places(&for_plan, &files));
         if accident.is_none() {
-            reading.compare(&for_plan, &files, &known, planned, &mut news)?;
+            reading.compare(&for_plan, &files, &before, planned, &mut news)?;
             for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
                 news.complaints.push((complaint, reading.commit(head)?));
             }
@@ -111,22 +111,13 @@ impl Repository {
         for id in self.mirror.between(planned, head, ARRIVALS)? {
             news.commits.push((*reading.commit(&id)?).clone());
         }
-        if accident.is_none() {
-            self.desired().told = Some(head.clone());
-        }
         Ok(news)
-    }
-
-    /// What the desired state knows of the files that differ, so that their former contents need not be read.
-    fn known(&self, changes: &SourceChanges) -> Known {
-        let desired = self.desired();
-        let paths = changes.changes.iter().map(|change| change.path.as_str());
-        paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
     }
 
     /// Whether nothing is left where there was something, or nothing of what there was.
     fn accident(
         &self,
+        known: &DesiredState,
         files: &HeadFiles,
         for_plan: &[SourceChange],
         planned: Option<&CommitId>,
@@ -134,7 +125,7 @@ impl Repository {
     ) -> Option<Accident> {
         let is_manifests = |change: &&SourceChange| change.is_manifest();
         let mut gone = for_plan.iter().filter(is_manifests);
-        let kept = self.desired().paths().any(|path| !files.contains_key(path));
+        let kept = known.paths().any(|path| !files.contains_key(path));
         if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
             return None;
         }
@@ -252,6 +243,12 @@ impl Repository {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What the desired state knows of the files that differ, so that their former contents need not be read.
+fn known_objects(desired: &DesiredState, changes: &SourceChanges) -> Known {
+    let paths = changes.changes.iter().map(|change| change.path.as_str());
+    paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
 }
 
 /// The files that the objects and complaints of units come from, where those changed.

@@ -58,7 +58,7 @@ impl Source {
         self.planning.planned = None;
         self.rollouts.resumed.clear();
         self.search_again();
-        self.desired().forget();
+        self.forget_head();
         self.fetching.refused = None;
         self.fetching.next_look = Instant::now();
         self.note_what_is_followed();

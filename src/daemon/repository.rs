@@ -1,7 +1,9 @@
 //! The repository's side of a source: its mirror, and what is known of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
 
 use super::blocking_pool::Beside;
 use super::desired_state::DesiredState;
@@ -18,7 +20,8 @@ pub(super) struct Repository {
     pub paths: SourcePaths,
     /// The folder that all of that lies in.
     pub folder: String,
-    pub desired: Arc<Mutex<DesiredState>>,
+    /// What it holds at its head, as the source's loop has put it in place last.
+    pub desired: watch::Receiver<Arc<DesiredState>>,
     /// Whether it has not answered yet.
     pub away: Away,
     /// Where all this is done.
@@ -30,10 +33,9 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// The desired state, for a moment.
-    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
-        // Whoever panicked while holding it has left it as the last file it took up.
-        self.desired.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What it holds at its head. A newer head does not change what is returned.
+    pub(super) fn desired(&self) -> Arc<DesiredState> {
+        Arc::clone(&self.desired.borrow())
     }
 }
 

@@ -4,7 +4,7 @@
 //! beside it and reports back, so that a newer commit is never kept waiting.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,8 +18,8 @@ use super::look::RepositoryLook;
 use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::Source;
 use super::status::set;
-use super::task_result::{Looked, TaskResult};
-use crate::git::{GitError, Wake};
+use super::task_result::{LookEnd, Looked, TaskResult};
+use crate::git::Wake;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Trigger};
 
@@ -59,11 +59,7 @@ impl Source {
 
     fn done(&mut self, done: TaskResult) {
         match done {
-            TaskResult::Looked(looked, kept) => {
-                let began = self.fetching.looking.take();
-                self.looked(looked, began);
-                kept.into_iter().for_each(|kept| self.keep_up(*kept));
-            }
+            TaskResult::Looked(end) => self.looked(end),
             TaskResult::Planned(number, news, prepared)
                 if self.planning.running.as_ref().is_some_and(|(_, plan)| *plan == number) =>
             {
@@ -95,8 +91,8 @@ impl Source {
         let now = Instant::now();
         self.fetching.look_began = Some(now);
         self.fetching.next_look = now + self.context.config.interval.0;
-        let known =
-            self.fetching.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| self.desired().told.clone());
+        let desired = self.desired();
+        let known = self.fetching.refused.as_ref().map(|(head, _)| head.clone()).or_else(|| desired.at.clone());
         let look = RepositoryLook {
             repository: self.fetching.repository.clone(),
             follow: self.fetching.follow.clone(),
@@ -104,12 +100,19 @@ impl Source {
             wake: self.fetching.wake.clone(),
             planned: self.planning.planned.clone(),
             pruning: self.context.cleanup.pruning,
+            desired,
             known,
         };
         self.tasks.spawn(look.run(Arc::clone(&self.context)));
     }
 
-    fn looked(&mut self, looked: Result<Looked, GitError>, began: Option<Timestamp>) {
+    fn looked(&mut self, end: LookEnd) {
+        let began = self.fetching.looking.take();
+        let LookEnd { looked, kept, known } = end;
+        if !Arc::ptr_eq(&known, &self.desired()) {
+            // All that was known is forgotten since: what differs from it says little. The next look reads all of it.
+            return;
+        }
         self.context.status.fetched(looked.is_ok());
         let trouble = match looked {
             Ok(Looked::Same(None)) => {
@@ -129,6 +132,7 @@ impl Source {
             }
         };
         self.repository_trouble(trouble);
+        kept.into_iter().for_each(|kept| self.keep_up(*kept));
     }
 
     /// Publishes why the repository can't be followed, where that does not pass by itself.
@@ -151,9 +155,15 @@ impl Source {
         self.fetching.refused.as_ref().map(|(_, message)| message.clone())
     }
 
-    /// What the repository holds, for a moment. Never kept over an await.
-    pub(super) fn desired(&self) -> MutexGuard<'_, DesiredState> {
+    /// What the repository holds at its head.
+    pub(super) fn desired(&self) -> Arc<DesiredState> {
         self.fetching.repository.desired()
+    }
+
+    /// Forgets what the repository holds: the next look reads all of it again.
+    pub(super) fn forget_head(&self) {
+        let empty = self.desired().emptied();
+        self.fetching.desired.send_replace(Arc::new(empty));
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd) {

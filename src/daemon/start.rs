@@ -51,7 +51,7 @@ impl Source {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
                 self.context.mend(&error);
-                self.desired().forget();
+                self.forget_head();
                 self.search_again();
                 return;
             }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::deferred_kinds::DeferredKinds;
+use super::desired_state::DesiredState;
 use super::live::LiveFacts;
 use super::queued_events::EventQueue;
 use super::repository::Repository;
@@ -49,6 +50,8 @@ pub(super) struct Source {
 pub(super) struct Fetching {
     pub repository: Repository,
     pub follow: Follow,
+    /// What the repository holds at its head. The loop alone puts another in its place.
+    pub desired: watch::Sender<Arc<DesiredState>>,
     /// Notices a push to a repository on this machine; only a hint to look.
     pub wake: Option<Arc<Wake>>,
     /// What is in the way of reading the repository.
@@ -67,11 +70,28 @@ pub(super) struct Fetching {
 }
 
 impl Fetching {
-    pub(super) fn new(repository: Repository, follow: Follow, wake: Option<Arc<Wake>>) -> Fetching {
+    pub(super) fn new(
+        repository: Repository,
+        desired: watch::Sender<Arc<DesiredState>>,
+        follow: Follow,
+        wake: Option<Arc<Wake>>,
+    ) -> Fetching {
         let next_look = Instant::now();
         let (trouble, refused, looking, looked) = (None, None, None, None);
         let (look_began, rests_until) = (None, None);
-        Fetching { repository, follow, wake, trouble, refused, looking, looked, next_look, look_began, rests_until }
+        Fetching {
+            repository,
+            follow,
+            desired,
+            wake,
+            trouble,
+            refused,
+            looking,
+            looked,
+            next_look,
+            look_began,
+            rests_until,
+        }
     }
 }
 

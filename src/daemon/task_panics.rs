@@ -28,7 +28,7 @@ impl Source {
         self.drift.checking = false;
         self.planning.running = None;
         self.events = EventQueue::default();
-        self.desired().forget();
+        self.forget_head();
         self.fetching.next_look = Instant::now() + self.context.config.interval.0;
     }
 

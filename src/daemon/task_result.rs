@@ -1,5 +1,8 @@
 //! What ran beside the loop of a source, and what came of it.
 
+use std::sync::Arc;
+
+use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::planner::Prepared;
 use super::rollout_task::RolloutEnd;
@@ -10,8 +13,8 @@ use belay_core::rollout::CommitId;
 
 /// What ran beside the loop, and is through.
 pub(super) enum TaskResult {
-    /// The repository was looked at. Where it did not answer and nothing is known of it yet: what the mirror holds.
-    Looked(Result<Looked, GitError>, Option<Box<HeadChange>>),
+    /// The repository was looked at.
+    Looked(LookEnd),
     /// A plan is ready: its number, what it is for, and what it is.
     Planned(u64, Box<HeadChange>, Vec<Prepared>),
     /// The cluster serves these kinds, and autoscalers.
@@ -30,6 +33,15 @@ pub(super) enum TaskResult {
     ToldComplete,
     /// Something else was told.
     Told,
+}
+
+/// How a look at the repository ended.
+pub(super) struct LookEnd {
+    pub looked: Result<Looked, GitError>,
+    /// What the mirror holds, where the repository did not answer and nothing is known of it yet.
+    pub kept: Option<Box<HeadChange>>,
+    /// What was known of the repository when the look began: what it brought differs from that.
+    pub known: Arc<DesiredState>,
 }
 
 /// What a look at the repository brought.
