@@ -37,6 +37,7 @@
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
 //! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
+//! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`,
@@ -80,6 +81,7 @@
 
 pub use belay_core::{manifest, rollout};
 
+pub mod backoff;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 
 /// Which rooms of the same crate a room may import. The manifests of the crates say which crates may import which.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("backoff", &[]),
     ("clock", &[]),
     ("telemetry", &[]),
     ("config", &[]),
     ("manifest", &[]),
     ("rollout", &["manifest"]),
-    ("git", &[]),
-    ("cluster", &["clock", "telemetry"]),
+    ("git", &["backoff"]),
+    ("cluster", &["backoff", "clock", "telemetry"]),
     ("history", &[]),
-    ("notices", &["history", "config", "clock", "telemetry"]),
-    ("render", &[]),
-    ("daemon", &["git", "cluster", "history", "render", "config", "clock", "telemetry"]),
+    ("notices", &["history", "config", "backoff", "clock", "telemetry"]),
+    ("render", &["backoff"]),
+    ("daemon", &["git", "cluster", "history", "render", "config", "backoff", "clock", "telemetry"]),
     ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),
 ];
 

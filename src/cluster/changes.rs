@@ -327,7 +327,7 @@ impl Scope {
             *trouble = WatchFault::default();
             self.send.send(Seen::Trouble(self.name(), None)).await.map_err(|_| WatchEnd::Closed)?;
         }
-        trouble.backoff = Backoff::default();
+        trouble.backoff.reset();
         Ok(())
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::backoff::Backoff;
+
 /// How long nothing more is told of it, the first time.
 const QUIET: Duration = Duration::from_mins(1);
 /// The longest.
@@ -15,7 +17,7 @@ const QUIET_LONGEST: Duration = Duration::from_mins(16);
 #[derive(Debug, Default)]
 pub(super) struct Outage(Mutex<OutageState>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OutageState {
     since: Option<Instant>,
     /// How many requests have failed since.
@@ -24,7 +26,14 @@ struct OutageState {
     told: bool,
     /// Until when nothing more is told.
     quiet_until: Option<Instant>,
-    quiet: Duration,
+    quiet: Backoff,
+}
+
+impl Default for OutageState {
+    fn default() -> OutageState {
+        let quiet = Backoff::between(QUIET, QUIET_LONGEST);
+        OutageState { since: None, failed: 0, told: false, quiet_until: None, quiet }
+    }
 }
 
 impl Outage {
@@ -37,8 +46,7 @@ impl Outage {
         if state.quiet_until.is_some_and(|until| now < until) {
             return;
         }
-        state.quiet = if state.told { (state.quiet * 2).min(QUIET_LONGEST) } else { QUIET };
-        state.quiet_until = Some(now + state.quiet);
+        state.quiet_until = Some(now + state.quiet.wait());
         state.told = true;
         let (seconds, failed) = ((now - since).as_secs(), state.failed);
         warn!(seconds, failed, error = message, "the API server does not answer; all that waits for it is tried again");
@@ -49,6 +57,7 @@ impl Outage {
         let mut state = self.state();
         let Some(since) = state.since.take() else { return };
         let failed = std::mem::take(&mut state.failed);
+        state.quiet.reset();
         if std::mem::take(&mut state.told) {
             info!(seconds = since.elapsed().as_secs(), failed, "the API server answers again");
         }

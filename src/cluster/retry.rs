@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::{debug, warn};
 
 use super::ClusterError;
+pub use crate::backoff::Backoff;
 
 /// The first wait.
 const FIRST: Duration = Duration::from_millis(500);
@@ -30,14 +31,8 @@ impl LoggedTrouble {
     }
 }
 
-/// Waits that double, from half a second to 30 s where nothing else is said: without chance, so that a simulated run repeats.
-#[derive(Clone, Debug)]
-pub struct Backoff {
-    next: Duration,
-    longest: Duration,
-}
-
 impl Default for Backoff {
+    /// As the API server is asked again.
     fn default() -> Backoff {
         Backoff::between(FIRST, LONGEST)
     }
@@ -53,23 +48,11 @@ impl Iterator for Backoff {
 
 impl kube::runtime::utils::Backoff for Backoff {
     fn reset(&mut self) {
-        *self = Backoff::default();
+        Backoff::reset(self);
     }
 }
 
 impl Backoff {
-    /// Waits that double from the first to the longest.
-    pub(super) fn between(first: Duration, longest: Duration) -> Backoff {
-        Backoff { next: first, longest }
-    }
-
-    /// The next wait.
-    pub(super) fn wait(&mut self) -> Duration {
-        let wait = self.next;
-        self.next = (wait * 2).min(self.longest);
-        wait
-    }
-
     /// The next wait, after an error. A server that says when to come back is believed, up to a minute.
     pub fn after(&mut self, error: &ClusterError) -> Duration {
         let wait = self.wait();

@@ -122,7 +122,7 @@ impl Patience {
 
     fn moved(&mut self) {
         self.until = Instant::now() + self.timeout;
-        self.backoff = Backoff::default();
+        self.backoff.reset();
     }
 
     /// Waits, but not beyond the time that there is; with none left it says what did not come.

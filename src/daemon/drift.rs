@@ -18,6 +18,7 @@ use super::rollout_task::ResumePoint;
 use super::state::{GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
 use super::task_result::TaskResult;
+use crate::backoff::Backoff;
 use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -26,10 +27,8 @@ use belay_core::rollout::{
     Wanted, Workload, marks,
 };
 
-/// The first wait before an object is put right again that was put right before.
-const AGAIN: Duration = Duration::from_secs(5);
-/// The longest.
-const AGAIN_LONGEST: Duration = Duration::from_mins(10);
+/// The waits before an object is put right again that was put right before.
+const CORRECTED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
 
 impl Source {
     /// Hears what the watches have seen.
@@ -106,9 +105,9 @@ impl Source {
             .hold
             .as_ref()
             .filter(|_| now.is_none() && !self.rollouts.under_way.contains_key(key))?;
-        let manifest = self.read_manifest(key)?;
-        let config = self.desired().configuration(&manifest);
-        before.keeps(&manifest.hash.to_string(), config.as_deref()).then(|| before.clone())
+        let desired = self.desired();
+        let manifest = desired.hash(key)?.to_string();
+        before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| before.clone())
     }
 
     /// Keeps what must be known of a live object, and publishes its hold.
@@ -383,7 +382,7 @@ impl Source {
     pub(super) fn again(&mut self, key: &ObjectKey) -> Duration {
         let times = self.drift.corrected.entry(key.clone()).or_default();
         *times = times.saturating_add(1);
-        (AGAIN * 2_u32.saturating_pow((*times - 1).min(8))).min(AGAIN_LONGEST)
+        CORRECTED.wait_number(*times - 1)
     }
 
     /// At the start: what was planned, and what was under way.

@@ -11,6 +11,7 @@ use tracing::{error, warn};
 
 use super::context::Context;
 use super::journal_queue::{JournalWrite, ToWrite};
+use crate::backoff::Backoff;
 use crate::history::{HistoryEntry, HistoryError, KeptTemplate, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
@@ -18,8 +19,8 @@ use belay_core::rollout::{
     Trigger, Wanted, Workload, marks, template, template_hash,
 };
 
-/// The longest wait between two tries.
-const LONGEST: Duration = Duration::from_secs(30);
+/// The waits between two tries to write.
+const WAITS: Backoff = Backoff::between(Duration::from_millis(100), Duration::from_secs(30));
 
 impl Context {
     /// Writes a step.
@@ -225,7 +226,7 @@ impl Context {
 
     /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
     async fn remember(&self, entries: Vec<HistoryEntry>) {
-        let mut wait = Duration::from_millis(100);
+        let mut waits = WAITS;
         loop {
             match self.write_with_others(entries.clone()).await {
                 Ok(refused) => {
@@ -244,8 +245,7 @@ impl Context {
                     }
                 }
             }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(LONGEST);
+            tokio::time::sleep(waits.wait()).await;
         }
     }
 

@@ -112,7 +112,8 @@ impl Leader {
             match self.try_to_write(Some(lease)).await {
                 Ok(Some(renewed)) => {
                     *lease = renewed;
-                    (backoff, wait) = (Backoff::default(), PERIOD);
+                    backoff.reset();
+                    wait = PERIOD;
                     self.status.trouble("lease", None);
                 }
                 Ok(None) => {

@@ -24,6 +24,8 @@ use belay_core::rollout::{
 const HANGS: SignedDuration = SignedDuration::from_secs(15);
 /// After how long belay no longer waits for it.
 const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
+/// The waits between two looks whether an object is gone.
+const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
 /// What is said where deletions are refused.
 pub(super) const REFUSED: &str = "PruneRefused";
 
@@ -190,7 +192,7 @@ async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cance
 async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Outcome, Reason)>, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let began = context.clock.now();
-    let mut wait = Duration::from_millis(200);
+    let mut waits = STILL_THERE;
     let mut told = false;
     loop {
         let live = work.read().await?;
@@ -222,8 +224,7 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
                 return Ok(Err((Outcome::Failed, Reason { code: "DeletionHangs".to_owned(), message })));
             }
         }
-        work.unless_cancelled(tokio::time::sleep(wait)).await?;
-        wait = (wait * 2).min(Duration::from_secs(15));
+        work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
     }
 }
 

@@ -19,13 +19,11 @@ use super::queued_events::QueuedEvent;
 use super::resume_point::{InSync, resumed_apply};
 use super::rollout_task::{Cancelled, End, ResumePoint, RolloutEnd, RolloutTask};
 use super::{manual_rollback, prune, replication_controller, stuck_pods, take_back};
+use crate::backoff::Backoff;
 use belay_core::rollout::{Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
 
-/// The wait before a rollout that others have disturbed for the second time is begun again; it doubles.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// The longest.
-const AGAIN_LONGEST: Duration = Duration::from_mins(5);
+/// The waits before a rollout is begun again that others have disturbed more than once.
+const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
 
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
@@ -112,7 +110,7 @@ impl RolloutTask {
         mut baseline: Baseline,
         mut live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
-        let mut again: Option<Duration> = None;
+        let mut again: Option<Backoff> = None;
         loop {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
@@ -149,10 +147,10 @@ impl RolloutTask {
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
-            if let Some(wait) = again {
-                self.unless_cancelled(tokio::time::sleep(wait)).await?;
+            match &mut again {
+                Some(waits) => self.unless_cancelled(tokio::time::sleep(waits.wait())).await?,
+                None => again = Some(DISTURBED),
             }
-            again = Some(again.map_or(AGAIN, |wait| (wait * 2).min(AGAIN_LONGEST)));
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             Box::pin(self.take_over(&self.apply.body.read())).await?;
             if was_deleted {

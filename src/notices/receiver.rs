@@ -21,6 +21,7 @@ use super::message::{Notification, event};
 use super::send::{Delivery, HttpAnswer, Post, SendError};
 use super::signature::signature;
 use super::slack;
+use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyKind, read_secret};
 use crate::history::{History, HistoryError, Notice, Pending};
@@ -35,10 +36,10 @@ const LOOK: Duration = Duration::from_secs(5);
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
 /// How old a notice is before it is sent: what goes wrong together is told together.
 const SETTLES: Duration = Duration::from_secs(5);
-/// The first wait after an attempt in vain; each further one is twice as long.
-const FIRST_WAIT: Duration = Duration::from_secs(10);
 /// The longest wait, also where a receiver asks for a longer one.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// The waits after attempts in vain.
+pub(super) const IN_VAIN: Backoff = Backoff::between(Duration::from_secs(10), LONGEST_WAIT);
 /// For how long a message is tried.
 const GIVES_UP: Duration = Duration::from_hours(24);
 /// How many bytes the id of a message has.
@@ -182,7 +183,7 @@ impl Told {
             }
             Err(error) => (error.to_string(), None),
         };
-        let wait = back_off(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
+        let wait = IN_VAIN.wait_number(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
         warn!(commit, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
         metrics.noticed(name, NoticeLabels::Failed);
         let retry = SignedDuration::try_from(wait).ok().and_then(|wait| clock.now().checked_add(wait).ok());
@@ -343,11 +344,6 @@ fn digest(parts: &[&str]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// The wait after an attempt in vain that so many others in vain went before.
-pub(super) fn back_off(attempts: u32) -> Duration {
-    FIRST_WAIT.saturating_mul(2_u32.saturating_pow(attempts)).min(LONGEST_WAIT)
 }
 
 /// How long ago something was; nothing where a clock was set back.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::address::{Destination, is_public};
 use super::message::Notification;
-use super::receiver::{Links, Receiver, back_off};
+use super::receiver::{IN_VAIN, Links, Receiver};
 use super::send::{Http, HttpAnswer, SendError};
 use super::signature::signature;
 use super::slack;
@@ -299,7 +299,7 @@ fn hostile_texts_mention_and_link_nothing() {
 
 #[test]
 fn waits_become_longer_up_to_an_hour() {
-    let waits: Vec<u64> = (0..11).map(|attempts| back_off(attempts).as_secs()).collect();
+    let waits: Vec<u64> = (0..11).map(|attempts| IN_VAIN.wait_number(attempts).as_secs()).collect();
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
-    assert_eq!(back_off(u32::MAX), Duration::from_hours(1));
+    assert_eq!(IN_VAIN.wait_number(u32::MAX), Duration::from_hours(1));
 }

@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio_util::sync::CancellationToken;
 
 use super::confine::{Confinement, Sight, confine};
+use crate::backoff::Backoff;
 
 /// How much a tool may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub(super) struct Run<'a> {
 const SAID: u64 = 64 << 10;
 /// The memory that Go programs are told to be content with: below the limit, so that they tidy up rather than fail.
 const GO_MEMORY: &str = "GOMEMLIMIT";
+/// The waits between two looks whether a tool has ended.
+const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
 /// How long what was ended may take to let go of its output.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
@@ -202,7 +205,7 @@ fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> R
     let output = hear(child.stdout.take(), limits.output, Rest::Refused);
     let said = hear(child.stderr.take(), SAID, Rest::PassedOver);
     let mut printed = None;
-    let mut pause = Duration::from_millis(1);
+    let mut pauses = PAUSES;
     let stopped = loop {
         if has_ended(&child) {
             break None;
@@ -213,6 +216,7 @@ fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> R
         if stop.is_cancelled() {
             break Some("was ended, for belay is stopping".to_owned());
         }
+        let pause = pauses.wait();
         match output.recv_timeout(pause) {
             Ok(Heard::TooMuch) => break Some(format!("printed more than {} MiB, and was ended", limits.output >> 20)),
             Ok(heard) => printed = Some(heard),
@@ -220,7 +224,6 @@ fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> R
             // It prints no more, and is about to end.
             Err(RecvTimeoutError::Disconnected) => thread::sleep(pause),
         }
-        pause = (pause * 2).min(Duration::from_millis(20));
     };
     end(&child);
     let status = child.wait().map_err(|error| ChildFailure::Machine(format!("failed to wait for it: {error}")))?;

@@ -14,12 +14,11 @@ use tracing::{debug, warn};
 
 use super::Mirror;
 use super::damage::sync_folder;
+use crate::backoff::Backoff;
 use crate::git::error::{GitError, with_file};
 
-/// How long the first attempt waits after a start, when one did not end.
-const FIRST: Duration = Duration::from_secs(30);
-/// The longest that it waits.
-const LONGEST: Duration = Duration::from_hours(2);
+/// How long the first attempt waits after a start, by how many in a row did not end.
+const RESTS: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_hours(2)).growing_by(4);
 
 /// An attempt under way. It has ended when this is dropped.
 pub struct Attempt<'m> {
@@ -87,7 +86,7 @@ impl Mirror {
     pub fn rest_after(unended: u32) -> Duration {
         match unended {
             0 => Duration::ZERO,
-            more => FIRST.saturating_mul(4_u32.saturating_pow(more - 1)).min(LONGEST),
+            more => RESTS.wait_number(more - 1),
         }
     }
 }
@@ -100,6 +99,6 @@ mod tests {
     fn the_rest_grows_and_ends() {
         let minutes = |unended| Mirror::rest_after(unended).as_secs_f64() / 60.0;
         assert_eq!([minutes(0), minutes(1), minutes(2), minutes(3), minutes(9)], [0.0, 0.5, 2.0, 8.0, 120.0]);
-        assert_eq!(Mirror::rest_after(u32::MAX), LONGEST);
+        assert_eq!(Mirror::rest_after(u32::MAX), Duration::from_hours(2));
     }
 }
