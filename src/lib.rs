@@ -53,13 +53,13 @@
 //! | what | files of `daemon/` |
 //! |---|---|
 //! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
-//! | a plan | `plan_head` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
+//! | a plan | `plan_head` `plan_request` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
 //! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` `stuck_pods` |
 //! | going back | `take_back` decides, `rollback` does it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | an undo by a person | `manual_rollback` |
 //! | ReplicationControllers | `replication_controller` `rolled_pods` |
-//! | drift, and what the watches tell | `drift` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
+//! | drift, and what the watches tell | `drift` `recheck` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published | `status` `readiness` `event_queue` `queued_events` |

@@ -74,7 +74,8 @@ impl Source {
         let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
         self.watch_crowds();
         let api_version = manifest.api_version.clone();
-        let wanted = self.want(Charged { manifest, commit }, Trigger::Together(failed.object.to_string()));
+        let trigger = Trigger::Together(failed.object.to_string());
+        let wanted = self.context.want(&self.desired(), Charged { manifest, commit }, trigger);
         let Some(served) = self.watches.watched.serving(&api_version, &key.kind) else {
             warn!(object = %key, "does not go back with its commit: its kind is not watched");
             return;

@@ -1,20 +1,22 @@
 //! A change of a ConfigMap or Secret rolls out the workloads that read it, where that is asked for. Where it is not, it is
 //! written down which of them will not notice.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::error;
 
 use super::context::Context;
-use super::desired_state::Contents;
-use super::head_change::{Charged, HeadChange};
+use super::desired_state::{Contents, DesiredState};
+use super::head_change::HeadChange;
+use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest, PlanRequests};
 use super::planner::Prepared;
 use super::state::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, ConfigHash, Only, Record, RecordId, Step, StepKind, Trigger, Unnoticed, Wanted, Workload, changes_contents,
-    config_hash, config_hash_in, is_configuration, marks, readings, rolls_on_config, template,
+    Commit, ConfigHash, Only, RecordId, Step, StepKind, Unnoticed, Workload, changes_contents, config_hash,
+    config_hash_in, is_configuration, marks, readings, rolls_on_config, template,
 };
 
 /// The most workloads that one record names.
@@ -28,22 +30,22 @@ pub(super) fn changed_configuration(news: &HeadChange) -> BTreeMap<ObjectKey, Ar
     all.map(|(key, commit)| (key.clone(), Arc::clone(commit))).collect()
 }
 
-impl Source {
+impl Context {
     /// What the pod template of a workload is to say of its configuration.
-    pub(super) fn config_hash(&self, manifest: &Manifest) -> ConfigHash {
-        let (hash, known) = self.hash_of_what_it_reads(manifest);
+    pub(super) fn config_hash(&self, desired: &DesiredState, manifest: &Manifest) -> ConfigHash {
+        let (hash, known) = self.hash_of_what_it_reads(desired, manifest);
         // What can't be read for now is no change.
         ConfigHash { asked: hash, only: (!known).then_some(Only::New), ..ConfigHash::default() }
     }
 
     /// The hash of what a workload reads of this repository, where that is asked for, and whether all of it is known.
-    fn hash_of_what_it_reads(&self, manifest: &Manifest) -> (Option<String>, bool) {
+    fn hash_of_what_it_reads(&self, desired: &DesiredState, manifest: &Manifest) -> (Option<String>, bool) {
         if Workload::of(&manifest.key).is_none() {
             return (None, true);
         }
         let value = manifest.value();
-        let Some(template) = template(&value).filter(|_| self.asks_for_it(manifest)) else { return (None, true) };
-        let desired = self.desired();
+        let asks = rolls_on_config(&manifest.key, &value, self.config.roll_on_config);
+        let Some(template) = template(&value).filter(|_| asks) else { return (None, true) };
         let read: Vec<(ObjectKey, Contents)> = readings(template, manifest.key.namespace.as_deref())
             .into_keys()
             .map(|key| {
@@ -59,49 +61,49 @@ impl Source {
         (config_hash(here), known)
     }
 
-    fn asks_for_it(&self, manifest: &Manifest) -> bool {
-        rolls_on_config(&manifest.key, &manifest.value(), self.context.config.roll_on_config)
+    /// The hash that the template of a workload said when it was rolled out last; `None` where that is not known.
+    pub(super) fn rolled_out_hash(&self, key: &ObjectKey) -> Option<Option<String>> {
+        let newest = self.newest_rollout(key)?;
+        let template = self.history.template(&self.config.name, key, &newest.commit).ok().flatten()?;
+        Some(config_hash_in(&template).map(str::to_owned))
     }
+}
 
-    /// A manifest as its record says, which is taken up again.
-    pub(super) fn want_as_recorded(&self, charged: Charged, record: &Record) -> Wanted {
-        let wanted = self.want(charged, record.trigger.clone());
-        let changed = wanted.config_hash.changed || record.rolls_out;
-        Wanted { config_hash: ConfigHash { changed, ..wanted.config_hash }, ..wanted }
-    }
-
-    /// Wants the workloads that read what a new head has changed, and that are to be rolled out for it.
-    pub(super) fn want_readers(
+impl Source {
+    /// Requests the workloads that read what a new head has changed, and that are to be rolled out for it.
+    pub(super) fn request_readers(
         &self,
-        wanted: &mut BTreeMap<ObjectKey, Wanted>,
+        requests: &mut PlanRequests,
         changed: BTreeMap<ObjectKey, Arc<Commit>>,
         commits: &[Commit],
     ) {
+        let (desired, of_source) = (self.desired(), self.context.config.roll_on_config);
+        // The first plan has everything, and knows of no change.
+        let is_change = self.planning.planned.is_some();
         let mut readers: BTreeMap<ObjectKey, Arc<Commit>> = BTreeMap::new();
         for (object, commit) in changed {
-            let users = self.desired().named_by(&object);
-            for user in users.into_iter().filter(|user| self.desired().reading(&object, user).is_some()) {
+            let users = desired.named_by(&object).into_iter();
+            for user in users.filter(|user| desired.reading(&object, user).is_some()) {
                 let newest = readers.entry(user).or_insert_with(|| Arc::clone(&commit));
                 *newest = newer(commits, newest, &commit);
             }
         }
-        // The first plan has everything, and knows of no change.
-        let changed = self.planning.planned.is_some();
+        readers.retain(|user, _| desired.rolls_on_config(user, of_source));
         for (user, commit) in readers {
-            let manifest = match wanted.get(&user) {
-                Some(reader) => Some(Manifest::clone(&reader.manifest)),
-                None if !changed || self.planning.contradicted.contains_key(&user) => None,
-                None if !self.desired().rolls_on_config(&user, self.context.config.roll_on_config) => None,
-                None => self.read_manifest(&user),
+            let request = match requests.entry(user) {
+                Entry::Occupied(request) => request.into_mut(),
+                Entry::Vacant(none) if !is_change || self.planning.contradicted.contains_key(none.key()) => continue,
+                Entry::Vacant(none) => {
+                    let request = PlanRequest::read(none.key(), Arc::clone(&commit));
+                    none.insert(request)
+                }
             };
-            let Some(manifest) = manifest.filter(|manifest| self.asks_for_it(manifest)) else { continue };
-            let commit =
-                wanted.get(&user).map_or_else(|| Arc::clone(&commit), |own| newer(commits, &own.commit, &commit));
-            let charged = Charged { manifest, commit };
-            let reader = self.want(charged, Trigger::Commit);
-            let only = reader.config_hash.only.filter(|_| !changed);
-            let config_hash = ConfigHash { changed, only, ..reader.config_hash };
-            wanted.insert(user, Wanted { config_hash, ..reader });
+            if let ChargedCommit::Known(own) = &mut request.charged {
+                *own = newer(commits, own, &commit);
+            }
+            if is_change {
+                request.config = ConfigChange::ByHead;
+            }
         }
     }
 
@@ -133,15 +135,6 @@ impl Source {
         if let Err(error) = self.context.history.step(id, &step) {
             error!(%error, "failed to write down which workloads will not notice a change");
         }
-    }
-}
-
-impl Context {
-    /// The hash that the template of a workload said when it was rolled out last; `None` where that is not known.
-    pub(super) fn rolled_out_hash(&self, key: &ObjectKey) -> Option<Option<String>> {
-        let newest = self.newest_rollout(key)?;
-        let template = self.history.template(&self.config.name, key, &newest.commit).ok().flatten()?;
-        Some(config_hash_in(&template).map(str::to_owned))
     }
 }
 

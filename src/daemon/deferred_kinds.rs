@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::resume_point::InSync;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::Wanted;
 
 /// From how many objects of a kind on.
 const CROWD: usize = 500;
@@ -22,11 +21,11 @@ pub(super) struct DeferredKinds {
 }
 
 impl DeferredKinds {
-    /// The kinds of which a plan for these manifests has many.
-    pub(super) fn of<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> DeferredKinds {
+    /// The kinds of which a plan for these objects has many.
+    pub(super) fn of<'a>(planned: impl Iterator<Item = &'a ObjectKey>) -> DeferredKinds {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for wanted in wanted {
-            *counts.entry((&wanted.key.group, &wanted.key.kind)).or_default() += 1;
+        for key in planned {
+            *counts.entry((&key.group, &key.kind)).or_default() += 1;
         }
         let many = counts.into_iter().filter(|(_, count)| *count >= CROWD);
         let kinds = many.map(|((group, kind), _)| (group.to_owned(), kind.to_owned())).collect();

@@ -11,7 +11,7 @@ use super::status::{UnderWay, put_or_remove};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, CommitId, DependencyStanding, Gate, Outcome, Planned, Reason, RecordId, Step, StepKind, Trigger, gate,
+    After, CommitId, DependencyStanding, Gate, Outcome, Planned, Reason, RecordId, Step, StepKind, gate,
 };
 
 impl Source {
@@ -22,13 +22,23 @@ impl Source {
     }
 
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        gate(after, |name| DependencyStanding {
-            under_way: self.rollouts.under_way.contains_key(name)
-                || self.rollouts.resumed.contains_key(name)
-                || beginning.contains(name),
-            newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
-            complete: self.watches.live.get(name).is_some_and(|facts| facts.complete),
+        gate(after, |name| {
+            let known = self.dependency(name);
+            DependencyStanding {
+                under_way: known.under_way || beginning.contains(name),
+                newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
+                ..known
+            }
         })
+    }
+
+    /// How an object stands that others wait for, without what the history knows.
+    pub(super) fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
+        DependencyStanding {
+            under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
+            newest: None,
+            complete: self.watches.live.get(name).is_some_and(|facts| facts.complete),
+        }
     }
 
     /// Lets a planned object wait, under its record: it is planned again when it is its turn.
@@ -107,17 +117,6 @@ impl Source {
     fn was_skipped(&self, key: &ObjectKey) -> bool {
         !self.rollouts.under_way.contains_key(key)
             && self.context.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
-    }
-
-    /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.
-    pub(super) fn after_all(&self, key: &ObjectKey) -> Option<Trigger> {
-        match self.gate(key, &BTreeSet::new()) {
-            Gate::Open => {
-                let after = self.desired().after_of(key).map(|after| after.listed());
-                Some(after.map_or(Trigger::Retry, Trigger::After))
-            }
-            Gate::Shut(_) | Gate::Skip(_) => None,
-        }
     }
 
     /// Forgets those that wait no longer because a newer commit has taken their place.

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
-use super::head_change::Charged;
 use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
 use super::planner::{self, Prepared};
 use super::prune;
+use super::recheck::{Dependencies, Recheck};
 use super::rollout_task::ResumePoint;
 use super::state::{GATHER, Source};
 use super::status::{HeldStatus, put_or_remove};
@@ -23,8 +23,7 @@ use crate::cluster::Seen;
 use crate::config::Drift;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, Hold, LeftAlone, LiveWorkload, Note, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger,
-    Wanted, Workload, marks,
+    Action, Commit, Hold, LiveWorkload, Note, Reason, Record, RecordId, Step, StepKind, Trigger, Workload, marks,
 };
 
 /// The waits before an object is put right again that was put right before.
@@ -48,12 +47,13 @@ impl Source {
                     }
                     None => {
                         let well = self.watches.deferred.told(&key);
-                        self.look_after(&key, &live, well);
+                        self.look_after(&key, *live, well);
                     }
                 }
             }
             Seen::Gone(key) => {
                 self.watches.live.remove(&key);
+                self.drift.comparing.remove(&key);
                 self.orphan_is_gone(&key);
                 self.context
                     .status
@@ -188,20 +188,12 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 
-    /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,
-    /// one of the repository or of the cluster.
-    pub(super) fn left_alone(&self, key: &ObjectKey) -> LeftAlone {
-        let left_alone = self.context.config.left_alone(key);
-        let is_scaled = self.context.autoscalers.scale(key) || self.desired().is_scaled(key);
-        if is_scaled { left_alone.and_replicas() } else { left_alone }
-    }
-
     /// Looks into the objects whose time has come.
     pub(super) fn check(&mut self) {
         let now = Instant::now();
         let due: Vec<ObjectKey> =
             self.drift.recheck.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
-        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut rechecks: Vec<Recheck> = Vec::new();
         self.drift.under_check.clear();
         for key in due {
             self.drift.recheck.remove(&key);
@@ -213,42 +205,40 @@ impl Source {
                 continue;
             }
             self.drift.under_check.insert(key.clone(), self.watches.live.get(&key).and_then(|facts| facts.seen));
-            wanted.extend(self.want_again(&key));
+            rechecks.extend(self.recheck(&key));
         }
         let orphans = self.pruned.search_due.take_if(|due| *due <= now).and_then(|_| self.leavers(None));
-        if wanted.is_empty() && orphans.is_none() {
+        if rechecks.is_empty() && orphans.is_none() {
             return;
         }
         self.drift.checking = true;
         let (context, plan) = (Arc::clone(&self.context), self.planning.plans);
+        let (desired, planned) = (self.desired(), self.planning.planned.clone());
         self.tasks.spawn(async move {
+            let reader = Arc::clone(&context);
+            let read = move || {
+                let requests = rechecks.into_iter().filter_map(|one| reader.recheck(planned.as_ref(), one));
+                reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
+            };
+            let wanted = context.repository.beside.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, orphans).await);
             TaskResult::Checked(plan, prepared)
         });
     }
 
-    /// The manifest of an object that may have to be applied again, and on whose account.
-    fn want_again(&mut self, key: &ObjectKey) -> Option<Wanted> {
-        if self.planning.contradicted.contains_key(key) {
+    /// What is known of an object that may have to be applied again.
+    fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
+        let desired = self.desired();
+        if self.planning.contradicted.contains_key(key) || !desired.has(key) {
             return None;
         }
-        let manifest = self.read_manifest(key)?;
-        if let Some(record) = self.rollouts.resumed.get(key) {
-            let commit = self.commit(&record.commit)?;
-            return Some(self.want_as_recorded(Charged { manifest, commit }, record));
-        }
+        let dependencies = desired.after_of(key).map(|after| {
+            let standings = after.names.iter().map(|name| (name.clone(), self.dependency(name))).collect();
+            Dependencies { after, standings }
+        });
         let let_go = self.watches.live.get(key).and_then(|facts| facts.let_go.clone());
-        // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
-        let newest = self.context.newest_record(key).map(|record| record.outcome);
-        let trigger = match newest {
-            _ if let_go.is_some() => Trigger::Retry,
-            Some(Outcome::Suspended) => Trigger::Retry,
-            Some(Outcome::Skipped) => self.after_all(key)?,
-            _ => Trigger::Drift(String::new()),
-        };
-        let commit = let_go.and_then(|hold| self.commit(&hold.commit)).or_else(|| self.last_charged(key))?;
-        Some(self.want(Charged { manifest, commit }, trigger))
+        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), let_go, dependencies })
     }
 
     /// The commit that was charged with an object last, as far as the history knows; else the head.

@@ -1,25 +1,34 @@
 //! Whether a live object without a rollout is as it should be, as far as belay can tell by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::context::Context;
+use super::desired_state::DesiredState;
 use super::live::digest;
 use super::rollout_task::InSync;
 use super::state::Source;
+use super::task_result::TaskResult;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Hold, TemplateMarks, Workload, body, config_hash_in, held_body, is_as_applied, say_config_hash, template,
 };
 
+/// How many live objects are compared with their manifests at once. While there are so many, no more are taken from the
+/// watches.
+pub(super) const AT_ONCE: usize = 64;
+
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub(super) fn look_after(&mut self, key: &ObjectKey, live: &Value, well: Option<InSync>) {
+    pub(super) fn look_after(&mut self, key: &ObjectKey, live: Value, well: Option<InSync>) {
+        let desired = self.desired();
         let still = |well: &InSync| {
-            well.digest == digest(live)
-                && well.left_alone == self.left_alone(key)
-                && Hold::on(live).is_none()
-                && self.desired().hash(key).is_some_and(|hash| hash.to_string() == well.hash)
+            well.digest == digest(&live)
+                && well.left_alone == self.context.left_alone(&desired, key)
+                && Hold::on(&live).is_none()
+                && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
         match well.filter(still) {
             Some(well) => self.found_well(key, well.digest),
@@ -37,38 +46,66 @@ impl Source {
         self.no_drift(key);
     }
 
-    /// Whether a live object without a rollout still is as it should be. What is not certain is looked into.
-    pub(super) fn look_at(&mut self, key: &ObjectKey, live: &Value) {
-        let digest = digest(live);
+    /// Whether a live object without a rollout still is as it should be: where that is not known, it is compared with its
+    /// manifest, beside the loop.
+    fn look_at(&mut self, key: &ObjectKey, live: Value) {
+        let desired = self.desired();
+        let digest = digest(&live);
         let facts = self.watches.live.entry(key.clone()).or_default();
-        let complete = facts.complete;
         facts.seen = Some(digest);
-        if facts.suspended || facts.well == Some(digest) || !self.desired().has(key) {
+        if facts.suspended || facts.well == Some(digest) || !desired.has(key) {
             return;
         }
         if self.drift.reported.get(key) == Some(&Some(digest)) {
             // Nobody has changed anything since.
             return;
         }
-        let is_through = complete || Workload::of(key).is_none() || Hold::on(live).is_some();
-        if (is_through || !self.was_broken_off(key)) && self.is_as_it_should_be(key, live) {
-            self.found_well(key, digest);
-        } else {
-            self.drift.recheck_after(key.clone(), Duration::ZERO);
+        if self.drift.comparing.insert(key.clone(), digest) == Some(digest) {
+            return;
         }
+        let may_be_broken_off = !facts.complete && Workload::of(key).is_some() && Hold::on(&live).is_none();
+        let (context, key) = (Arc::clone(&self.context), key.clone());
+        self.tasks.spawn(async move {
+            let (reader, object) = (Arc::clone(&context), key.clone());
+            let compare = move || {
+                !(may_be_broken_off && reader.was_broken_off(&object)) && reader.is_in_sync(&desired, &object, &live)
+            };
+            let in_sync = context.repository.beside.run(compare).await;
+            TaskResult::Compared(key, digest, in_sync)
+        });
     }
 
-    fn is_as_it_should_be(&self, key: &ObjectKey, live: &Value) -> bool {
-        let Some(manifest) = self.read_manifest(key) else { return true };
-        let source = &self.context.config.name;
-        let config = self.desired().configuration(&manifest);
-        let left_alone = self.left_alone(key);
-        let company = |key: &ObjectKey| self.desired().hash(key).map(|hash| hash.to_string());
+    /// A live object was compared with its manifest. What is not certain is looked into.
+    pub(super) fn compared(&mut self, key: &ObjectKey, digest: u64, in_sync: bool) {
+        if self.drift.comparing.get(key) != Some(&digest) {
+            return;
+        }
+        self.drift.comparing.remove(key);
+        let is_same = self.watches.live.get(key).is_some_and(|facts| facts.seen == Some(digest));
+        if !is_same || self.rollouts.under_way.contains_key(key) {
+            // It is gone, or what began since looks at it when it ends.
+            return;
+        }
+        match in_sync {
+            true => self.found_well(key, digest),
+            false => self.drift.recheck_after(key.clone(), Duration::ZERO),
+        }
+    }
+}
+
+impl Context {
+    /// Whether a live object is as its manifest says, as far as belay can tell by itself. It blocks.
+    fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
+        let Some(manifest) = self.read_manifest(desired, key) else { return true };
+        let source = &self.config.name;
+        let config = desired.configuration(&manifest);
+        let left_alone = self.left_alone(desired, key);
+        let company = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
         let keeps =
             |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
         let Some(hold) = Hold::on(live).filter(keeps) else {
             let (mut wanted, said) = (manifest.value(), template(live).and_then(config_hash_in));
-            if said != self.config_hash(&manifest).asked.as_deref() {
+            if said != self.config_hash(desired, &manifest).asked.as_deref() {
                 // It may be what was rolled out all the same: who plans asks the history.
                 return false;
             }
@@ -82,7 +119,7 @@ impl Source {
                 let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present));
                 hold.is_about(present) && is_as_applied(live, &left_alone.leave(sent, Some(live)))
             }
-            // What it was before stands in Git: who plans reads it, beside this loop.
+            // What it was before stands in Git at another commit: who plans reads it.
             None => false,
         }
     }

@@ -8,13 +8,14 @@ use tracing::{info, warn};
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
 use super::deferred_kinds::DeferredKinds;
-use super::head_change::{Accident, Charged, HeadChange};
+use super::head_change::{Accident, HeadChange};
+use super::plan_request::{PlanRequest, PlanRequests};
 use super::state::Source;
 use super::status::set;
-use super::task_result::TaskResult;
+use super::task_result::{HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Commit, CommitId, ConfigHash, Outcome, Reason, Record, Trigger, Wanted};
+use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
@@ -43,22 +44,24 @@ impl Source {
             .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
             .collect();
         let changed = changed_configuration(&news);
-        let mut wanted: BTreeMap<ObjectKey, Wanted> = BTreeMap::new();
-        for charged in news.changed.drain(..).filter(|charged| !contradicted.contains_key(&charged.manifest.key)) {
-            wanted.insert(charged.manifest.key.clone(), self.want(charged, Trigger::Commit));
-        }
+        let mut requests: PlanRequests = news
+            .changed
+            .drain(..)
+            .filter(|charged| !contradicted.contains_key(&charged.manifest.key))
+            .map(|charged| (charged.manifest.key.clone(), PlanRequest::changed(charged)))
+            .collect();
         if self.planning.planned.is_none() {
-            self.watches.deferred = DeferredKinds::of(wanted.values());
+            self.watches.deferred = DeferredKinds::of(requests.keys());
         }
         let newest = news.commits.first().cloned().map(Arc::new);
-        self.want_no_longer_contradicted(&mut wanted, contradicted, newest.as_ref());
-        self.want_readers(&mut wanted, changed, &news.commits);
-        self.want_resumed(&mut wanted, &news);
+        self.request_no_longer_contradicted(&mut requests, contradicted, newest.as_ref());
+        self.request_readers(&mut requests, changed, &news.commits);
+        self.request_resumed(&mut requests, &news);
         self.forget_superseded_waits();
-        self.want_held_with_new_configuration(&mut wanted, newest.as_ref());
+        self.request_held_with_new_configuration(&mut requests, newest.as_ref());
         self.give_claims_up();
         let leavers = self.leavers(Some(&news));
-        let keys: BTreeSet<ObjectKey> = wanted.keys().chain(news.removed.keys()).cloned().collect();
+        let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended = self.replace(&keys, &head);
         if let Some((planning, _)) = self.planning.running.take() {
@@ -66,7 +69,7 @@ impl Source {
         }
         self.planning.plans += 1;
         let (number, context) = (self.planning.plans, Arc::clone(&self.context));
-        let wanted: Vec<Wanted> = wanted.into_values().collect();
+        let desired = Arc::clone(&news.desired);
         let planning = self.tasks.spawn(async move {
             for ended in ended {
                 ended.cancelled().await;
@@ -75,9 +78,12 @@ impl Source {
                 before.until_complete(&context.config.name, &context.clock, &context.status).await;
             }
             rebuild::if_forgotten(&context).await;
+            let reader = Arc::clone(&context);
+            let read = move || reader.read_requests(&desired, requests.into_values());
+            let (wanted, unread) = context.repository.beside.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
             prepared.extend(prune::plan(&context, leavers).await);
-            TaskResult::Planned(number, Box::new(news), prepared)
+            TaskResult::Planned(number, Box::new(news), HeadPlan { prepared, unread })
         });
         self.planning.running = Some((planning, number));
     }
@@ -98,37 +104,23 @@ impl Source {
         )
     }
 
-    /// A manifest with what else must be known of it.
-    pub(super) fn want(&self, charged: Charged, trigger: Trigger) -> Wanted {
-        let Charged { manifest, commit } = charged;
-        let config = self.desired().configuration(&manifest);
-        let left_alone = self.left_alone(&manifest.key);
-        let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(&manifest) };
-        Wanted { config, config_hash, left_alone, ..Wanted::of(manifest, commit, trigger) }
-    }
-
     /// What was wrong only for another manifest's sake is right when that one changes.
-    fn want_no_longer_contradicted(
+    fn request_no_longer_contradicted(
         &mut self,
-        wanted: &mut BTreeMap<ObjectKey, Wanted>,
+        requests: &mut PlanRequests,
         contradicted: BTreeMap<ObjectKey, String>,
         head: Option<&Arc<Commit>>,
     ) {
         let before = std::mem::replace(&mut self.planning.contradicted, contradicted);
         let Some(head) = head else { return };
-        for key in before.keys().filter(|key| !self.planning.contradicted.contains_key(key)) {
-            if wanted.contains_key(key) {
-                continue;
-            }
-            if let Some(manifest) = self.read_manifest(key) {
-                let charged = Charged { manifest, commit: Arc::clone(head) };
-                wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
-            }
+        let desired = self.desired();
+        for key in before.keys().filter(|key| !self.planning.contradicted.contains_key(key) && desired.has(key)) {
+            requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(key, Arc::clone(head)));
         }
     }
 
     /// What was under way when the daemon stopped, as far as the head still says the same.
-    fn want_resumed(&mut self, wanted: &mut BTreeMap<ObjectKey, Wanted>, news: &HeadChange) {
+    fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
         let head = &news.head;
         let resumed: Vec<(ObjectKey, Record)> =
             self.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
@@ -143,7 +135,7 @@ impl Source {
                 continue;
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
-            if !same || wanted.contains_key(&key) && record.commit != *head {
+            if !same || requests.contains_key(&key) && record.commit != *head {
                 self.rollouts.resumed.remove(&key);
                 self.supersede(record.id, Some(head));
                 if record.rolls_out {
@@ -153,52 +145,36 @@ impl Source {
                 }
                 continue;
             }
-            match (self.read_manifest(&key), self.commit(&record.commit)) {
-                (Some(manifest), Some(commit)) => {
-                    let again = self.want_as_recorded(Charged { manifest, commit }, &record);
-                    wanted.insert(key, again);
-                }
-                _ => {
-                    self.rollouts.resumed.remove(&key);
-                    self.supersede(record.id, Some(head));
-                }
-            }
+            let manifest = requests.remove(&key).and_then(|request| request.manifest);
+            requests.insert(key, PlanRequest::recorded(&record, manifest));
         }
     }
 
     /// A hold is let go when a ConfigMap or Secret that the held template names changes in Git, or what it went back
     /// with.
-    fn want_held_with_new_configuration(&self, wanted: &mut BTreeMap<ObjectKey, Wanted>, head: Option<&Arc<Commit>>) {
+    fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: Option<&Arc<Commit>>) {
         let Some(head) = head else { return };
+        let desired = self.desired();
+        let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
         for (key, facts) in &self.watches.live {
-            let Some(hold) = facts.hold.as_ref().filter(|_| !wanted.contains_key(key)) else { continue };
-            if self.desired().hash(key).is_none_or(|hash| hash.to_string() != hold.manifest) {
+            let Some(hold) = facts.hold.as_ref().filter(|_| !requests.contains_key(key)) else { continue };
+            if hash(key).as_ref() != Some(&hold.manifest) {
                 continue;
             }
-            let desired = self.desired();
-            let alone = !hold.keeps_company(|key| desired.hash(key).map(|hash| hash.to_string()));
-            if !alone && desired.configuration_of(key) == hold.config {
-                continue;
-            }
-            if let Some(manifest) = self.read_manifest(key) {
-                let charged = Charged { manifest, commit: Arc::clone(head) };
-                wanted.insert(key.clone(), self.want(charged, Trigger::Commit));
+            if !hold.keeps_company(hash) || desired.configuration_of(key) != hold.config {
+                requests.insert(key.clone(), PlanRequest::read(key, Arc::clone(head)));
             }
         }
     }
 
-    /// The manifest of an object, as the desired state's commit has it. What can't be read is logged, and treated as not there.
+    /// The manifest of an object at the head. It blocks.
     pub(super) fn read_manifest(&self, key: &ObjectKey) -> Option<Manifest> {
-        self.fetching.repository.manifest(key).unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to read a manifest again");
-            None
-        })
+        self.context.read_manifest(&self.desired(), key)
     }
 
-    /// A commit, from the history or the mirror.
+    /// A commit, from the history or the mirror. It blocks.
     pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
-        let known = self.context.history.commit(id).ok().flatten();
-        known.or_else(|| self.fetching.repository.mirror.commit(id).ok()).map(Arc::new)
+        self.context.commit(id)
     }
 
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.

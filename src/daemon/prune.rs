@@ -30,8 +30,9 @@ const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Durati
 pub(super) const REFUSED: &str = "PruneRefused";
 
 /// Plans what is deleted.
-pub(super) async fn plan(context: &Context, candidates: Option<Candidates>) -> Vec<Prepared> {
+pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> Vec<Prepared> {
     let Some(mut candidates) = candidates else { return Vec::new() };
+    candidates.charge_orphans(context).await;
     let mut prepared = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), candidates.new);
     let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();

@@ -20,7 +20,7 @@ use super::state::{Searched, Source};
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
+    Action, Commit, CommitId, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
 };
 
 /// How many kinds are listed at once.
@@ -35,19 +35,31 @@ const AGAIN: Duration = Duration::from_mins(10);
 pub(super) struct Candidates {
     /// Each with the commit that took it away.
     pub objects: BTreeMap<ObjectKey, Charged>,
+    /// Live objects that the repository does not mention, until it is read who is charged with them.
+    orphans: Vec<Orphan>,
     /// Those that a new head took away: where deleting them is refused, each gets a record that says so.
     pub new: BTreeSet<ObjectKey>,
     /// The most that the new head's own commits allow to be deleted.
     trailer: Option<usize>,
+    /// Who is charged with those orphans of which nobody knows who took them away.
+    head: Option<CommitId>,
     search: Option<CandidateSearch>,
+}
+
+/// A live object that the repository does not mention.
+struct Orphan {
+    key: ObjectKey,
+    api_version: String,
+    /// Who took it away, where that is known.
+    by: Option<CommitId>,
 }
 
 /// A look at all kinds of the cluster.
 struct CandidateSearch {
     /// Who is charged with what is found: whoever took it away is not known any more.
-    head: Arc<Commit>,
+    head: CommitId,
     /// What was being deleted when belay stopped, with the commit that took it away.
-    resumed: BTreeMap<ObjectKey, Arc<Commit>>,
+    resumed: BTreeMap<ObjectKey, CommitId>,
     /// Set when everything was looked through.
     searched: Searched,
 }
@@ -55,7 +67,7 @@ struct CandidateSearch {
 impl Source {
     /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
     pub(super) fn leavers(&self, news: Option<&HeadChange>) -> Option<Candidates> {
-        let mut objects = news.map(|news| news.removed.clone()).unwrap_or_default();
+        let objects = news.map(|news| news.removed.clone()).unwrap_or_default();
         if !self.context.config.prune {
             if !objects.is_empty() {
                 info!(objects = objects.len(), "left the repository and stay: prune is off");
@@ -78,14 +90,13 @@ impl Source {
             }
             return None;
         }
-        for key in self.orphans() {
-            if let Some(charged) = self.charge_orphan(&key) {
-                objects.entry(key).or_insert(charged);
-            }
-        }
+        let orphans = self.orphans().into_iter().filter(|key| !new.contains(key));
+        let orphans = orphans.filter_map(|key| self.orphan(key)).collect();
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
-        let search = self.search(news);
-        Some(Candidates { objects, new, trailer, search })
+        // The head that was planned last, or, before the first plan, the one that was read.
+        let head = self.planning.planned.clone().or_else(|| self.desired().at.clone());
+        let search = self.search(news.map(|news| news.head.clone()).or_else(|| head.clone()));
+        Some(Candidates { objects, orphans, new, trailer, head, search })
     }
 
     /// Live objects of this source that the repository does not mention.
@@ -99,32 +110,21 @@ impl Source {
             .collect()
     }
 
-    /// An orphan is charged to the head, unless it is known who took it away.
-    fn charge_orphan(&self, key: &ObjectKey) -> Option<Charged> {
-        let served = self.watches.watched.serving_group(&key.group, &key.kind)?;
-        let resumed = self.rollouts.resumed.get(key).and_then(|record| self.commit(&record.commit));
-        let commit = resumed.or_else(|| self.present_head())?;
-        Some(charged(key.clone(), served.api_version(), commit))
-    }
-
-    /// The head that was planned last, or, before the first plan, the one that was read.
-    fn present_head(&self) -> Option<Arc<Commit>> {
-        self.commit(self.planning.planned.as_ref().or(self.desired().at.as_ref())?)
+    fn orphan(&self, key: ObjectKey) -> Option<Orphan> {
+        let api_version = self.watches.watched.serving_group(&key.group, &key.kind)?.api_version();
+        let by = self.rollouts.resumed.get(&key).map(|record| record.commit.clone());
+        Some(Orphan { key, api_version, by })
     }
 
     /// What is to be looked for among all kinds, unless that was done.
-    fn search(&self, news: Option<&HeadChange>) -> Option<CandidateSearch> {
+    fn search(&self, head: Option<CommitId>) -> Option<CandidateSearch> {
+        let head = head?;
         if self.pruned.searched.0.load(Ordering::Relaxed) {
             return None;
         }
-        let head = news.and_then(|news| news.commits.first().cloned().map(Arc::new));
-        let head = head.or_else(|| self.present_head())?;
         let desired = self.desired();
         let gone = self.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
-        let gone: Vec<(ObjectKey, Record)> = gone.map(|(key, record)| (key.clone(), record.clone())).collect();
-        drop(desired);
-        let whose = |record: Record| self.commit(&record.commit).unwrap_or_else(|| Arc::clone(&head));
-        let resumed = gone.into_iter().map(|(key, record)| (key, whose(record))).collect();
+        let resumed = gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect();
         Some(CandidateSearch { head, resumed, searched: self.pruned.searched.clone() })
     }
 
@@ -154,6 +154,25 @@ impl Source {
 }
 
 impl Candidates {
+    /// Reads who is charged with the orphans.
+    pub(super) async fn charge_orphans(&mut self, context: &Arc<Context>) {
+        let (orphans, head, reader) = (std::mem::take(&mut self.orphans), self.head.clone(), Arc::clone(context));
+        if orphans.is_empty() {
+            return;
+        }
+        let read = move || {
+            let head = head.and_then(|head| reader.commit(&head));
+            let charge = |Orphan { key, api_version, by }: Orphan| {
+                let commit = by.and_then(|by| reader.commit(&by)).or_else(|| head.clone())?;
+                Some((key.clone(), charged(key, api_version, commit)))
+            };
+            orphans.into_iter().filter_map(charge).collect::<Vec<_>>()
+        };
+        for (key, charged) in context.repository.beside.run(read).await {
+            self.objects.entry(key).or_insert(charged);
+        }
+    }
+
     /// The most that may be deleted.
     pub(super) fn limit(&self, context: &Context) -> usize {
         let count = context.repository.desired().keys().count() + self.objects.len();
@@ -165,8 +184,17 @@ impl Candidates {
 
     /// Looks through all kinds of the cluster, where that has not been done. Returns what was being deleted already, of
     /// which nobody has to be asked again.
-    pub(super) async fn search(&mut self, context: &Context) -> Vec<Prepared> {
+    pub(super) async fn search(&mut self, context: &Arc<Context>) -> Vec<Prepared> {
         let Some(CandidateSearch { head, resumed, searched }) = self.search.take() else { return Vec::new() };
+        let reader = Arc::clone(context);
+        let read = move || {
+            let head = reader.commit(&head)?;
+            let whose = |id: CommitId| reader.commit(&id).unwrap_or_else(|| Arc::clone(&head));
+            let resumed = resumed.into_iter().map(|(key, id)| (key, whose(id))).collect();
+            Some((Arc::clone(&head), resumed))
+        };
+        let read: Option<(Arc<Commit>, BTreeMap<ObjectKey, Arc<Commit>>)> = context.repository.beside.run(read).await;
+        let Some((head, resumed)) = read else { return Vec::new() };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::insist(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);

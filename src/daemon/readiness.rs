@@ -16,6 +16,7 @@ impl Source {
     pub(super) fn publish_settled(&mut self) {
         let idle = self.fetching.looking.is_none()
             && !self.drift.checking
+            && self.drift.comparing.is_empty()
             && self.planning.running.is_none()
             && self.rollouts.under_way.is_empty();
         let through = self.planning.planned.is_some()

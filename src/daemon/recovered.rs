@@ -6,32 +6,40 @@ use serde_json::Value;
 use tracing::info;
 
 use super::state::Source;
+use super::status::SourceStatus;
 use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, marks};
+use belay_core::rollout::{ObjectState, Outcome, marks};
 
 impl Source {
-    /// Tells of a workload that has just become complete, where its newest record says that it failed.
+    /// Tells of a workload that has just become complete, where it is said to have failed, and its newest record says so.
     pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
-        if self.rollouts.under_way.contains_key(key) || self.planning.planned.is_none() {
+        let failed = |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Failed);
+        if self.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
             return;
         }
-        let Some(record) = self.context.newest_record(key).filter(|record| record.outcome == Outcome::Failed) else {
-            return;
-        };
-        if marks::annotation(live, marks::COMMIT) != Some(record.commit.as_str()) {
-            return;
-        }
-        // The live object is what the head says: the status does not go on calling it failed.
-        self.note_standing(key, None);
-        let cause = self.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default();
-        let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
-        info!(object = %key, message, "recovered");
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
         self.tasks.spawn(async move {
-            context.tell_at_once(&key, &live, EventKind::Normal, "RolloutRecovered", message).await;
-            TaskResult::Told
+            let (reader, object) = (Arc::clone(&context), key.clone());
+            let marked = marks::annotation(&live, marks::COMMIT).map(str::to_owned);
+            let newest = move || {
+                let record = reader.newest_record(&object).filter(|record| record.outcome == Outcome::Failed)?;
+                let is_its = marked.as_deref() == Some(record.commit.as_str());
+                is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
+            };
+            let Some(cause) = context.repository.beside.run(newest).await else { return TaskResult::Told };
+            let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
+            info!(object = %key, message, "recovered");
+            context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message);
+            TaskResult::Recovered(key)
         });
+    }
+
+    /// The live object is what the head says: the status does not go on calling it failed.
+    pub(super) fn recovered(&mut self, key: &ObjectKey) {
+        if !self.rollouts.under_way.contains_key(key) {
+            self.note_standing(key, None);
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use tracing::warn;
 
+use super::context::Context;
 use super::planner::{Prepared, Standing};
 use super::state::Source;
 use crate::history::Query;
@@ -55,13 +56,7 @@ impl Source {
         if held || !unfinished || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
             return false;
         }
-        !matches!(wanted.trigger, Trigger::Drift(_)) || self.was_broken_off(&wanted.key)
-    }
-
-    /// Whether the last that is known of a workload is that it went back, or was suspended.
-    pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
-        let broken_off = [Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Suspended];
-        self.context.newest_record(key).is_some_and(|record| broken_off.contains(&record.outcome))
+        !matches!(wanted.trigger, Trigger::Drift(_)) || self.context.was_broken_off(&wanted.key)
     }
 
     /// Whether the last rollout of a workload came to an end that was its own. One that a newer commit took the place of
@@ -78,5 +73,13 @@ impl Source {
                 false
             }
         }
+    }
+}
+
+impl Context {
+    /// Whether the last that is known of a workload is that it went back, or was suspended. It blocks.
+    pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
+        let broken_off = [Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Suspended];
+        self.newest_record(key).is_some_and(|record| broken_off.contains(&record.outcome))
     }
 }

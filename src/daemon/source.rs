@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::desired_state::DesiredState;
 use super::health_monitor::sleep_until;
+use super::in_sync::AT_ONCE;
 use super::look::RepositoryLook;
 use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::Source;
@@ -42,7 +43,7 @@ impl Source {
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => self.fault(&error),
                 },
-                Some(seen) = self.watches.seen.recv() => self.contained(|source| source.saw(seen)),
+                Some(seen) = self.watches.seen.recv(), if self.drift.comparing.len() < AT_ONCE => self.contained(|source| source.saw(seen)),
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 () = moved(self.fetching.wake.as_deref()) => self.look_soon(),
                 () = self.readiness.asked.look.notified() => self.look_soon(),
@@ -60,11 +61,11 @@ impl Source {
     fn done(&mut self, done: TaskResult) {
         match done {
             TaskResult::Looked(end) => self.looked(end),
-            TaskResult::Planned(number, news, prepared)
-                if self.planning.running.as_ref().is_some_and(|(_, plan)| *plan == number) =>
+            TaskResult::Planned(number, news, plan)
+                if self.planning.running.as_ref().is_some_and(|(_, running)| *running == number) =>
             {
                 self.planning.running = None;
-                self.carry_out(&news, prepared);
+                self.carry_out(&news, plan);
             }
             // A newer head has come meanwhile.
             TaskResult::Planned(..) => self.search_again(),
@@ -76,11 +77,13 @@ impl Source {
                 self.drift.checking = false;
                 self.checked(plan, prepared);
             }
+            TaskResult::Compared(key, digest, in_sync) => self.compared(&key, digest, in_sync),
             TaskResult::Calm => self.watch_crowds(),
             TaskResult::Kept(trouble) => self.kept(trouble),
             TaskResult::RolledOut(key, ended) => self.rolled_out(&key, ended),
             TaskResult::Gathered => self.tell_next(),
             TaskResult::ToldComplete => self.told(),
+            TaskResult::Recovered(key) => self.recovered(&key),
             TaskResult::Told => {}
         }
     }
@@ -194,7 +197,7 @@ impl Source {
                     self.drift.recheck_after(key.clone(), again);
                 }
                 match live.filter(|_| outcome != Outcome::Rejected) {
-                    Some(live) => self.look_after(key, &live.read(), well),
+                    Some(live) => self.look_after(key, live.read(), well),
                     None if outcome == Outcome::Rejected => {}
                     None => self.await_word_of(key, well),
                 }

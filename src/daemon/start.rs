@@ -16,7 +16,7 @@ use super::resume_point::resumed_apply;
 use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
 use super::state::{Rollout, Source};
 use super::status::set;
-use super::task_result::TaskResult;
+use super::task_result::{HeadPlan, TaskResult};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
     Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted,
@@ -28,14 +28,17 @@ type Begun = (RecordId, Option<Box<Record>>, Prepared);
 
 impl Source {
     /// Writes a plan into the history, and begins what it says. Nothing is written to the cluster before.
-    pub(super) fn carry_out(&mut self, news: &HeadChange, prepared: Vec<Prepared>) {
+    pub(super) fn carry_out(&mut self, news: &HeadChange, plan: HeadPlan) {
+        let HeadPlan { mut prepared, unread } = plan;
+        for record in unread.iter().filter_map(|key| self.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
+            self.supersede(record.id, Some(&news.head));
+        }
         let source = self.context.config.name.clone();
         let now = self.context.clock.now();
         let mut records = self.rejections(news);
         let rejected = records.len();
         records.extend(self.orphaned(news));
         let ended = records.len();
-        let mut prepared = prepared;
         prepared.iter_mut().for_each(|prepared| self.say_what_goes_on(prepared));
         let unnoticed = self.unnoticed(&prepared);
         let (known, new): (Vec<Prepared>, Vec<Prepared>) =

@@ -162,6 +162,8 @@ pub(super) struct Rollouts {
 pub(super) struct DriftState {
     /// Objects that may not be as they should be, and when that is looked into.
     pub recheck: BTreeMap<ObjectKey, Instant>,
+    /// Live objects that are being compared with their manifests, as they were seen.
+    pub comparing: BTreeMap<ObjectKey, u64>,
     /// What is being looked into, as it was seen before: `None` where it was not there.
     pub under_check: BTreeMap<ObjectKey, Option<u64>>,
     /// What has drifted and is only reported, as it was seen then: `None` where it was not there.

@@ -26,6 +26,7 @@ impl Source {
         self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
         self.fetching.looking = None;
         self.drift.checking = false;
+        self.drift.comparing.clear();
         self.planning.running = None;
         self.events = EventQueue::default();
         self.forget_head();

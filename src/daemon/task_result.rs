@@ -16,9 +16,11 @@ pub(super) enum TaskResult {
     /// The repository was looked at.
     Looked(LookEnd),
     /// A plan is ready: its number, what it is for, and what it is.
-    Planned(u64, Box<HeadChange>, Vec<Prepared>),
+    Planned(u64, Box<HeadChange>, HeadPlan),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
+    /// A live object, with this digest, was compared with its manifest: whether it is as that says.
+    Compared(ObjectKey, u64, bool),
     /// What was planned first is applied, or takes long.
     Calm,
     /// Doubtful objects were checked, under the plan of this number.
@@ -31,8 +33,17 @@ pub(super) enum TaskResult {
     Gathered,
     /// Completions were told.
     ToldComplete,
+    /// A workload that had failed is complete after all.
+    Recovered(ObjectKey),
     /// Something else was told.
     Told,
+}
+
+/// The plan for a head.
+pub(super) struct HeadPlan {
+    pub prepared: Vec<Prepared>,
+    /// The objects of which the manifest or the commit could not be read.
+    pub unread: Vec<ObjectKey>,
 }
 
 /// How a look at the repository ended.

@@ -1,0 +1,139 @@
+//! What a plan is asked for: objects by name, whose manifests and commits are read beside the loop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::context::Context;
+use super::desired_state::DesiredState;
+use super::head_change::Charged;
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{Commit, CommitId, ConfigHash, LeftAlone, Record, Trigger, Wanted};
+
+/// An object that is to be planned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlanRequest {
+    pub key: ObjectKey,
+    /// Its manifest at the head; `None` where it has still to be read.
+    pub manifest: Option<Manifest>,
+    pub charged: ChargedCommit,
+    pub trigger: Trigger,
+    pub config: ConfigChange,
+}
+
+/// The commit that is charged with what is planned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ChargedCommit {
+    /// This one.
+    Known(Arc<Commit>),
+    /// The first of these of which anything is known.
+    FirstOf(Vec<CommitId>),
+}
+
+/// What is known, when an object is to be planned, of the configuration that its pods read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ConfigChange {
+    /// Nothing says that it has changed.
+    #[default]
+    None,
+    /// It was rolled out for a change of it, or of its own template, before it was broken off.
+    WasRolledOut,
+    /// A new head has changed it.
+    ByHead,
+}
+
+/// By object, what is to be planned.
+pub(super) type PlanRequests = BTreeMap<ObjectKey, PlanRequest>;
+
+impl PlanRequest {
+    /// A manifest that a new head has changed.
+    pub(super) fn changed(Charged { manifest, commit }: Charged) -> PlanRequest {
+        PlanRequest { manifest: Some(manifest.clone()), ..PlanRequest::read(&manifest.key, commit) }
+    }
+
+    /// A manifest that is read at the head, charged to a commit that comes with it.
+    pub(super) fn read(key: &ObjectKey, commit: Arc<Commit>) -> PlanRequest {
+        let (charged, config) = (ChargedCommit::Known(commit), ConfigChange::None);
+        PlanRequest { key: key.clone(), manifest: None, charged, trigger: Trigger::Commit, config }
+    }
+
+    /// What is taken up again under its record.
+    pub(super) fn recorded(record: &Record, manifest: Option<Manifest>) -> PlanRequest {
+        PlanRequest {
+            key: record.object.clone(),
+            manifest,
+            charged: ChargedCommit::FirstOf(vec![record.commit.clone()]),
+            trigger: record.trigger.clone(),
+            config: if record.rolls_out { ConfigChange::WasRolledOut } else { ConfigChange::None },
+        }
+    }
+}
+
+impl Context {
+    /// Reads what these requests are about. It blocks. Returns with it the objects of which the manifest or the commit can't
+    /// be read.
+    pub(super) fn read_requests(
+        &self,
+        desired: &DesiredState,
+        requests: impl IntoIterator<Item = PlanRequest>,
+    ) -> (Vec<Wanted>, Vec<ObjectKey>) {
+        let (mut wanted, mut unread) = (Vec::new(), Vec::new());
+        for request in requests {
+            let key = request.key.clone();
+            match self.read_request(desired, request) {
+                Some(one) => wanted.push(one),
+                None => unread.push(key),
+            }
+        }
+        (wanted, unread)
+    }
+
+    fn read_request(&self, desired: &DesiredState, request: PlanRequest) -> Option<Wanted> {
+        let PlanRequest { key, manifest, charged, trigger, config } = request;
+        let manifest = manifest.or_else(|| self.read_manifest(desired, &key))?;
+        let commit = match charged {
+            ChargedCommit::Known(commit) => commit,
+            ChargedCommit::FirstOf(ids) => ids.iter().find_map(|id| self.commit(id))?,
+        };
+        let wanted = self.want(desired, Charged { manifest, commit }, trigger);
+        let config_hash = match config {
+            ConfigChange::None => wanted.config_hash,
+            ConfigChange::WasRolledOut => ConfigHash { changed: true, ..wanted.config_hash },
+            ConfigChange::ByHead => ConfigHash { changed: true, only: None, ..wanted.config_hash },
+        };
+        Some(Wanted { config_hash, ..wanted })
+    }
+
+    /// A manifest with what else must be known of it.
+    pub(super) fn want(&self, desired: &DesiredState, charged: Charged, trigger: Trigger) -> Wanted {
+        let Charged { manifest, commit } = charged;
+        let config = desired.configuration(&manifest);
+        let left_alone = self.left_alone(desired, &manifest.key);
+        let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(desired, &manifest) };
+        Wanted { config, config_hash, left_alone, ..Wanted::of(manifest, commit, trigger) }
+    }
+
+    /// The manifest of an object in a desired state. It blocks. What can't be read is logged, and treated as not there.
+    pub(super) fn read_manifest(&self, desired: &DesiredState, key: &ObjectKey) -> Option<Manifest> {
+        let read = desired.manifest(key, |path, content, scopes| self.repository.read(path, content, scopes));
+        read.unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read a manifest again");
+            None
+        })
+    }
+
+    /// A commit, from the history or the mirror. It blocks.
+    pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
+        let known = self.history.commit(id).ok().flatten();
+        known.or_else(|| self.repository.mirror.commit(id).ok()).map(Arc::new)
+    }
+
+    /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,
+    /// one of the repository or of the cluster.
+    pub(super) fn left_alone(&self, desired: &DesiredState, key: &ObjectKey) -> LeftAlone {
+        let left_alone = self.config.left_alone(key);
+        let is_scaled = self.autoscalers.scale(key) || desired.is_scaled(key);
+        if is_scaled { left_alone.and_replicas() } else { left_alone }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is asked of an object that may not be as it should be, before it is planned again: who is charged, and why.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{After, CommitId, DependencyStanding, Gate, Hold, Outcome, Record, Trigger, gate};
+
+/// An object that is looked into, with what the loop knows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Recheck {
+    pub key: ObjectKey,
+    /// Its record, where that is open.
+    pub resumed: Option<Record>,
+    /// A hold that somebody has taken off.
+    pub let_go: Option<Hold>,
+    pub dependencies: Option<Dependencies>,
+}
+
+/// What an object waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Dependencies {
+    pub after: After,
+    /// How far each of them is, without what the history knows.
+    pub standings: BTreeMap<ObjectKey, DependencyStanding>,
+}
+
+impl Context {
+    /// What is to be planned of an object that is looked into; nothing while it waits for others. It blocks.
+    pub(super) fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
+        let Recheck { key, resumed, let_go, dependencies } = recheck;
+        if let Some(record) = resumed {
+            return Some(PlanRequest::recorded(&record, None));
+        }
+        // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
+        let newest = self.newest_record(&key);
+        let trigger = match newest.as_ref().map(|record| record.outcome) {
+            _ if let_go.is_some() => Trigger::Retry,
+            Some(Outcome::Suspended) => Trigger::Retry,
+            Some(Outcome::Skipped) => self.after_all(dependencies)?,
+            _ => Trigger::Drift(String::new()),
+        };
+        let held = let_go.map(|hold| hold.commit);
+        let charged = held.into_iter().chain(newest.map(|record| record.commit)).chain(planned.cloned()).collect();
+        let (charged, config) = (ChargedCommit::FirstOf(charged), ConfigChange::None);
+        Some(PlanRequest { key, manifest: None, charged, trigger, config })
+    }
+
+    /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.
+    fn after_all(&self, dependencies: Option<Dependencies>) -> Option<Trigger> {
+        let Some(Dependencies { after, standings }) = dependencies else { return Some(Trigger::Retry) };
+        let standing = |name: &ObjectKey| DependencyStanding {
+            newest: self.newest_record(name).map(|record| (record.outcome, record.reason)),
+            ..standings.get(name).cloned().unwrap_or_default()
+        };
+        (gate(&after, standing) == Gate::Open).then(|| Trigger::After(after.listed()))
+    }
+}
